@@ -1,0 +1,174 @@
+"""Origins: how to reach an external value again.  Frozen paths, data only; nothing here looks at the world on its own.
+
+An origin is a chain of steps from a root (`arg` or `const`) to the value.  `STEPS` is the one list of steps: for each
+its plain Python meaning and how it prints.  The native guard program implements the same list (csrc/guard_steps.cpp),
+and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch"]
+
+
+class Missing(Exception):
+    """The path leads nowhere: a key, attribute or cell content is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kind of step: `fetch(base value, key)` is its meaning, `text` its form in messages."""
+
+    fetch: Callable[[Any, Any], Any]
+    text: str
+
+
+class Origin:
+    """A frozen path.  `base` is None for roots.
+
+    >>> str(arg(0, "self").to("dict").to("item", "scale"))
+    'self.__dict__["scale"]'
+    """
+
+    __slots__ = ("_hash", "base", "key", "step")
+
+    def __init__(self, base: Origin | None, step: str, key: Any = None) -> None:
+        self.base = base
+        self.step = step
+        self.key = key
+        # Unhashable or identity-compared keys (const) are told apart by identity.
+        self._hash = hash((base, step, id(key) if step == "const" else key))
+
+    def to(self, step: str, key: Any = None) -> Origin:
+        """The origin one step further."""
+        return Origin(self, step, key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Origin) or self._hash != other._hash or self.step != other.step:
+            return False
+        same = self.key is other.key if self.step == "const" else (
+            type(self.key) is type(other.key) and self.key == other.key)
+        return same and self.base == other.base
+
+    def __str__(self) -> str:
+        base = "" if self.base is None else str(self.base)
+        if self.step == "const":
+            return getattr(self.key, "__qualname__", None) or getattr(self.key, "__name__", None) or repr(self.key)
+        if self.step == "arg":
+            return str(self.key[1])
+        return STEPS[self.step].text.format(base=base, key=self.key)
+
+    def __repr__(self) -> str:
+        return f"<origin {self}>"
+
+
+def arg(index: int, name: str) -> Origin:
+    """The root frame's local number `index`, after arguments were bound."""
+    return Origin(None, "arg", (index, name))
+
+
+def const(obj: Any) -> Origin:
+    """An object whose identity is guarded where it was met: a function, class or module, or a globals dictionary."""
+    return Origin(None, "const", obj)
+
+
+def fetch(origin: Origin, arguments: tuple[Any, ...]) -> Any:
+    """The value an origin leads to, by the plain Python meaning of its steps.  Raises `Missing`."""
+    if origin.step == "arg":
+        return arguments[origin.key[0]]
+    if origin.step == "const":
+        return origin.key
+    assert origin.base is not None
+    return STEPS[origin.step].fetch(fetch(origin.base, arguments), origin.key)
+
+
+def _item(base: Any, key: Any) -> Any:
+    try:
+        if isinstance(base, dict):
+            return dict.__getitem__(base, key)
+        if isinstance(base, list):
+            return list.__getitem__(base, key)
+        if isinstance(base, tuple):
+            return tuple.__getitem__(base, key)
+        return base[key]
+    except (KeyError, IndexError):
+        raise Missing(key) from None
+
+
+def _dict(base: Any, _key: Any) -> Any:
+    found = getattr(base, "__dict__", None)
+    if found is None:
+        raise Missing("__dict__")
+    return found
+
+
+def _lookup(base: type, name: str) -> Any:
+    for cls in type.__dict__["__mro__"].__get__(base):
+        found = type.__dict__["__dict__"].__get__(cls)
+        if name in found:
+            return found[name]
+    raise Missing(name)
+
+
+def _slot(base: Any, name: str) -> Any:
+    try:
+        return _lookup(type(base), name).__get__(base)
+    except AttributeError:
+        raise Missing(name) from None
+
+
+def _contents(base: Any, _key: Any) -> Any:
+    try:
+        return base.cell_contents
+    except ValueError:
+        raise Missing("cell_contents") from None
+
+
+def _entry(attribute: str) -> Callable[[Any, Any], Any]:
+    def read(base: Any, key: Any) -> Any:
+        found = getattr(base, attribute)
+        try:
+            return found[key]
+        except (TypeError, KeyError, IndexError):
+            raise Missing(key) from None
+    return read
+
+
+def _attr(base: Any, name: str) -> Any:
+    try:
+        return getattr(base, name)
+    except AttributeError:
+        raise Missing(name) from None
+
+
+def _plain(attribute: str) -> Step:
+    return Step(lambda base, _key: getattr(base, attribute), "{base}." + attribute)
+
+
+STEPS: dict[str, Step] = {
+    "dict": Step(_dict, "{base}.__dict__"),
+    "item": Step(_item, "{base}[{key!r}]"),
+    "slot": Step(_slot, "{base}.{key}"),          # a member descriptor of a class with __slots__
+    "type": Step(lambda base, _key: type(base), "type({base})"),
+    "lookup": Step(_lookup, "{base}.{key}"),      # base is a class: what its MRO holds, unbound
+    "globals": _plain("__globals__"),
+    "builtins": _plain("__builtins__"),
+    "default": Step(_entry("__defaults__"), "{base}.__defaults__[{key}]"),
+    "kwdefault": Step(_entry("__kwdefaults__"), "{base}.__kwdefaults__[{key!r}]"),
+    "cell": Step(_entry("__closure__"), "{base}.__closure__[{key}]"),
+    "contents": Step(_contents, "{base}.cell_contents"),
+    "self": _plain("__self__"),                   # bound method
+    "func": _plain("__func__"),
+    "partial_func": _plain("func"),               # functools.partial
+    "partial_args": _plain("args"),
+    "partial_keywords": _plain("keywords"),
+    "attr": Step(_attr, "{base}.{key}"),          # any attribute, by getattr: known C types only
+}

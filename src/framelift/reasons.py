@@ -1,0 +1,83 @@
+"""Every reason why something cannot be captured, declared once: stable id, one sentence, one hint.
+
+The place where it happens names the id and the detail, never free text of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["REASONS", "Interrupt", "Reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One declared reason.  `sentence` may hold `{detail}`."""
+
+    id: str
+    sentence: str
+    hint: str
+
+
+REASONS: dict[str, Reason] = {}
+
+
+def _declare(id: str, sentence: str, hint: str) -> None:
+    assert id not in REASONS, id
+    REASONS[id] = Reason(id, sentence, hint)
+
+
+class Interrupt(BaseException):
+    """Unwinds a rehearsal to its root: this cannot be captured.  Never leaves framelift."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        assert reason in REASONS, reason
+        super().__init__(reason, detail)
+        self.reason = REASONS[reason]
+        self.detail = detail
+
+    @property
+    def sentence(self) -> str:
+        return self.reason.sentence.format(detail=self.detail)
+
+
+_declare("unknown-callable", "the C function {detail} is not known to be free of side effects",
+         "Call it outside the compiled function, or register it with a substitute.")
+_declare("callable-on-handle", "the C function {detail} would read an object of yours without being watched",
+         "Read the attributes it needs in Python and pass those.")
+_declare("opaque-object", "an object of the C type {detail} was used, and its behaviour is not known",
+         "Keep such objects outside the compiled function, or pass what you need of them as numbers and tensors.")
+_declare("tensor-bool", "a branch depends on the values of a tensor ({detail})",
+         "Use torch.where or torch.cond, or move the branch outside the compiled function.")
+_declare("tensor-item", "a tensor's value was taken into Python by {detail}",
+         "Keep the value as a tensor, or take it outside the compiled function.")
+_declare("tensor-data", "{detail} looks at a tensor's memory, which does not exist while capturing",
+         "Move it outside the compiled function.")
+_declare("tensor-repr", "a tensor's values were turned into text",
+         "Print outside the compiled function, or print the shape.")
+_declare("data-dependent-shape", "the result of {detail} has a size that depends on values",
+         "Move it outside the compiled function.")
+_declare("torch-operation", "the torch operation {detail} is not captured",
+         "Call it outside the compiled function.")
+_declare("torch-operation-failed", "the torch operation failed on the shapes given: {detail}",
+         "Run the function without framelift to see the error.")
+_declare("torch-state", "{detail} changes torch's global state in a way that is not captured",
+         "Change it outside the compiled function.")
+_declare("tensor-subclass", "tensors of type {detail} are not captured",
+         "Convert to a plain tensor outside the compiled function.")
+_declare("tensor-kind", "a tensor of an unsupported kind: {detail}",
+         "Convert it to a dense, strided tensor outside the compiled function.")
+_declare("disabled", "{detail} is marked as not to be compiled",
+         "Remove torch.compiler.disable, or call it outside the compiled function.")
+_declare("result-object", "a value of type {detail} was created inside and cannot be rebuilt outside",
+         "Return its parts instead.")
+_declare("effect-object", "the change made to {detail} cannot be carried over to the real object",
+         "Make that change outside the compiled function.")
+_declare("unsupported-code", "{detail} cannot be run under watch",
+         "Call it outside the compiled function.")
+_declare("caught", "an interrupt was caught by the program before it reached the root ({detail})",
+         "Avoid a bare `except:` or `except BaseException:` around it.")
+_declare("too-large", "{detail} is too large to be imported",
+         "Read only the part you need.")
+_declare("active-mode", "{detail} is active, and captured graphs would not honour it",
+         "Call the compiled function outside of it.")
