@@ -1,0 +1,16 @@
+// The extension module framelift._core: collects what the other files offer.
+#include "state.h"
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
+                                 "Native core of framelift: frame hook, probes, guard programs.", -1, nullptr};
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  using namespace framelift;
+  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module)) {
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,38 @@
+// Per-thread state of the frame hook, and what the parts of the core offer each other.  No CPython structs here.
+#pragma once
+#include <Python.h>
+
+namespace framelift {
+
+// What the hook does with frames of this thread.
+enum class Mode : int {
+  Off = 0,       // nothing: the hook is not ours to use
+  RunOnly = 1,   // cached entries are used, nothing is captured
+  Capture = 2,   // frames are looked up and captured
+  Rehearse = 3,  // frames run as twins, probes are live
+  Paused = 4,    // framelift's own code, or torch's internals under the recorder: frames run plainly
+};
+
+struct ThreadState {
+  Mode mode = Mode::Off;
+  PyObject* session = nullptr;  // borrowed: the rehearsal's session, alive while Mode is Rehearse or Paused within it
+  PyObject* context = nullptr;  // borrowed: the Compiled object whose plain run we are in (Capture, RunOnly)
+  PyObject* skip_code = nullptr; // borrowed: the one code object whose next frame is to run plainly
+};
+
+ThreadState& thread_state();
+
+// hook.cpp: run `function` in plain Python with its callees captured on behalf of `compiled`; vectorcall arguments.
+PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+
+// compiled.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
+// entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
+int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+
+// One initialiser per file that adds names to the module; each returns false with an exception set.
+bool init_hook(PyObject* module);
+bool init_probes(PyObject* module);
+bool init_guards(PyObject* module);
+bool init_compiled(PyObject* module);
+
+}  // namespace framelift
