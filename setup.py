@@ -1,7 +1,9 @@
 """Builds the native core against the torch that is installed.  All other facts are in pyproject.toml."""
 
+import concurrent.futures
 import glob
 import os
+import shlex
 import shutil
 import sys
 
@@ -9,13 +11,27 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 MINIMUM_TORCH = (2, 11)
+PYTHONS = ((3, 11), (3, 14))  # from, to (not included)
+HEADERS = sorted(glob.glob("csrc/*.h"))
 
 
 def fail(sentence: str) -> None:
     sys.exit(f"framelift: {sentence}")
 
 
-def torch_paths() -> tuple[list[str], list[str]]:
+def check_python() -> None:
+    if not PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1] or sys.implementation.name != "cpython":
+        fail(f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} is not supported; use CPython 3.11, 3.12 or 3.13.")
+
+
+def check_compiler() -> None:
+    compiler = shlex.split(os.environ.get("CXX") or "g++")[0]
+    if shutil.which(compiler) is None:
+        fail(f"no C++ compiler found ({compiler}); install g++ or set CXX to one.")
+
+
+def torch_paths() -> tuple[list[str], list[str], int]:
+    """Include folders, library folders and the C++ ABI flag of the installed torch."""
     try:
         import torch
     except ImportError:
@@ -26,19 +42,19 @@ def torch_paths() -> tuple[list[str], list[str]]:
         fail(f"torch {torch.__version__} is too old; framelift needs torch 2.11 or newer.")
     root = os.path.dirname(torch.__file__)
     return ([os.path.join(root, "include"), os.path.join(root, "include", "torch", "csrc", "api", "include")],
-            [os.path.join(root, "lib")])
+            [os.path.join(root, "lib")], int(torch._C._GLIBCXX_USE_CXX11_ABI))
+
+
+def newest(paths: list[str]) -> float:
+    return max((os.path.getmtime(p) for p in paths), default=0.0)
 
 
 class Build(build_ext):
+    """Checks first, then compiles several files at once, and only those that changed."""
+
     def build_extensions(self) -> None:
-        compiler = os.environ.get("CXX", "g++")
-        if shutil.which(compiler) is None:
-            fail(f"no C++ compiler found ({compiler}); install g++ or set CXX.")
-        if sys.version_info < (3, 11) or sys.version_info >= (3, 14):
-            fail(f"CPython {sys.version_info.major}.{sys.version_info.minor} is not supported; use 3.11, 3.12 or 3.13.")
-        import torch
-        include, lib = torch_paths()
-        abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+        check_compiler()
+        include, lib, abi = torch_paths()
         for extension in self.extensions:
             extension.include_dirs += include
             extension.library_dirs += lib
@@ -46,11 +62,23 @@ class Build(build_ext):
             extension.libraries += ["torch_python", "torch_cpu", "torch", "c10"]
             extension.extra_compile_args += ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-deprecated-declarations",
                                              f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+        self.compiler.compile = self.compile_changed(self.compiler.compile)
         super().build_extensions()
 
+    def compile_changed(self, compile):
+        """setuptools compiles every file, one after the other; the core is a dozen files of heavy headers."""
+        def run(sources, output_dir=None, **options):
+            def one(source):
+                (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
+                fresh = os.path.exists(made) and os.path.getmtime(made) > newest([source, "setup.py", *HEADERS])
+                return made if fresh and not self.force else compile([source], output_dir=output_dir, **options)[0]
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(one, sources))
+        return run
 
+
+check_python()
 setup(
-    ext_modules=[Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")),
-                           depends=sorted(glob.glob("csrc/*.h")), language="c++")],
+    ext_modules=[Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")), depends=HEADERS, language="c++")],
     cmdclass={"build_ext": Build},
 )

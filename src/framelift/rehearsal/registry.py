@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
+__all__ = ["HIGHER_ORDER", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
 
 #: safe with any argument: reads nothing of its arguments but through Python frames, which are watched
 PURE: dict[int, Any] = {}
 #: safe unless an argument is a handle (an external instance), which it would read behind our back
 PURE_ON_INTERNALS: dict[int, Any] = {}
-#: handler(session, args, kwargs) runs instead, with the probes paused
+#: as pure, but it calls its arguments: C callables among them must be declared too
+HIGHER_ORDER: dict[int, Any] = {}
+#: handler(session, callable, args, kwargs) runs instead, with the probes paused
 SUBSTITUTES: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
 
@@ -29,7 +31,7 @@ def pure_on_internals(*callables: Any) -> None:
 
 
 def substitute(*callables: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a handler for exactly these callables: `handler(session, args, kwargs)`."""
+    """Register a handler for exactly these callables: `handler(session, callable, args, kwargs)`."""
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
         SUBSTITUTES.update((id(c), (c, handler)) for c in callables)
         return handler

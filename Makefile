@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`.  Both prepare everything they need on a fresh machine.
+#
+#   make test                    environment, build, all tests
+#   make test PYTHON=python3.12  another interpreter for .venv
+#   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
+#   make law PROGRAMS=20000      the big run of the law test
+#   make bench                   capture time and call overhead beside TorchDynamo
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+USE_SYSTEM ?=
+PROGRAMS ?= 2000
+JOBS ?= 2
+
+export OMP_NUM_THREADS ?= 1
+export TRANSFORMERS_VERBOSITY ?= error
+export HF_HUB_OFFLINE ?= 1
+export PYTHONPATH := $(CURDIR)/src
+
+RUN = "$$(cat build/python)"
+NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
+
+.PHONY: demo test law bench figures build clean FORCE
+
+demo: build/built
+	$(RUN) demo/demo.py
+
+test: build/built
+	$(RUN) -m pytest tests
+
+law: build/built
+	$(RUN) tests/law/run.py --programs $(PROGRAMS) --jobs $(JOBS)
+
+bench: build/built
+	$(RUN) benchmarks/capture.py
+	$(RUN) benchmarks/call.py
+
+figures:
+	$(PYTHON) tools/layout_figures.py src/framelift framelift csrc
+
+build: build/built
+
+# The environment: see tools/prepare.py.  It notes the chosen interpreter in build/python.
+# Asked every time (it is quick when nothing changed), written only when the choice changes.
+build/python: FORCE
+	@$(PYTHON) tools/prepare.py $(if $(USE_SYSTEM),--system)
+
+# The core is built in place, so that an edit of Python files needs no new build and no environment is changed.
+build/built: build/python setup.py $(NATIVE)
+	$(RUN) setup.py --quiet build_ext --inplace
+	@touch $@
+
+clean:
+	rm -rf build .venv src/framelift/*.so src/*.egg-info

@@ -1,0 +1,245 @@
+// The numbered call rule.  What a C callable is comes from the Python tables, asked once per callable and remembered.
+#include "calls.h"
+
+#include <cstring>
+
+namespace framelift {
+
+enum class Kind : int {
+  Pure = 1,         // native call
+  OnInternals = 2,  // native call unless an argument is a handle
+  Handler = 3,      // payload(session, callable, args, kwargs), paused
+  Denied = 4,       // interrupt; payload is the detail
+  Higher = 5,       // native call, C callables among the arguments must be declared too
+  Bound = 6,        // payload = (handler, unbound callable): the receiver becomes the first argument
+  Unwrap = 7,       // payload-free: session.unwrap(callable) gives (callable, args, kwargs) to start again with
+  Native = 8,       // an instance or class of Python make: call it, its frames come back through the hook
+};
+struct Verdict {
+  Kind kind;
+  PyObject* payload;
+};
+
+static std::unordered_map<const void*, Verdict> verdicts;       // by method definition or object; owned payloads
+static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
+static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
+
+// What identifies a C callable for good: the method definition where there is one, else the object itself.
+static const void* identity(PyObject* callable) {
+  if (PyCFunction_Check(callable)) return ((PyCFunctionObject*)callable)->m_ml;
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type))
+    return ((PyMethodDescrObject*)callable)->d_method;
+  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return ((PyWrapperDescrObject*)callable)->d_base;
+  if (PyType_Check(callable) && !(((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return callable;
+  return nullptr;
+}
+
+// `keep` receives a payload that is not remembered and must be released by the caller.
+static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out, PyObject** keep) {
+  *keep = nullptr;
+  const void* key = identity(callable);
+  if (key) {
+    auto found = verdicts.find(key);
+    if (found != verdicts.end()) {
+      *out = found->second;
+      return true;
+    }
+  }
+  PyObject* args[] = {callable};
+  PyObject* answer = ask_session(r, name_classify, args, 1);
+  if (!answer) return false;
+  long kind = PyLong_AsLong(PyTuple_GET_ITEM(answer, 0));
+  *out = {(Kind)kind, Py_NewRef(PyTuple_GET_ITEM(answer, 1))};
+  Py_DECREF(answer);
+  if (key)
+    verdicts[key] = *out;
+  else
+    *keep = out->payload;
+  return true;
+}
+
+static PyObject* deny(Rehearsal* r, PyObject* method, PyObject* callable, PyObject* detail) {
+  PyObject* args[] = {callable, detail ? detail : Py_None};
+  PyObject* never = ask_session(r, method, args, 2);
+  Py_XDECREF(never);
+  return nullptr;
+}
+
+static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callable, PyObject* receiver, PyObject* const* args,
+                              Py_ssize_t nargs, PyObject* kwnames) {
+  Py_ssize_t first = receiver ? 1 : 0;
+  PyObject* positional = PyTuple_New(nargs + first);
+  PyObject* keywords = PyDict_New();
+  PyObject* result = nullptr;
+  if (positional && keywords) {
+    if (receiver) PyTuple_SET_ITEM(positional, 0, Py_NewRef(receiver));
+    for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional, first + i, Py_NewRef(args[i]));
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+      ok = PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
+    if (ok) {
+      PyObject* stack[] = {r->session, callable, positional, keywords};
+      PausedScope paused;
+      result = PyObject_Vectorcall(handler, stack, 4, nullptr);
+    }
+  }
+  if (!result) note_interrupt(r);
+  Py_XDECREF(positional);
+  Py_XDECREF(keywords);
+  return result;
+}
+
+static Py_ssize_t total(Py_ssize_t nargs, PyObject* kwnames) { return nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0); }
+
+// C callables handed to a higher-order function are called behind the probes: they must be declared pure or record themselves.
+static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* a = args[i];
+    bool c_callable = identity(a) != nullptr || (!PyFunction_Check(a) && !PyMethod_Check(a) && !PyType_Check(a) &&
+                                                  PyCallable_Check(a) && !r->external.count(a));
+    if (!c_callable) continue;
+    if (PyCFunction_Check(a) && PyCFunction_GET_SELF(a) && safe_receivers.count(Py_TYPE(PyCFunction_GET_SELF(a)))) continue;
+    Verdict v;
+    PyObject* keep;
+    if (!find_verdict(r, a, &v, &keep)) return false;
+    Kind kind = v.kind;
+    Py_XDECREF(keep);
+    if (kind == Kind::Pure || kind == Kind::Bound || kind == Kind::Higher || kind == Kind::Native) continue;
+    deny(r, name_deny, a, nullptr);
+    return false;
+  }
+  return true;
+}
+
+// The methods of built-in types that call an argument.
+static bool takes_callback(const char* name) {
+  return !strcmp(name, "sort") || !strcmp(name, "sub") || !strcmp(name, "subn");
+}
+
+static PyObject* prepend(Rehearsal* r, PyObject* callable, PyObject* receiver, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  std::vector<PyObject*> stack{receiver};
+  stack.insert(stack.end(), args, args + total(nargs, kwnames));
+  return dispatch(r, callable, stack.data(), nargs + 1, kwnames);
+}
+
+static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  PyObject* positional = PyTuple_New(nargs);
+  PyObject* keywords = PyDict_New();
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+    PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]);
+  PyObject* question[] = {callable, positional, keywords};
+  PyObject* next = ask_session(r, name_unwrap, question, 3);
+  Py_DECREF(positional);
+  Py_DECREF(keywords);
+  if (!next) return nullptr;
+  PyObject* result = dispatch_spread(r, PyTuple_GET_ITEM(next, 0), PyTuple_GET_ITEM(next, 1), PyTuple_GET_ITEM(next, 2));
+  Py_DECREF(next);
+  return result;
+}
+
+PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
+  if (PyMethod_Check(callable)) {
+    if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
+    return prepend(r, PyMethod_GET_FUNCTION(callable), PyMethod_GET_SELF(callable), args, nargs, kwnames);
+  }
+  if (PyCFunction_Check(callable)) {
+    PyObject* receiver = PyCFunction_GET_SELF(callable);
+    if (receiver && safe_receivers.count(Py_TYPE(receiver))) {
+      if (takes_callback(((PyCFunctionObject*)callable)->m_ml->ml_name) && !callbacks_declared(r, args, total(nargs, kwnames))) return nullptr;
+      return PyObject_Vectorcall(callable, args, nargs, kwnames);
+    }
+  }
+  if (PyType_Check(callable) && (((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !r->internal.count(callable)) {
+    if (note_class(r, callable) < 0) return nullptr;
+  }
+  Verdict v;
+  PyObject* keep;
+  if (!find_verdict(r, callable, &v, &keep)) return nullptr;
+  PyObject* result = nullptr;
+  switch (v.kind) {
+    case Kind::OnInternals: {
+      bool handle = false;
+      for (Py_ssize_t i = 0; i < total(nargs, kwnames); i++) handle |= r->external.count(args[i]) != 0;
+      if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable)) handle |= r->external.count(PyCFunction_GET_SELF(callable)) != 0;
+      if (handle) {
+        deny(r, name_deny_handle, callable, nullptr);
+        break;
+      }
+      [[fallthrough]];
+    }
+    case Kind::Pure:
+    case Kind::Native:
+      result = PyObject_Vectorcall(callable, args, nargs, kwnames);
+      break;
+    case Kind::Higher:
+      if (callbacks_declared(r, args, total(nargs, kwnames))) result = PyObject_Vectorcall(callable, args, nargs, kwnames);
+      break;
+    case Kind::Handler:
+      result = call_handler(r, v.payload, callable, nullptr, args, nargs, kwnames);
+      break;
+    case Kind::Bound:
+      result = call_handler(r, PyTuple_GET_ITEM(v.payload, 0), PyTuple_GET_ITEM(v.payload, 1),
+                            PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr, args, nargs, kwnames);
+      break;
+    case Kind::Unwrap:
+      result = unwrap(r, callable, args, nargs, kwnames);
+      break;
+    case Kind::Denied:
+      deny(r, name_deny, callable, v.payload);
+      break;
+  }
+  Py_XDECREF(keep);
+  return result;
+}
+
+PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs) {
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (!kwargs || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return dispatch(r, callable, &PyTuple_GET_ITEM(args, 0), n, nullptr);
+  std::vector<PyObject*> stack(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + n);
+  PyObject* names = PyTuple_New(PyDict_GET_SIZE(kwargs));
+  if (!names) return nullptr;
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(kwargs, &position, &key, &value)) {
+    if (!PyUnicode_Check(key)) {
+      Py_DECREF(names);
+      PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
+    stack.push_back(Py_NewRef(value));  // the dict may change while the call runs
+  }
+  PyObject* result = dispatch(r, callable, stack.data(), n, names);
+  for (size_t j = n; j < stack.size(); j++) Py_DECREF(stack[j]);
+  Py_DECREF(names);
+  return result;
+}
+
+static PyObject* set_safe_receivers(PyObject*, PyObject* types) {
+  safe_receivers.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  Py_RETURN_NONE;
+}
+static PyObject* forget_verdicts(PyObject*, PyObject*) {
+  for (auto& [key, v] : verdicts) Py_XDECREF(v.payload);
+  verdicts.clear();
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"set_safe_receivers", set_safe_receivers, METH_O, "C types whose methods are pure on internal receivers"},
+    {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_calls(PyObject* module) {
+  name_classify = PyUnicode_InternFromString("classify");
+  name_deny = PyUnicode_InternFromString("deny");
+  name_deny_handle = PyUnicode_InternFromString("deny_handle");
+  name_unwrap = PyUnicode_InternFromString("unwrap");
+  return PyModule_AddFunctions(module, methods) == 0;
+}
+
+}  // namespace framelift

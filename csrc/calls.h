@@ -1,0 +1,13 @@
+// The call rule (design, section 6): what a call in captured code becomes.
+#pragma once
+#include "rehearsal.h"
+
+namespace framelift {
+
+// New reference or NULL.  `args` are positional then keyword values, as in the vectorcall protocol (no offset flag).
+PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+// The same with a tuple and a dict (or NULL).
+PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs);
+bool init_calls(PyObject* module);
+
+}  // namespace framelift

@@ -1,0 +1,70 @@
+// Access to interpreter frames and code objects: one place per fact that differs between CPython versions.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define Py_BUILD_CORE 1
+#include <internal/pycore_frame.h>
+#include <internal/pycore_code.h>
+#undef Py_BUILD_CORE
+
+namespace framelift {
+
+using Frame = struct _PyInterpreterFrame;
+
+#if PY_VERSION_HEX >= 0x030d0000
+inline PyCodeObject* frame_code(Frame* f) { return _PyFrame_GetCode(f); }
+inline PyFunctionObject* frame_function(Frame* f) { return (PyFunctionObject*)f->f_funcobj; }
+inline Frame* current_frame(PyThreadState* ts) { return ts->current_frame; }
+#elif PY_VERSION_HEX >= 0x030c0000
+inline PyCodeObject* frame_code(Frame* f) { return f->f_code; }
+inline PyFunctionObject* frame_function(Frame* f) { return (PyFunctionObject*)f->f_funcobj; }
+inline Frame* current_frame(PyThreadState* ts) { return ts->cframe->current_frame; }
+#else
+inline PyCodeObject* frame_code(Frame* f) { return f->f_code; }
+inline PyFunctionObject* frame_function(Frame* f) { return f->f_func; }
+inline Frame* current_frame(PyThreadState* ts) { return ts->cframe->current_frame; }
+#endif
+
+inline int parameter_count(PyCodeObject* code) {
+  return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+// A frame that belongs to a generator already running cannot be replaced.
+inline bool is_generator_frame(Frame* f) { return f->owner == FRAME_OWNED_BY_GENERATOR; }
+
+// End `frame` with `result` (stolen; NULL with an exception set): what the evaluator would have left behind.
+// From 3.12 on the evaluator owns the frame's clean-up, so the frame itself runs `return local0`, or its throw path.
+inline PyObject* finish_frame(PyThreadState* ts, Frame* frame, PyObject* result, PyObject* trampoline) {
+#if PY_VERSION_HEX < 0x030c0000
+  (void)ts; (void)frame; (void)trampoline;
+  return result;
+#else
+  if (!result) return _PyEval_EvalFrameDefault(ts, frame, 1);
+  PyCodeObject* old = frame_code(frame);
+  PyCodeObject* code = (PyCodeObject*)trampoline;
+  for (int i = 0; i < old->co_nlocalsplus; i++) Py_CLEAR(frame->localsplus[i]);
+  frame->localsplus[0] = result;
+#if PY_VERSION_HEX >= 0x030d0000
+  frame->f_executable = Py_NewRef(trampoline);
+  frame->instr_ptr = _PyCode_CODE(code);
+#else
+  frame->f_code = (PyCodeObject*)Py_NewRef(trampoline);
+  frame->prev_instr = _PyCode_CODE(code) - 1;
+#endif
+  frame->stacktop = code->co_nlocalsplus;
+  Py_DECREF(old);
+  return _PyEval_EvalFrameDefault(ts, frame, 0);
+#endif
+}
+
+#if PY_VERSION_HEX >= 0x030c0000
+inline Py_ssize_t request_code_extra(freefunc f) { return PyUnstable_Eval_RequestCodeExtraIndex(f); }
+inline int get_code_extra(PyObject* c, Py_ssize_t i, void** p) { return PyUnstable_Code_GetExtra(c, i, p); }
+inline int set_code_extra(PyObject* c, Py_ssize_t i, void* p) { return PyUnstable_Code_SetExtra(c, i, p); }
+#else
+inline Py_ssize_t request_code_extra(freefunc f) { return _PyEval_RequestCodeExtraIndex(f); }
+inline int get_code_extra(PyObject* c, Py_ssize_t i, void** p) { return _PyCode_GetExtra(c, i, p); }
+inline int set_code_extra(PyObject* c, Py_ssize_t i, void* p) { return _PyCode_SetExtra(c, i, p); }
+#endif
+
+}  // namespace framelift

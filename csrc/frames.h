@@ -1,0 +1,93 @@
+// The CPython structs that guard programs look at: dict and type versions, instance dicts, member slots.
+// One place per fact that differs between CPython versions.  Frames themselves are in frame_access.h.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+namespace framelift {
+
+// ---- dictionaries ----
+
+// Versions are unique over all dictionaries of the interpreter: an equal version means an untouched dictionary.
+inline const void* dict_version_at(PyObject* dict) { return &((PyDictObject*)dict)->ma_version_tag; }
+
+// Zero where changes may leave the version alone: from 3.13 on, a dict that shares its values with its instance.
+inline uint64_t dict_version(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030d0000
+  if (((PyDictObject*)dict)->ma_values) return 0;
+#endif
+  return ((PyDictObject*)dict)->ma_version_tag;
+}
+
+// The first fields of a dict's keys object, the same from 3.11 to 3.13.
+struct DictKeysHead {
+  Py_ssize_t references;
+  uint8_t log2_size, log2_index_bytes, kind;  // kind 0: keys of any type; otherwise exact strings only
+};
+
+// Looking up a str among str keys compares strings only; any other look-up may run a key's __eq__.
+inline bool dict_lookup_is_quiet(PyObject* dict, PyObject* key) {
+  return PyUnicode_CheckExact(key) && ((DictKeysHead*)((PyDictObject*)dict)->ma_keys)->kind != 0;
+}
+
+// Allocating may start the collector, and with it any finaliser.  Nothing runs while this lives.
+struct CollectorPause {
+  int was = PyGC_Disable();
+  ~CollectorPause() {
+    if (was) PyGC_Enable();
+  }
+};
+
+// Where the instance keeps its dictionary, which is created if it was not yet; NULL for objects without one.
+inline PyObject** instance_dict_at(PyObject* object) {
+  CollectorPause pause;
+  PyObject** slot = _PyObject_GetDictPtr(object);
+  if (slot && !*slot) {
+    PyObject* made = PyObject_GenericGetDict(object, nullptr);
+    if (!made) PyErr_Clear();
+    Py_XDECREF(made);
+    if (!*slot) return nullptr;
+  }
+  return slot;
+}
+
+// ---- types ----
+
+// Zero: the type has no version.  Versions are unique over all types and never used again.
+inline unsigned type_version(PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030d0000
+  if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
+#endif
+  return type->tp_version_tag;
+}
+
+// CPython gives a type its version at the first attribute look-up.
+inline unsigned ensure_type_version(PyTypeObject* type, PyObject* any_name) {
+  if (!type_version(type)) _PyType_Lookup(type, any_name);
+  return type_version(type);
+}
+
+inline bool is_heap_type(PyTypeObject* type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
+
+// Whether `object.__class__ = ...` can change the type of an instance.
+inline bool type_is_assignable(PyTypeObject* type) {
+  return !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type);
+}
+
+// Static types live as long as the process: their addresses are never used again.
+inline bool type_is_permanent(PyTypeObject* type) { return !is_heap_type(type); }
+
+// ---- member descriptors (`__slots__`, and C structs' object members) ----
+
+// The address a member descriptor reads on `object`, or NULL when it is not a plain object member of that object.
+inline PyObject** member_at(PyObject* descriptor, PyObject* object) {
+  constexpr int kObject = 6, kObjectOrError = 16;  // T_OBJECT, T_OBJECT_EX; their names differ between versions
+  if (!descriptor || Py_TYPE(descriptor) != &PyMemberDescr_Type) return nullptr;
+  PyMemberDef* member = ((PyMemberDescrObject*)descriptor)->d_member;
+  if (member->type != kObject && member->type != kObjectOrError) return nullptr;
+  if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return nullptr;
+  return (PyObject**)((char*)object + member->offset);
+}
+
+}  // namespace framelift

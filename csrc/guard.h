@@ -1,0 +1,218 @@
+// Guard programs: the paths of an entry's guards as a tree of nodes, the checks on each node, and the records that make
+// an unchanged world cheap to verify.
+//
+// A *visit* fetches a node's value, runs its checks and visits its children.  It holds a reference to everything it
+// uses, so it may run any Python code.  While it goes it writes *records*: single comparisons which together imply that
+// everything below the node is as it was.  Later calls *run* the records, in the same order, parent before child, so
+// that an address is only read after the object it lies in was found in its place.  Running records calls nothing and
+// allocates nothing.  A record that does not hold sends just its own node to a visit again.
+//
+// No record keeps an object of the user alive.  An address alone may be reused by another object, so a node is *trusted*
+// only if its object is known to be the same one: found in an unchanged dictionary or type (their versions are never
+// reused), or equal to a constant of the program that is alive.  Below a node that is not trusted, everything is
+// compared again, down to the next version.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "frames.h"
+#include "state.h"
+#include "tensor_check.h"
+#include "torch_state.h"
+
+namespace framelift {
+
+enum class Op : uint8_t {
+  Pass,            // filler
+  Fail,            // always visit
+  Load,            // the 8 bytes at `at` are `expect`
+  TypeVersion,     // the type at `at` has version `expect`
+  ListItem,        // list `at`, item `index`
+  TupleItem,       // tuple `at`, item `index`
+  Argument,        // local `index` is `expect`
+  Tensor,          // the tensor `at` satisfies the check `expect`
+  ArgumentTensor,  // local `index` satisfies the check `expect`
+  Note,            // hand out the object `at`
+  ArgumentNote,    // hand out local `index`
+};
+
+struct Record {
+  const void* at;
+  uint64_t expect;
+  uint32_t node;
+  uint32_t index;
+  int32_t slot;  // where the value is handed out, or -1
+  Op op;
+};
+
+enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
+
+struct Kind;
+struct StepRow;
+struct Program;
+struct Visit;
+
+struct Check {
+  const Kind* kind;
+  PyObject* constant = nullptr;    // see Program::hold: alive while the program is not dead
+  PyObject* leaf = nullptr;        // owned: EQ's constant, replaced by an equal leaf that was met
+  long number = 0;                 // LEN; SAME: a node, later its slot
+  std::vector<PyObject*> objects;  // KEYS, DUNDERS: held as `constant`
+  std::vector<bool> leaves;        // KEYS: compare this key by value
+  PyObject* names = nullptr;       // owned: DUNDERS: name -> position in `objects`
+  size_t mro = 0;                  // DUNDERS: the first `mro` objects are the MRO
+  std::unique_ptr<TensorCheck> tensor;
+};
+
+struct Node {
+  // fixed when the program is built; nodes lie in preorder, so a subtree is [its index, end)
+  uint32_t index, end, given;  // given: the number the builder knows it by
+  int32_t parent;
+  const StepRow* step;
+  PyObject* key = nullptr;  // owned, or held for `const`
+  Py_ssize_t number = -1;   // key as a number: arguments, positions
+  std::vector<Check> checks;
+  int32_t slot = -1;
+  bool argument = false;        // a root: local `number`
+  bool lone = false;            // an argument whose own checks are all there is: no need to recognise the object
+  bool pinned = false;          // has an IS check
+  bool wants_layout = false;    // its records read fields of its type's struct
+  bool wants_version = false;   // it has checks or children that a dict's or type's version settles
+  bool unsafe = false;          // something below runs Python code at every call: always visited
+  // records
+  uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
+  uint32_t needed = 0;
+  // as of the last visit
+  PyObject* value = nullptr;  // borrowed; only valid while the records above hold
+  uint64_t version = 0;       // nonzero: all records below were written for this version of `value`
+  uint64_t reading = 0;       // version at the start of the last visit
+  bool trusted = false;
+  bool whole = false;         // all records of the subtree are in place
+};
+
+// The state of one evaluation.
+struct Walk {
+  Program& program;
+  PyObject* const* locals;
+  Py_ssize_t count;
+  PyObject** slots;         // owned references
+  uint64_t epoch = 0;
+  bool careful = false;     // visits only: Python code ran where records were being run
+  bool ran_code = false;    // Python code may have run since this was last cleared
+  bool visited = false;
+  int failed_node = -1, failed_check = 0;
+
+  Outcome evaluate();
+  Outcome visit(Node& node);
+  Outcome visit_children(Node& node, uint64_t before, PyObject* previous);
+  Outcome run(const Record* record, const Record* end);
+  void note(int32_t slot, PyObject* value);
+  void forget_slots();
+};
+
+// One visit of one node: its value, and the records written so far.
+struct Visit {
+  static constexpr int kRoom = 12;
+  Walk& walk;
+  Node& node;
+  PyObject* value = nullptr;  // owned
+  bool trusted = false;
+  bool typed = false;         // a record of the type was written
+  bool layout_known = false;  // the recorded type cannot be another one at the same address
+  bool recordable = true;
+  int count = 0;
+  Record records[kRoom];
+
+  Visit(Walk& w, Node& n) : walk(w), node(n) {}
+  ~Visit() { Py_XDECREF(value); }
+  Visit(const Visit&) = delete;
+  void add(Op op, const void* at, uint64_t expect, uint32_t index = 0);
+  void load(const void* at, const void* expect) { add(Op::Load, at, (uint64_t)expect); }
+  void record_type();
+  Node& parent() const;
+};
+
+// A step: its name in origin.STEPS, and how to take it.  Sets visit.value (owned) and returns Holds, Fails when the path
+// ends, or Error.  Writes the records that prove the value is still there, and says whether it is trusted.
+struct StepRow {
+  const char* name;
+  Outcome (*take)(Visit&, PyObject* base);
+  bool runs_code;
+};
+const StepRow* find_step(const char* name);
+PyObject* step_names();
+
+// A kind of check: its name in guard.kinds.KINDS, how its constant is prepared, and the test.  The test writes records,
+// or clears visit.recordable.
+struct Kind {
+  const char* name;
+  bool (*prepare)(Program&, Node&, Check&, PyObject* value);
+  Outcome (*test)(Visit&, Check&);
+};
+const Kind* find_kind(const char* name);
+PyObject* kind_names();
+bool init_checks();
+
+// guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
+Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
+bool immutable_leaf(PyObject* value);
+bool init_leaves();
+
+// Tells a program that an object it holds weakly is gone.
+struct Liveness;
+
+struct Program {
+  std::vector<Node> nodes;
+  std::vector<Record> records;
+  std::vector<int32_t> inputs, externals, distinct;  // slots
+  std::vector<bool> distinct_is_argument;
+  std::vector<std::pair<uint32_t, uint32_t>> same;   // (node, check) of SAME checks
+  int32_t slot_count = 0;
+  bool has_state = false;
+  TorchState state;
+  bool stale_layout = false;
+  bool distinct_stale = true;                        // a value outside the arguments may have changed
+  std::vector<PyObject*> distinct_table;             // addresses, for comparing only
+  uint64_t epoch = 0;
+  struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
+
+  std::vector<PyObject*> owned;                        // constants and weak references
+  std::unordered_map<PyObject*, PyObject*> held;       // object -> itself or its weak reference, in `owned`
+  PyObject* liveness = nullptr;
+  PyObject* callback = nullptr;
+  PyObject* state_object = nullptr;                    // owned: as given, for explanations
+
+  ~Program() { clear(); }
+  bool dead() const;
+  // Remember an object without keeping it alive where that is possible.  False with an exception set.
+  bool hold(PyObject* object);
+  bool build(PyObject* nodes, PyObject* inputs, PyObject* externals, PyObject* distinct, PyObject* state);
+  Outcome check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check);
+  PyObject* fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing);
+  void clear();
+  int traverse(visitproc visit, void* arg);
+
+ private:
+  bool build_nodes(PyObject* list);
+  bool build_checks(Node& node, PyObject* checks);
+  bool build_slots(PyObject* list, std::vector<int32_t>& slots);
+  void settle_flags();
+  void lay_out();
+  bool check_distinct(PyObject** slots);
+  int find_given(long given) const;
+  friend struct Walk;
+};
+
+// The Python object around a program, for compiled.cpp.
+struct GuardProgramObject {
+  PyObject_HEAD
+  Program* program;
+  PyObject* info;      // any object: what explanations need
+  PyObject* verifier;  // None, or called with (locals, failure) after every check
+};
+extern PyTypeObject GuardProgram_Type;
+// None or the failure tuple goes to the verifier.  False with an exception set.
+bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t count, Outcome outcome, int node, int check);
+
+}  // namespace framelift

@@ -1,0 +1,127 @@
+// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guard/kinds.py.
+#include <cmath>
+
+#include "guard.h"
+
+namespace framelift {
+
+static std::vector<PyTypeObject*> simple_types;  // immutable, compared without running Python code
+
+static bool is_simple(PyTypeObject* type) {
+  for (PyTypeObject* known : simple_types)
+    if (known == type) return true;
+  return false;
+}
+
+bool immutable_leaf(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (is_simple(type)) return true;
+  if (type == &PyTuple_Type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+      if (!immutable_leaf(PyTuple_GET_ITEM(value, i))) return false;
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    PySliceObject* slice = (PySliceObject*)value;
+    return immutable_leaf(slice->start) && immutable_leaf(slice->stop) && immutable_leaf(slice->step);
+  }
+  if (type == &PyFrozenSet_Type) {
+    PySetObject* set = (PySetObject*)value;
+    for (Py_ssize_t i = 0; i <= set->mask; i++) {
+      setentry& entry = set->table[i];
+      bool used = entry.key && entry.hash != -1;  // -1 marks a removed entry
+      if (used && !immutable_leaf(entry.key)) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+static bool same_double(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b && std::signbit(a) == std::signbit(b);
+}
+
+static Outcome compare(PyObject* a, PyObject* b) {
+  int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  return equal < 0 ? Outcome::Error : equal ? Outcome::Holds : Outcome::Fails;
+}
+
+// {(type(x), x) for x in value}
+static PyObject* typed_items(PyObject* value) {
+  PyObject* result = PySet_New(nullptr);
+  PyObject* items = result ? PySequence_List(value) : nullptr;
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items); i++) {
+    PyObject* item = PyList_GET_ITEM(items, i);
+    PyObject* pair = PyTuple_Pack(2, Py_TYPE(item), item);
+    if (!pair || PySet_Add(result, pair) < 0) Py_CLEAR(items);
+    Py_XDECREF(pair);
+  }
+  if (!items) Py_CLEAR(result);
+  Py_XDECREF(items);
+  return result;
+}
+
+static Outcome same_set(PyObject* a, PyObject* b) {
+  Outcome equal = compare(a, b);
+  if (equal != Outcome::Holds) return equal;
+  PyObject* left = typed_items(a);
+  PyObject* right = left ? typed_items(b) : nullptr;
+  equal = right ? compare(left, right) : Outcome::Error;
+  Py_XDECREF(left);
+  Py_XDECREF(right);
+  return equal;
+}
+
+Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
+  if (a == b) return Outcome::Holds;
+  PyTypeObject* type = Py_TYPE(a);
+  if (type != Py_TYPE(b)) return Outcome::Fails;
+  if (type == &PyFloat_Type)
+    return same_double(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b)) ? Outcome::Holds : Outcome::Fails;
+  if (type == &PyComplex_Type) {
+    Py_complex x = ((PyComplexObject*)a)->cval, y = ((PyComplexObject*)b)->cval;
+    return same_double(x.real, y.real) && same_double(x.imag, y.imag) ? Outcome::Holds : Outcome::Fails;
+  }
+  if (type == &PyTuple_Type) {
+    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return Outcome::Fails;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); i++) {
+      Outcome same = same_leaf(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i), ran_code);
+      if (same != Outcome::Holds) return same;
+    }
+    return Outcome::Holds;
+  }
+  if (type == &PySlice_Type) {
+    PySliceObject *x = (PySliceObject*)a, *y = (PySliceObject*)b;
+    PyObject* pairs[][2] = {{x->start, y->start}, {x->stop, y->stop}, {x->step, y->step}};
+    for (auto& pair : pairs) {
+      Outcome same = same_leaf(pair[0], pair[1], ran_code);
+      if (same != Outcome::Holds) return same;
+    }
+    return Outcome::Holds;
+  }
+  if (is_simple(type)) return compare(a, b);
+  *ran_code = true;
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) return same_set(a, b);
+  return compare(a, b);
+}
+
+bool init_leaves() {
+  if (!simple_types.empty()) return true;
+  simple_types = {&PyLong_Type, &PyUnicode_Type, &PyBool_Type, &PyFloat_Type, Py_TYPE(Py_None), &PyBytes_Type,
+                  &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented), &PyRange_Type, &PyCode_Type};
+  PyObject* torch = PyImport_ImportModule("torch");
+  if (!torch) return false;
+  for (const char* name : {"dtype", "device", "layout", "memory_format"}) {
+    PyObject* type = PyObject_GetAttrString(torch, name);
+    if (!type) {
+      Py_DECREF(torch);
+      return false;
+    }
+    simple_types.push_back((PyTypeObject*)type);  // kept for the life of the process
+  }
+  Py_DECREF(torch);
+  return true;
+}
+
+}  // namespace framelift

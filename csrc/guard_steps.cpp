@@ -1,0 +1,241 @@
+// The steps of paths: the native twin of origin.STEPS.  Each takes one step from a base value, and writes the records
+// that prove later that the step still leads to the same value.
+#include <cstring>
+
+#include "guard.h"
+
+namespace framelift {
+
+static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
+  if (!borrowed) return Outcome::Fails;
+  v.value = Py_NewRef(borrowed);
+  v.trusted = trusted;
+  return Outcome::Holds;
+}
+
+// A field of the base's struct: read again at every run unless neither it nor the base can have changed.
+static Outcome field(Visit& v, PyObject* const* at, bool constant_field) {
+  if (!*at) return Outcome::Fails;
+  bool trusted = constant_field && v.parent().trusted;
+  if (!trusted) v.load(at, *at);
+  return found(v, *at, trusted);
+}
+
+// What only Python code can tell.  An exception that is an error of the program means the path ends.
+static Outcome answer(Visit& v, PyObject* owned_or_null) {
+  v.walk.ran_code = true;
+  v.recordable = false;
+  v.value = owned_or_null;
+  if (owned_or_null) return Outcome::Holds;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return Outcome::Error;
+  PyErr_Clear();
+  return Outcome::Fails;
+}
+
+static Outcome by_getattr(Visit& v, PyObject* base, const char* name) {
+  return answer(v, PyObject_GetAttrString(base, name));
+}
+
+static Outcome take_argument(Visit& v, PyObject*) {
+  Py_ssize_t index = v.node.number;
+  if (index >= v.walk.count || !v.walk.locals[index]) return Outcome::Fails;
+  PyObject* value = v.walk.locals[index];
+  if (!v.node.lone) v.add(Op::Argument, nullptr, (uint64_t)value, (uint32_t)index);
+  return found(v, value, false);
+}
+
+static Outcome take_constant(Visit& v, PyObject*) { return found(v, v.node.key, true); }
+
+static Outcome take_dict(Visit& v, PyObject* base) {
+  if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
+  PyObject** slot = instance_dict_at(base);
+  return slot ? field(v, slot, false) : Outcome::Fails;
+}
+
+static Outcome take_dict_item(Visit& v, PyObject* base) {
+  PyObject* key = v.node.key;
+  if (!dict_lookup_is_quiet(base, key)) v.walk.ran_code = true;
+  PyObject* value = PyDict_GetItemWithError(base, key);
+  if (!value && PyErr_Occurred()) return answer(v, nullptr);
+  if (!v.parent().reading) v.recordable = false;
+  return found(v, value, v.parent().reading != 0);
+}
+
+static Outcome take_item(Visit& v, PyObject* base) {
+  if (PyDict_Check(base)) return take_dict_item(v, base);
+  bool is_list = PyList_Check(base), is_tuple = PyTuple_Check(base);
+  if (!PyLong_CheckExact(v.node.key) || !(is_list || is_tuple)) return answer(v, PyObject_GetItem(base, v.node.key));
+  Py_ssize_t size = Py_SIZE(base), index = PyLong_AsSsize_t(v.node.key);
+  if (index == -1 && PyErr_Occurred()) return answer(v, nullptr);
+  if (index < 0) {
+    index += size;
+    v.recordable = false;  // counts from an end that may move
+  }
+  if (index < 0 || index >= size) return Outcome::Fails;
+  PyObject* value = is_list ? PyList_GET_ITEM(base, index) : PyTuple_GET_ITEM(base, index);
+  bool trusted = is_tuple && v.parent().trusted;
+  if (!trusted) v.add(is_list ? Op::ListItem : Op::TupleItem, base, (uint64_t)value, (uint32_t)index);
+  return found(v, value, trusted);
+}
+
+static Outcome take_slot(Visit& v, PyObject* base) {
+  PyTypeObject* type = Py_TYPE(base);
+  PyObject* descriptor = _PyType_Lookup(type, v.node.key);
+  if (!descriptor) return Outcome::Fails;
+  unsigned version = type_version(type);
+  PyObject** at = member_at(descriptor, base);
+  if (!at) {
+    Py_INCREF(descriptor);
+    descrgetfunc get = Py_TYPE(descriptor)->tp_descr_get;
+    PyObject* value = get ? get(descriptor, base, (PyObject*)type) : nullptr;
+    if (!get) PyErr_SetString(PyExc_AttributeError, "__get__");
+    Py_DECREF(descriptor);
+    return answer(v, value);
+  }
+  v.load(&base->ob_type, type);
+  if (version) v.add(Op::TypeVersion, type, version);
+  else v.recordable = false;
+  return field(v, at, false);
+}
+
+static Outcome take_type(Visit& v, PyObject* base) {
+  PyObject* type = (PyObject*)Py_TYPE(base);
+  v.load(&base->ob_type, type);
+  return found(v, type, false);
+}
+
+static Outcome take_lookup(Visit& v, PyObject* base) {
+  if (!PyType_Check(base) || !PyUnicode_Check(v.node.key)) return Outcome::Fails;
+  if (!v.parent().reading) v.recordable = false;
+  return found(v, _PyType_Lookup((PyTypeObject*)base, v.node.key), v.parent().reading != 0);
+}
+
+static Outcome take_globals(Visit& v, PyObject* base) {
+  if (!PyFunction_Check(base)) return by_getattr(v, base, "__globals__");
+  return field(v, &((PyFunctionObject*)base)->func_globals, true);
+}
+
+static Outcome take_builtins(Visit& v, PyObject* base) {
+  if (!PyFunction_Check(base)) return by_getattr(v, base, "__builtins__");
+  return field(v, &((PyFunctionObject*)base)->func_builtins, true);
+}
+
+// getattr(base, name)[key] where base is no plain function.
+static Outcome by_getattr_item(Visit& v, PyObject* base, const char* name) {
+  PyObject* holder = PyObject_GetAttrString(base, name);
+  PyObject* value = holder ? PyObject_GetItem(holder, v.node.key) : nullptr;
+  Py_XDECREF(holder);
+  return answer(v, value);
+}
+
+static Outcome position(Visit& v, PyObject* const* tuple_at, bool constant_field) {
+  PyObject* tuple = *tuple_at;
+  Py_ssize_t index = v.node.number;
+  if (!tuple || index < 0 || index >= PyTuple_GET_SIZE(tuple)) return Outcome::Fails;
+  PyObject* value = PyTuple_GET_ITEM(tuple, index);
+  bool trusted = constant_field && v.parent().trusted;
+  if (!trusted) {
+    v.load(tuple_at, tuple);
+    v.add(Op::TupleItem, tuple, (uint64_t)value, (uint32_t)index);
+  }
+  return found(v, value, trusted);
+}
+
+static Outcome take_default(Visit& v, PyObject* base) {
+  if (!PyFunction_Check(base) || v.node.number < 0) return by_getattr_item(v, base, "__defaults__");
+  return position(v, &((PyFunctionObject*)base)->func_defaults, false);
+}
+
+static Outcome take_kwdefault(Visit& v, PyObject* base) {
+  if (!PyFunction_Check(base)) return by_getattr_item(v, base, "__kwdefaults__");
+  PyObject* const* at = &((PyFunctionObject*)base)->func_kwdefaults;
+  PyObject* dict = *at;
+  if (!dict || !PyDict_Check(dict)) return Outcome::Fails;
+  uint64_t version = dict_version(dict);
+  if (!dict_lookup_is_quiet(dict, v.node.key)) v.walk.ran_code = true;
+  PyObject* value = PyDict_GetItemWithError(dict, v.node.key);
+  if (!value && PyErr_Occurred()) return answer(v, nullptr);
+  v.load(at, dict);
+  v.add(Op::Load, dict_version_at(dict), version);
+  if (!version) v.recordable = false;
+  return found(v, value, version != 0);
+}
+
+static Outcome take_cell(Visit& v, PyObject* base) {
+  if (!PyFunction_Check(base) || v.node.number < 0) return by_getattr_item(v, base, "__closure__");
+  return position(v, &((PyFunctionObject*)base)->func_closure, true);
+}
+
+static Outcome take_contents(Visit& v, PyObject* base) {
+  if (!PyCell_Check(base)) return by_getattr(v, base, "cell_contents");
+  return field(v, &((PyCellObject*)base)->ob_ref, false);
+}
+
+static Outcome take_self(Visit& v, PyObject* base) {
+  if (PyMethod_Check(base)) return field(v, &((PyMethodObject*)base)->im_self, true);
+  return by_getattr(v, base, "__self__");
+}
+
+static Outcome take_func(Visit& v, PyObject* base) {
+  if (PyMethod_Check(base)) return field(v, &((PyMethodObject*)base)->im_func, true);
+  return by_getattr(v, base, "__func__");
+}
+
+// functools.partial tells where its fields are by its own member descriptors.
+static Outcome partial_field(Visit& v, PyObject* base, const char* name) {
+  PyObject* key = PyUnicode_InternFromString(name);
+  if (!key) return Outcome::Error;
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(base), key);
+  PyObject** at = member_at(descriptor, base);
+  bool own_type = at && !(PyDescr_TYPE(descriptor)->tp_flags & Py_TPFLAGS_HEAPTYPE &&
+                          !(PyDescr_TYPE(descriptor)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE));
+  bool exact = at && PyDescr_TYPE(descriptor) == Py_TYPE(base);
+  Py_DECREF(key);
+  if (!at || !own_type || !exact) return by_getattr(v, base, name);
+  return field(v, at, false);
+}
+static Outcome take_partial_func(Visit& v, PyObject* base) { return partial_field(v, base, "func"); }
+static Outcome take_partial_args(Visit& v, PyObject* base) { return partial_field(v, base, "args"); }
+static Outcome take_partial_keywords(Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }
+
+static Outcome take_attr(Visit& v, PyObject* base) { return answer(v, PyObject_GetAttr(base, v.node.key)); }
+
+static const StepRow kSteps[] = {
+    {"arg", take_argument, false},
+    {"const", take_constant, false},
+    {"dict", take_dict, false},
+    {"item", take_item, false},
+    {"slot", take_slot, false},
+    {"type", take_type, false},
+    {"lookup", take_lookup, false},
+    {"globals", take_globals, false},
+    {"builtins", take_builtins, false},
+    {"default", take_default, false},
+    {"kwdefault", take_kwdefault, false},
+    {"cell", take_cell, false},
+    {"contents", take_contents, false},
+    {"self", take_self, false},
+    {"func", take_func, false},
+    {"partial_func", take_partial_func, false},
+    {"partial_args", take_partial_args, false},
+    {"partial_keywords", take_partial_keywords, false},
+    {"attr", take_attr, true},
+};
+
+const StepRow* find_step(const char* name) {
+  for (const StepRow& row : kSteps)
+    if (!strcmp(row.name, name)) return &row;
+  return nullptr;
+}
+
+PyObject* step_names() {
+  PyObject* names = PyFrozenSet_New(nullptr);
+  for (const StepRow& row : kSteps) {
+    PyObject* name = PyUnicode_FromString(row.name);
+    if (!names || !name || PySet_Add(names, name) < 0) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+}  // namespace framelift

@@ -1,0 +1,359 @@
+// The PEP 523 hook: what happens to a frame depends on the thread's mode.  Rehearsing, its twin runs; capturing, a cached
+// entry runs or the driver is asked; otherwise CPython does what it always does.
+#include <vector>
+
+#include "rehearsal.h"
+#include "frame_access.h"
+
+namespace framelift {
+
+static thread_local ThreadState tls;
+ThreadState& thread_state() { return tls; }
+
+static _PyFrameEvalFunction previous_evaluator = nullptr;
+static long users = 0;                  // scopes that need the hook, over all threads (under the GIL)
+static Py_ssize_t extra_index = -1;
+static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
+static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
+static PyObject* trampoline = nullptr;     // code of `lambda r: r`
+static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames;
+
+// What the hook knows about a code object, kept with the code object itself.
+struct CodeInfo {
+  enum Kind { Twin, Own, Handler, Rewritten, Refused } kind;
+  PyObject* payload;  // owned: twin code, handler, or the text of the refusal
+};
+static void free_info(void* p) {
+  CodeInfo* info = (CodeInfo*)p;
+  if (!info) return;
+  Py_XDECREF(info->payload);
+  delete info;
+}
+
+static CodeInfo* get_info(PyObject* code) {
+  void* p = nullptr;
+  if (get_code_extra(code, extra_index, &p) < 0) PyErr_Clear();
+  return (CodeInfo*)p;
+}
+
+static CodeInfo* resolve(Rehearsal* r, PyObject* code) {
+  CodeInfo* info = get_info(code);
+  if (info) return info;
+  PyObject* answer;
+  {
+    PausedScope paused;
+    answer = PyObject_CallOneArg(resolve_code, code);
+  }
+  if (!answer) {
+    note_interrupt(r);
+    return nullptr;
+  }
+  CodeInfo::Kind kind = CodeInfo::Handler;
+  if (PyCode_Check(answer)) {
+    kind = CodeInfo::Rewritten;
+    if (!get_info(answer)) set_code_extra(answer, extra_index, new CodeInfo{CodeInfo::Twin, nullptr});
+  } else if (answer == Py_None) {
+    kind = CodeInfo::Own;
+  } else if (PyUnicode_Check(answer)) {
+    kind = CodeInfo::Refused;
+  }
+  info = new CodeInfo{kind, answer};
+  if (set_code_extra(code, extra_index, info) < 0) {
+    free_info(info);
+    return nullptr;
+  }
+  return info;
+}
+
+int note_class(Rehearsal* r, PyObject* cls) {
+  if (!r->classes.insert(cls).second) return 0;
+  PyObject* args[] = {cls};
+  PyObject* answer = ask_session(r, name_note_class, args, 1);
+  if (!answer) return -1;
+  Py_DECREF(answer);
+  return 0;
+}
+
+int note_function(Rehearsal* r, PyObject* function) {
+  if (r->functions.count(function) || r->internal.count(function)) return 0;
+  r->functions[function];
+  PyObject* args[] = {function};
+  PyObject* answer = ask_session(r, name_note_function, args, 1);
+  if (!answer) return -1;
+  if (PyTuple_Check(answer)) {  // ((slot, original, imported), ...)
+    std::vector<Default> defaults;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(answer); i++) {
+      PyObject* row = PyTuple_GET_ITEM(answer, i);
+      defaults.push_back({(int)PyLong_AsLong(PyTuple_GET_ITEM(row, 0)), PyTuple_GET_ITEM(row, 1),
+                          Py_NewRef(PyTuple_GET_ITEM(row, 2))});
+    }
+    r->functions[function] = std::move(defaults);
+  }
+  Py_DECREF(answer);
+  return 0;
+}
+
+// A frame's locals as the arguments of a call: *args and **kwargs are spread again.
+static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* function, PyObject* const* locals) {
+  PyCodeObject* code = (PyCodeObject*)PyFunction_GET_CODE(function);
+  int n = code->co_argcount, k = code->co_kwonlyargcount, next = n + k;
+  PyObject* spread = code->co_flags & CO_VARARGS ? locals[next++] : nullptr;
+  PyObject* extra = code->co_flags & CO_VARKEYWORDS ? locals[next++] : nullptr;
+  Py_ssize_t more = spread ? PyTuple_GET_SIZE(spread) : 0;
+  PyObject* args = PyTuple_New(n + more);
+  PyObject* kwargs = extra ? PyDict_Copy(extra) : PyDict_New();
+  PyObject* names = PyCode_GetVarnames(code);
+  PyObject* result = nullptr;
+  if (args && kwargs && names) {
+    for (int i = 0; i < n; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(locals[i]));
+    for (Py_ssize_t i = 0; i < more; i++) PyTuple_SET_ITEM(args, n + i, Py_NewRef(PyTuple_GET_ITEM(spread, i)));
+    bool ok = true;
+    for (int i = 0; ok && i < k; i++) ok = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, n + i), locals[n + i]) == 0;
+    PyObject* stack[] = {session, function, args, kwargs};
+    if (ok) result = PyObject_Vectorcall(handler, stack, 4, nullptr);
+  }
+  Py_XDECREF(args);
+  Py_XDECREF(kwargs);
+  Py_XDECREF(names);
+  return result;
+}
+
+static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n) {
+  PyFunctionObject* original = (PyFunctionObject*)function;
+  PyObject* callable = PyFunction_New(twin, original->func_globals);
+  if (!callable) return nullptr;
+  if (original->func_closure) {
+    PyFunction_SetClosure(callable, original->func_closure);
+  }
+  auto found = r->functions.find(function);
+  PyObject* result;
+  if (found != r->functions.end() && !found->second.empty()) {
+    std::vector<PyObject*> copy(locals, locals + n);
+    for (auto& d : found->second)
+      if (copy[d.slot] == d.original) copy[d.slot] = d.imported;
+    result = PyObject_Vectorcall(callable, copy.data(), n, nullptr);
+  } else {
+    result = PyObject_Vectorcall(callable, locals, n, nullptr);
+  }
+  Py_DECREF(callable);
+  return result;
+}
+
+// The code's parameter number 0 is `self` of a method that C code may have looked up: its class is then a guarded fact.
+static int note_receiver(Rehearsal* r, PyCodeObject* code, PyObject* const* locals) {
+  if (code->co_argcount == 0 || !locals[0]) return 0;
+  PyTypeObject* type = Py_TYPE(locals[0]);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return 0;
+  return note_class(r, (PyObject*)type);
+}
+
+static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
+  Rehearsal* r = current_rehearsal();
+  PyObject* code = (PyObject*)frame_code(frame);
+  CodeInfo* info = resolve(r, code);
+  if (!info) return _PyEval_EvalFrameDefault(ts, frame, 1);
+  if (info->kind == CodeInfo::Twin) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+  if (info->kind == CodeInfo::Own) {
+    PyObject* result;
+    {
+      PausedScope paused;
+      result = _PyEval_EvalFrameDefault(ts, frame, throwflag);
+    }
+    if (!result) note_interrupt(r);
+    return result;
+  }
+  if (throwflag) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+  bool refused = info->kind == CodeInfo::Refused || is_generator_frame(frame);
+  PyObject* function = (PyObject*)frame_function(frame);
+  Py_INCREF(function);
+  PyObject* result = nullptr;
+  if (r->interrupt) {
+    PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
+  } else if (refused) {
+    PyObject* args[] = {code, info->payload ? info->payload : Py_None};
+    result = ask_session(r, name_refuse, args, 2);
+  } else if (note_function(r, function) == 0 && note_receiver(r, frame_code(frame), frame->localsplus) == 0) {
+    if (info->kind == CodeInfo::Handler) {
+      PausedScope paused;
+      result = call_handler(info->payload, r->session, function, frame->localsplus);
+    } else {
+      result = run_twin(r, function, info->payload, frame->localsplus, parameter_count(frame_code(frame)));
+    }
+    if (!result && info->kind == CodeInfo::Handler) note_interrupt(r);
+  }
+  Py_DECREF(function);
+  return finish_frame(ts, frame, result, trampoline);
+}
+
+// Capture and RunOnly: a cached entry for this frame, a capture, or plain Python.
+static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
+  PyObject* code = (PyObject*)frame_code(frame);
+  Mode mode = tls.mode;
+  PyObject* context = Py_NewRef(tls.context);
+  PyObject* function = Py_NewRef((PyObject*)frame_function(frame));
+  int n = parameter_count(frame_code(frame));
+  PyObject* result = nullptr;
+  int verdict = 0;
+  tls.mode = Mode::Paused;
+  PyObject* frames = PyObject_GetAttr(context, name_frames);
+  PyObject* entries = frames ? Py_XNewRef(PyDict_GetItemWithError(frames, code)) : nullptr;
+  if (!frames || (!entries && PyErr_Occurred())) verdict = -1;
+  if (verdict == 0 && entries && entries != Py_None) verdict = try_entries(entries, frame->localsplus, n, &result);
+  if (verdict == 0 && entries != Py_None && mode == Mode::Capture) {
+    PyObject* locals = PyTuple_New(n);
+    for (int i = 0; locals && i < n; i++) PyTuple_SET_ITEM(locals, i, Py_NewRef(frame->localsplus[i]));
+    PyObject* args[] = {context, function, locals};
+    PyObject* captured = locals ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
+    Py_XDECREF(locals);
+    if (!captured) {
+      verdict = -1;
+    } else if (captured == Py_True) {
+      Py_XDECREF(entries);
+      entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
+      if (entries) verdict = try_entries(entries, frame->localsplus, n, &result);
+    }
+    Py_XDECREF(captured);
+  }
+  tls.mode = mode;
+  Py_XDECREF(entries);
+  Py_XDECREF(frames);
+  Py_DECREF(function);
+  Py_DECREF(context);
+  if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
+  return _PyEval_EvalFrameDefault(ts, frame, 0);
+}
+
+static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
+  switch (tls.mode) {
+    case Mode::Rehearse:
+      if (current_rehearsal()) return rehearse_frame(ts, frame, throwflag);
+      break;
+    case Mode::Capture:
+    case Mode::RunOnly:
+      if (throwflag || is_generator_frame(frame) || !tls.context) break;
+      if ((PyObject*)frame_code(frame) == tls.skip_code) {
+        tls.skip_code = nullptr;
+        break;
+      }
+      if (frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) break;
+      return lookup_frame(ts, frame);
+    default:
+      break;
+  }
+  _PyFrameEvalFunction next = previous_evaluator && previous_evaluator != evaluate ? previous_evaluator : _PyEval_EvalFrameDefault;
+  return next(ts, frame, throwflag);
+}
+
+HookScope::HookScope() {
+  if (users++ == 0) {
+    PyInterpreterState* interpreter = PyInterpreterState_Get();
+    previous_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  }
+}
+HookScope::~HookScope() {
+  if (--users == 0) _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), previous_evaluator);
+}
+
+PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  HookScope hook;
+  ThreadState before = tls;
+  tls.mode = before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture;
+  tls.context = compiled;
+  tls.skip_code = PyFunction_Check(function) ? PyFunction_GET_CODE(function) : nullptr;
+  PyObject* result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+  tls = before;
+  return result;
+}
+
+// rehearse(session, function, locals): run the function's twin on imported locals, as the root of a rehearsal.
+static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3 || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2])) {
+    PyErr_SetString(PyExc_TypeError, "rehearse(session, function, locals)");
+    return nullptr;
+  }
+  if (current_rehearsal()) {
+    PyErr_SetString(PyExc_RuntimeError, "a rehearsal is already running in this thread");
+    return nullptr;
+  }
+  HookScope hook;
+  Rehearsal rehearsal;
+  rehearsal.session = args[0];
+  set_current_rehearsal(&rehearsal);
+  ThreadState before = tls;
+  tls.mode = Mode::Paused;
+  tls.session = args[0];
+  PyObject* result = nullptr;
+  PyObject* start = PyObject_GetAttrString(args[0], "start");
+  PyObject* locals = start ? PyObject_CallOneArg(start, args[2]) : nullptr;
+  Py_XDECREF(start);
+  if (locals && PyTuple_Check(locals)) {
+    CodeInfo* info = resolve(&rehearsal, PyFunction_GET_CODE(args[1]));
+    if (info && info->kind == CodeInfo::Rewritten) {
+      RehearseScope live;
+      if (note_function(&rehearsal, args[1]) == 0)
+        result = run_twin(&rehearsal, args[1], info->payload, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals));
+    } else if (info) {
+      PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
+      result = ask_session(&rehearsal, name_refuse, text, 2);
+    }
+    if (result) {
+      PyObject* finish = PyObject_GetAttrString(args[0], "finish");
+      PyObject* value = finish && !rehearsal.interrupt ? PyObject_CallOneArg(finish, result) : nullptr;
+      Py_XDECREF(finish);
+      Py_SETREF(result, value);
+    }
+  }
+  Py_XDECREF(locals);
+  if (!result) note_interrupt(&rehearsal);
+  if (rehearsal.interrupt) {  // whatever the program made of it, the root's record decides
+    Py_CLEAR(result);
+    PyErr_Clear();
+    PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
+  }
+  tls = before;
+  set_current_rehearsal(nullptr);
+  return result;
+}
+
+static PyObject* set_hooks(PyObject*, PyObject* args) {
+  PyObject *resolver, *capture, *code;
+  if (!PyArg_ParseTuple(args, "OOO", &resolver, &capture, &code)) return nullptr;
+  Py_XSETREF(resolve_code, Py_NewRef(resolver));
+  Py_XSETREF(capture_frame, Py_NewRef(capture));
+  Py_XSETREF(trampoline, Py_NewRef(code));
+  Py_RETURN_NONE;
+}
+
+static PyObject* get_mode(PyObject*, PyObject*) { return PyLong_FromLong((long)tls.mode); }
+static PyObject* set_mode(PyObject*, PyObject* value) {
+  long mode = PyLong_AsLong(value);
+  if (mode == -1 && PyErr_Occurred()) return nullptr;
+  Mode before = tls.mode;
+  tls.mode = (Mode)mode;
+  return PyLong_FromLong((long)before);
+}
+// How many scopes hold the hook, and whether the evaluator is ours: for tests that nothing is left behind.
+static PyObject* hook_users(PyObject*, PyObject*) {
+  bool ours = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluate;
+  return Py_BuildValue("(lO)", users, ours ? Py_True : Py_False);
+}
+
+static PyMethodDef methods[] = {
+    {"rehearse", (PyCFunction)(void*)rehearse, METH_FASTCALL, "rehearse(session, function, locals)"},
+    {"set_hooks", set_hooks, METH_VARARGS, "set_hooks(resolve_code, capture_frame, trampoline_code)"},
+    {"get_mode", get_mode, METH_NOARGS, "the thread's mode"},
+    {"set_mode", set_mode, METH_O, "set the thread's mode, return the one before"},
+    {"hook_users", hook_users, METH_NOARGS, "(number of scopes that hold the hook, whether it is installed)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_hook(PyObject* module) {
+  extra_index = request_code_extra(free_info);
+  name_note_function = PyUnicode_InternFromString("note_function");
+  name_note_class = PyUnicode_InternFromString("note_class");
+  name_refuse = PyUnicode_InternFromString("refuse");
+  name_frames = PyUnicode_InternFromString("frames");
+  return extra_index >= 0 && PyModule_AddFunctions(module, methods) == 0;
+}
+
+}  // namespace framelift

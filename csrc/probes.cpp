@@ -1,0 +1,541 @@
+// The probes: C functions that twins call in place of a dozen opcodes.  An internal object costs a look-up; only external
+// objects reach the Python session, and only at the first read.  Outside a rehearsal a probe does what its opcode does.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "calls.h"
+#include "frame_access.h"
+
+namespace framelift {
+
+void set_interrupt_type(PyObject* type);
+
+static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
+    *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
+    *name_check_with, *name_match_class, *name_load_tensor, *mark_star, *mark_stars;
+
+// The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
+#define PROBE(count)                                                                              \
+  Rehearsal* r = current_rehearsal();                                                             \
+  if (n != (count)) return PyErr_Format(PyExc_SystemError, "%s: wrong use of a probe", __func__); \
+  if (r && raise_again(r)) return nullptr;                                                        \
+  if (r) r->probes++;
+
+static bool raise_again(Rehearsal* r) {
+  if (!r->interrupt) return false;
+  PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
+  return true;
+}
+
+static bool is_heap(PyTypeObject* t) { return t->tp_flags & Py_TPFLAGS_HEAPTYPE; }
+
+// Objects of static C types whose attributes are external state: modules, classes, functions, methods, super objects.
+static bool is_open_static(PyTypeObject* t) {
+  return t == &PyModule_Type || t == &PyType_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
+         t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type;
+}
+
+static PyObject* global_of_frame(PyObject* name) {
+  PyObject* globals = PyEval_GetGlobals();
+  PyObject* value = globals ? PyDict_GetItemWithError(globals, name) : nullptr;
+  if (!value && !PyErr_Occurred()) value = PyDict_GetItemWithError(PyEval_GetBuiltins(), name);
+  if (!value && !PyErr_Occurred()) PyErr_Format(PyExc_NameError, "name '%U' is not defined", name);
+  return Py_XNewRef(value);
+}
+
+static PyObject* read_global(Rehearsal* r, PyObject* globals, PyObject* name) {
+  auto found = r->globals.find({globals, name});
+  if (found != r->globals.end()) return Py_NewRef(found->second);
+  PyObject* args[] = {globals, name, PyEval_GetBuiltins()};
+  PyObject* value = ask_session(r, name_load_global, args, 3);
+  if (value) r->globals[{globals, name}] = Py_NewRef(value);
+  return value;
+}
+
+static PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  return r ? read_global(r, PyEval_GetGlobals(), a[0]) : global_of_frame(a[0]);
+}
+
+static PyObject* from_mapping(PyObject* mapping, PyObject* name) {
+  PyObject* value = PyObject_GetItem(mapping, name);
+  if (!value && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
+  return value;
+}
+
+static PyObject* load_name(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  PyObject* locals = PyEval_GetLocals();
+  if (!locals) return nullptr;
+  PyObject* value = locals == PyEval_GetGlobals() ? nullptr : from_mapping(locals, a[0]);
+  if (value || PyErr_Occurred()) return value;
+  return r ? read_global(r, PyEval_GetGlobals(), a[0]) : global_of_frame(a[0]);
+}
+
+static PyObject* load_from_dict_or_globals(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  PyObject* value = from_mapping(a[0], a[1]);
+  if (value || PyErr_Occurred()) return value;
+  return r ? read_global(r, PyEval_GetGlobals(), a[1]) : global_of_frame(a[1]);
+}
+
+static PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  PyObject* globals = PyEval_GetGlobals();
+  if (!r) {
+    if (PyDict_SetItem(globals, a[1], a[0]) < 0) return nullptr;
+    Py_RETURN_NONE;
+  }
+  PyObject* args[] = {globals, a[1], a[0]};
+  PyObject* done = ask_session(r, name_store_global, args, 3);
+  if (done) {
+    PyObject*& slot = r->globals[{globals, a[1]}];
+    Py_XSETREF(slot, Py_NewRef(a[0]));
+  }
+  return done;
+}
+
+static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  PyObject* globals = PyEval_GetGlobals();
+  if (!r) {
+    if (PyDict_DelItem(globals, a[0]) < 0) return nullptr;
+    Py_RETURN_NONE;
+  }
+  PyObject* args[] = {globals, a[0]};
+  PyObject* done = ask_session(r, name_delete_global, args, 2);
+  auto found = r->globals.find({globals, a[0]});
+  if (done && found != r->globals.end()) {
+    Py_XDECREF(found->second);
+    r->globals.erase(found);
+  }
+  return done;
+}
+
+static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
+  switch (known.answer) {
+    case Answer::Value:
+      return Py_NewRef(known.payload);
+    case Answer::Method:
+      return PyMethod_New(known.payload, obj);
+    case Answer::Native:
+      return PyObject_GetAttr(obj, name);
+    case Answer::Getter: {
+      PyObject* args[] = {obj};
+      return dispatch(r, known.payload, args, 1, nullptr);
+    }
+    case Answer::Instance: {
+      PyObject** dict = _PyObject_GetDictPtr(obj);
+      PyObject* own = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
+      if (!own && PyErr_Occurred()) return nullptr;
+      return Py_NewRef(own ? own : known.payload);
+    }
+    case Answer::Ask: {
+      PyObject* args[] = {obj, name};
+      return ask_session(r, name_load_attr, args, 2);
+    }
+  }
+  Py_UNREACHABLE();
+}
+
+static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
+  auto found = r->attributes.find({obj, name});
+  if (found != r->attributes.end()) return answer(r, found->second, obj, name);
+  PyObject* args[] = {obj, name};
+  PyObject* value = ask_session(r, name_load_attr, args, 2);
+  return value;
+}
+
+// An instance made inside: CPython's own algorithm, but what it finds on the class is external and guarded.
+static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyObject* type = (PyObject*)Py_TYPE(obj);
+  auto found = r->class_attributes.find({type, name});
+  if (found == r->class_attributes.end()) {
+    if (note_class(r, type) < 0) return nullptr;
+    PyObject* args[] = {type, name};
+    PyObject* row = ask_session(r, name_class_attribute, args, 2);
+    if (!row) return nullptr;
+    Known known{(Answer)PyLong_AsLong(PyTuple_GET_ITEM(row, 0)), Py_NewRef(PyTuple_GET_ITEM(row, 1))};
+    Py_DECREF(row);
+    found = r->class_attributes.emplace(Pair{type, name}, known).first;
+  }
+  return answer(r, found->second, obj, name);
+}
+
+PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(obj);
+  if (!is_heap(type)) {
+    if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
+    return PyObject_GetAttr(obj, name);
+  }
+  if (THPVariable_Check(obj)) {
+    auto found = r->class_attributes.find({(PyObject*)type, name});
+    if (found != r->class_attributes.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
+    PyObject* args[] = {obj, name};
+    return ask_session(r, name_load_tensor, args, 2);
+  }
+  if (PyType_Check(obj)) return r->internal.count(obj) ? load_of_internal(r, obj, name) : load_of_external(r, obj, name);
+  if (r->external.count(obj)) return load_of_external(r, obj, name);
+  if (PyModule_Check(obj)) return load_of_external(r, obj, name);
+  return load_of_internal(r, obj, name);
+}
+
+static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  return r ? read_attribute(r, a[0], a[1]) : PyObject_GetAttr(a[0], a[1]);
+}
+
+// Whether writes to the object are pending effects rather than done at once.
+static bool is_external_target(Rehearsal* r, PyObject* obj) {
+  PyTypeObject* type = Py_TYPE(obj);
+  if (r->internal.count(obj)) return false;
+  if (!is_heap(type)) return is_open_static(type);
+  return THPVariable_Check(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
+}
+
+static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(3)
+  if (r && is_external_target(r, a[1])) {
+    PyObject* args[] = {a[1], a[2], a[0]};
+    return ask_session(r, name_store_attr, args, 3);
+  }
+  if (r && is_heap(Py_TYPE(a[1])) && note_class(r, (PyObject*)Py_TYPE(a[1])) < 0) return nullptr;
+  if (PyObject_SetAttr(a[1], a[2], a[0]) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (r && is_external_target(r, a[0])) return ask_session(r, name_delete_attr, a, 2);
+  if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject* unbound_cell(PyObject* name) {
+  return PyErr_Format(PyExc_NameError, "cannot access free variable '%U' where it is not associated with a value in enclosing scope", name);
+}
+
+static PyObject* read_cell(Rehearsal* r, PyObject* cell, PyObject* name) {
+  auto found = r ? r->cells.find(cell) : decltype(r->cells.end())();
+  if (!r || found == r->cells.end()) {
+    PyObject* value = PyCell_GET(cell);
+    return value ? Py_NewRef(value) : unbound_cell(name);
+  }
+  if (found->second) return Py_NewRef(found->second);
+  PyObject* args[] = {cell, name};
+  PyObject* value = ask_session(r, name_load_cell, args, 2);
+  if (value) r->cells[cell] = Py_NewRef(value);
+  return value;
+}
+
+static PyObject* load_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  return read_cell(r, a[0], a[1]);
+}
+
+static PyObject* load_classderef(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  PyObject* locals = PyEval_GetLocals();
+  PyObject* value = locals ? from_mapping(locals, a[1]) : nullptr;
+  if (value || PyErr_Occurred()) return value;
+  return read_cell(r, a[0], a[1]);
+}
+
+static PyObject* load_from_dict_or_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(3)
+  PyObject* value = from_mapping(a[0], a[2]);
+  if (value || PyErr_Occurred()) return value;
+  return read_cell(r, a[1], a[2]);
+}
+
+static PyObject* store_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (r && r->cells.count(a[1])) {
+    PyObject* args[] = {a[1], a[0]};
+    PyObject* done = ask_session(r, name_store_cell, args, 2);
+    if (done) Py_XSETREF(r->cells[a[1]], Py_NewRef(a[0]));
+    return done;
+  }
+  PyCell_Set(a[1], a[0]);
+  Py_RETURN_NONE;
+}
+
+static PyObject* delete_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (r && r->cells.count(a[0])) {
+    PyObject* done = ask_session(r, name_delete_cell, a, 2);
+    if (done) Py_CLEAR(r->cells[a[0]]);
+    return done;
+  }
+  if (!PyCell_GET(a[0])) return unbound_cell(a[1]);
+  PyCell_Set(a[0], nullptr);
+  Py_RETURN_NONE;
+}
+
+static PyObject* import_name(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(3)
+  PyObject* globals = PyEval_GetGlobals();
+  if (r) {
+    PyObject* args[] = {globals, a[0], a[1], a[2]};
+    return ask_session(r, name_import_name, args, 4);
+  }
+  return PyImport_ImportModuleLevelObject(a[2], globals, nullptr, a[1], (int)PyLong_AsLong(a[0]));
+}
+
+static PyObject* import_from(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  return r ? ask_session(r, name_import_from, a, 2) : PyObject_GetAttr(a[0], a[1]);
+}
+
+static PyObject* before_with(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  if (r) {
+    if (is_heap(Py_TYPE(a[0])) && note_class(r, (PyObject*)Py_TYPE(a[0])) < 0) return nullptr;
+    PyObject* ok = ask_session(r, name_check_with, a, 1);
+    if (!ok) return nullptr;
+    Py_DECREF(ok);
+  }
+  return Py_NewRef(a[0]);
+}
+
+static PyObject* match_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  Rehearsal* r = current_rehearsal();
+  if (!r) return PyErr_Format(PyExc_SystemError, "match_class outside a rehearsal");
+  if (raise_again(r)) return nullptr;
+  return ask_session(r, name_match_class, a, n);
+}
+
+static PyObject* make_function(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  if (r && r->internal.insert(a[0]).second) r->kept.push_back(Py_NewRef(a[0]));
+  return Py_NewRef(a[0]);
+}
+
+// super(cls, self).name of 3.12's LOAD_SUPER_ATTR: build the super object, then an ordinary attribute read.
+static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(5)
+  PyObject* pair[] = {a[1], a[2]};
+  bool plain = a[0] == (PyObject*)&PySuper_Type;
+  long flags = PyLong_AsLong(a[4]);
+  PyObject* object = plain ? PyObject_Vectorcall(a[0], pair, 2, nullptr)
+                           : r ? dispatch(r, a[0], pair, flags & 2 ? 2 : 0, nullptr) : PyObject_Vectorcall(a[0], pair, flags & 2 ? 2 : 0, nullptr);
+  if (!object) return nullptr;
+  PyObject* value = r ? read_attribute(r, object, a[3]) : PyObject_GetAttr(object, a[3]);
+  Py_DECREF(object);
+  return value;
+}
+
+// f(*args, **kwargs): the arguments come as two keyword values with marker names.
+static PyObject* call_spread(Rehearsal* r, PyObject* callable, PyObject* const* values, Py_ssize_t count) {
+  PyObject* args = values[0];
+  PyObject* tuple;
+  if (PyTuple_CheckExact(args)) {
+    tuple = Py_NewRef(args);
+  } else {
+    if (!Py_TYPE(args)->tp_iter && !PySequence_Check(args))
+      return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
+    tuple = PySequence_Tuple(args);
+  }
+  if (!tuple) return nullptr;
+  PyObject* kwargs = count > 1 ? values[1] : nullptr;
+  PyObject* copy = nullptr;
+  if (kwargs && !PyDict_CheckExact(kwargs)) {
+    copy = PyDict_New();
+    if (!copy || PyDict_Update(copy, kwargs) < 0) {
+      Py_DECREF(tuple);
+      Py_XDECREF(copy);
+      return nullptr;
+    }
+    kwargs = copy;
+  }
+  PyObject* result = r ? dispatch_spread(r, callable, tuple, kwargs) : PyObject_Call(callable, tuple, kwargs);
+  Py_DECREF(tuple);
+  Py_XDECREF(copy);
+  return result;
+}
+
+static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwnames) {
+  Rehearsal* r = current_rehearsal();
+  if (r && raise_again(r)) return nullptr;
+  if (r) r->probes++;
+  if (kwnames && n == 1) {
+    PyObject* first = PyTuple_GET_ITEM(kwnames, 0);
+    if (first == mark_star || PyUnicode_Compare(first, mark_star) == 0) return call_spread(r, a[0], a + 1, PyTuple_GET_SIZE(kwnames));
+  }
+  return r ? dispatch(r, a[0], a + 1, n - 1, kwnames) : PyObject_Vectorcall(a[0], a + 1, n - 1, kwnames);
+}
+
+// ---- what the Python session tells the probes -------------------------------------------------------------------
+
+#define NEED_REHEARSAL                                                     \
+  Rehearsal* r = current_rehearsal();                                      \
+  if (!r) {                                                                \
+    PyErr_SetString(PyExc_RuntimeError, "no rehearsal in this thread");    \
+    return nullptr;                                                        \
+  }
+
+static PyObject* mark_external(PyObject*, PyObject* object) {
+  NEED_REHEARSAL
+  r->external.insert(object);
+  Py_RETURN_NONE;
+}
+static PyObject* mark_internal(PyObject*, PyObject* object) {
+  NEED_REHEARSAL
+  if (r->internal.insert(object).second) r->kept.push_back(Py_NewRef(object));
+  Py_RETURN_NONE;
+}
+static PyObject* is_external(PyObject*, PyObject* object) {
+  NEED_REHEARSAL
+  return PyBool_FromLong(r->external.count(object) != 0);
+}
+static PyObject* is_internal(PyObject*, PyObject* object) {
+  NEED_REHEARSAL
+  return PyBool_FromLong(r->internal.count(object) != 0);
+}
+static PyObject* mark_cell(PyObject*, PyObject* cell) {
+  NEED_REHEARSAL
+  r->cells.emplace(cell, nullptr);
+  Py_RETURN_NONE;
+}
+static PyObject* is_external_cell(PyObject*, PyObject* cell) {
+  NEED_REHEARSAL
+  return PyBool_FromLong(r->cells.count(cell) != 0);
+}
+static PyObject* know(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 4) return PyErr_Format(PyExc_TypeError, "know(object, name, answer, payload)");
+  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
+  auto [at, fresh] = r->attributes.emplace(Pair{a[0], a[1]}, known);
+  if (!fresh) {
+    Py_XDECREF(at->second.payload);
+    at->second = known;
+  }
+  Py_RETURN_NONE;
+}
+static PyObject* know_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 4) return PyErr_Format(PyExc_TypeError, "know_class(class, name, answer, payload)");
+  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
+  auto [at, fresh] = r->class_attributes.emplace(Pair{a[0], a[1]}, known);
+  if (!fresh) {
+    Py_XDECREF(at->second.payload);
+    at->second = known;
+  }
+  Py_RETURN_NONE;
+}
+static PyObject* forget(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "forget(object, name)");
+  auto found = r->attributes.find({a[0], a[1]});
+  if (found != r->attributes.end()) {
+    Py_XDECREF(found->second.payload);
+    r->attributes.erase(found);
+  }
+  Py_RETURN_NONE;
+}
+// captured(callable, args, kwargs): from framelift's own code back into captured code.
+static PyObject* captured(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "captured(callable, args, kwargs)");
+  RehearseScope live;
+  return dispatch_spread(r, a[0], a[1], a[2]);
+}
+// natively(callable, args, kwargs): C code runs, the Python frames it starts are captured code.
+static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "natively(callable, args, kwargs)");
+  RehearseScope live;
+  return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
+}
+// Every remembered answer for this name is asked again: a class attribute was written.
+static PyObject* forget_name(PyObject*, PyObject* name) {
+  NEED_REHEARSAL
+  for (auto* map : {&r->attributes, &r->class_attributes})
+    for (auto at = map->begin(); at != map->end();) {
+      if (at->first.b == name) {
+        Py_XDECREF(at->second.payload);
+        at = map->erase(at);
+      } else {
+        ++at;
+      }
+    }
+  Py_RETURN_NONE;
+}
+// A class made by a class statement: its instances are freed by the one function CPython uses for those.
+static PyObject* is_python_class(PyObject*, PyObject* cls) {
+  static destructor python_dealloc = nullptr;
+  if (!python_dealloc) {
+    PyObject* probe = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
+    if (!probe) return nullptr;
+    python_dealloc = ((PyTypeObject*)probe)->tp_dealloc;
+    Py_DECREF(probe);
+  }
+  return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
+}
+static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "read(object, name)");
+  PyObject* name = Py_NewRef(a[1]);
+  PyUnicode_InternInPlace(&name);
+  RehearseScope live;
+  PyObject* value = read_attribute(r, a[0], name);
+  Py_DECREF(name);
+  return value;
+}
+static PyObject* probe_count(PyObject*, PyObject*) {
+  NEED_REHEARSAL
+  return PyLong_FromLong(r->probes);
+}
+static PyObject* set_interrupt(PyObject*, PyObject* type) {
+  set_interrupt_type(type);
+  Py_RETURN_NONE;
+}
+
+#define FAST(name) {#name, (PyCFunction)(void*)name, METH_FASTCALL, nullptr}
+static PyMethodDef probes[] = {
+    {"call", (PyCFunction)(void*)call, METH_FASTCALL | METH_KEYWORDS, nullptr},
+    FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
+    FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
+    FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(make_function),
+    FAST(load_super_attr), {nullptr, nullptr, 0, nullptr}};
+
+static PyMethodDef methods[] = {
+    {"mark_external", mark_external, METH_O, "this object is a handle"},
+    {"mark_internal", mark_internal, METH_O, "this function or class was made inside"},
+    {"is_external", is_external, METH_O, nullptr},
+    {"is_internal", is_internal, METH_O, nullptr},
+    {"mark_cell", mark_cell, METH_O, "this cell is external"},
+    {"is_external_cell", is_external_cell, METH_O, nullptr},
+    {"know", (PyCFunction)(void*)know, METH_FASTCALL, "know(object, name, answer, payload)"},
+    {"know_class", (PyCFunction)(void*)know_class, METH_FASTCALL, "know_class(class, name, answer, payload)"},
+    {"forget", (PyCFunction)(void*)forget, METH_FASTCALL, "forget(object, name)"},
+    {"captured", (PyCFunction)(void*)captured, METH_FASTCALL, "captured(callable, args, kwargs)"},
+    {"read", (PyCFunction)(void*)read, METH_FASTCALL, "read(object, name): an attribute read of captured code"},
+    {"natively", (PyCFunction)(void*)natively, METH_FASTCALL, "natively(callable, args, kwargs)"},
+    {"forget_name", forget_name, METH_O, nullptr},
+    {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
+    {"probe_count", probe_count, METH_NOARGS, nullptr},
+    {"set_interrupt_type", set_interrupt, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_probes(PyObject* module) {
+  if (!init_calls(module) || PyModule_AddFunctions(module, methods) < 0) return false;
+  PyObject* table = PyDict_New();
+  for (PyMethodDef* d = probes; table && d->ml_name; d++) {
+    PyObject* f = PyCFunction_New(d, nullptr);
+    if (!f || PyDict_SetItemString(table, d->ml_name, f) < 0) return false;
+    Py_DECREF(f);
+  }
+  if (!table || PyModule_AddObject(module, "PROBES", table) < 0) return false;
+  struct { PyObject** slot; const char* text; } names[] = {
+      {&name_load_global, "load_global"}, {&name_store_global, "store_global"}, {&name_delete_global, "delete_global"},
+      {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
+      {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
+      {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"},
+      {&mark_star, "*"}, {&mark_stars, "**"}};
+  for (auto& n : names)
+    if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;
+  return true;
+}
+
+}  // namespace framelift

@@ -1,0 +1,66 @@
+// The rehearsal's scopes and its way to call the Python session.
+#include "rehearsal.h"
+
+namespace framelift {
+
+static thread_local Rehearsal* current = nullptr;
+Rehearsal* current_rehearsal() { return current; }
+void set_current_rehearsal(Rehearsal* r) { current = r; }
+
+static PyObject* interrupt_type = nullptr;  // framelift.reasons.Interrupt
+
+using at::impl::PythonTorchFunctionTLS;
+using at::impl::TorchFunctionDisabledState;
+
+PausedScope::PausedScope() : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+  thread_state().mode = Mode::Paused;
+  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);
+}
+PausedScope::~PausedScope() {
+  thread_state().mode = before;
+  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+}
+RehearseScope::RehearseScope() : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+  thread_state().mode = Mode::Rehearse;
+  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ENABLED);
+}
+RehearseScope::~RehearseScope() {
+  thread_state().mode = before;
+  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+}
+
+Rehearsal::~Rehearsal() {
+  for (auto& [key, known] : attributes) Py_XDECREF(known.payload);
+  for (auto& [key, known] : class_attributes) Py_XDECREF(known.payload);
+  for (auto& [key, value] : globals) Py_XDECREF(value);
+  for (auto& [key, value] : cells) Py_XDECREF(value);
+  for (auto& [key, defaults] : functions)
+    for (auto& d : defaults) Py_XDECREF(d.imported);
+  for (PyObject* object : kept) Py_DECREF(object);
+  Py_XDECREF(interrupt);
+}
+
+void note_interrupt(Rehearsal* r) {
+  if (r->interrupt || !interrupt_type || !PyErr_ExceptionMatches(interrupt_type)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  r->interrupt = Py_XNewRef(value);
+  PyErr_Restore(type, value, traceback);
+}
+
+PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n) {
+  PyObject* stack[8] = {r->session};
+  for (size_t i = 0; i < n; i++) stack[i + 1] = args[i];
+  PyObject* result;
+  {
+    PausedScope paused;
+    result = PyObject_VectorcallMethod(method, stack, n + 1, nullptr);
+  }
+  if (!result) note_interrupt(r);
+  return result;
+}
+
+void set_interrupt_type(PyObject* type) { Py_XSETREF(interrupt_type, Py_NewRef(type)); }
+
+}  // namespace framelift

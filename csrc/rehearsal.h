@@ -1,0 +1,92 @@
+// The native side of one rehearsal: what the probes remember, and how framelift's own Python code is called from them.
+#pragma once
+#include <ATen/PythonTorchFunctionTLS.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "state.h"
+
+namespace framelift {
+
+struct Pair {
+  PyObject *a, *b;
+  bool operator==(const Pair& o) const { return a == o.a && b == o.b; }
+};
+struct PairHash {
+  size_t operator()(const Pair& p) const {
+    return ((size_t)p.a >> 4) * 0x9E3779B97F4A7C15ull ^ ((size_t)p.b >> 4);
+  }
+};
+
+// What an attribute read gives, once known.
+enum class Answer : int {
+  Value = 0,     // payload itself
+  Method = 1,    // payload bound to the object
+  Native = 2,    // CPython's own getattr
+  Instance = 3,  // the instance's own entry if it has one, else payload
+  Getter = 4,    // call payload with the object (a property)
+  Ask = 5,       // ask the session at every read
+};
+struct Known {
+  Answer answer;
+  PyObject* payload;  // owned
+};
+
+struct Default {
+  int slot;
+  PyObject *original, *imported;  // borrowed, owned
+};
+
+// All maps hold borrowed keys: the Python session keeps the objects alive while it lives.
+struct Rehearsal {
+  PyObject* session;
+  PyObject* interrupt = nullptr;  // owned: the first interrupt raised; once set every probe raises it again
+  std::unordered_set<PyObject*> external;                              // handles
+  std::unordered_set<PyObject*> internal;                              // functions and classes made in this rehearsal
+  std::unordered_map<Pair, Known, PairHash> attributes;                // (object, name) of external objects
+  std::unordered_map<Pair, Known, PairHash> class_attributes;          // (class, name) met through internal instances
+  std::unordered_map<Pair, PyObject*, PairHash> globals;               // (globals dict, name) -> owned value
+  std::unordered_map<PyObject*, PyObject*> cells;                      // external cell -> owned value, NULL: not read yet
+  std::unordered_map<PyObject*, std::vector<Default>> functions;       // noted functions -> defaults to replace
+  std::unordered_set<PyObject*> classes;                               // classes already noted
+  std::vector<PyObject*> kept;                                         // owned: internal functions, so that their addresses stay theirs
+  long probes = 0;
+  ~Rehearsal();
+};
+
+Rehearsal* current_rehearsal();
+void set_current_rehearsal(Rehearsal* r);
+
+// The scope of framelift's own code inside a rehearsal: frames run plainly, torch functions are not intercepted.
+struct PausedScope {
+  Mode before;
+  at::impl::TorchFunctionDisabledState torch_before;
+  PausedScope();
+  ~PausedScope();
+};
+// The scope of captured code called from framelift's own code.
+struct RehearseScope {
+  Mode before;
+  at::impl::TorchFunctionDisabledState torch_before;
+  RehearseScope();
+  ~RehearseScope();
+};
+
+// Remember the interrupt if one is set as the current exception.
+void note_interrupt(Rehearsal* r);
+// Call a method of the Python session, paused.  New reference, or NULL with an exception set.
+PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n);
+
+// hook.cpp
+PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+int note_function(Rehearsal* r, PyObject* function);
+int note_class(Rehearsal* r, PyObject* cls);
+// Holds the frame hook installed while it lives.
+struct HookScope {
+  HookScope();
+  ~HookScope();
+};
+
+}  // namespace framelift

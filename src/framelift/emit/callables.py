@@ -1,0 +1,140 @@
+"""Recipes of callables created inside: functions with their cells, bound methods, partials, descriptors' wrappers.
+
+A function keeps its code, globals and name; cells are objects of their own, so functions that shared a variable share it
+again.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import weakref
+from typing import Any
+
+from ..reasons import Interrupt
+from .containers import display
+from .recipe import Node, Recipe, Text, Walk, exact, type_name
+from .typefacts import lookup
+
+__all__: list[str] = []
+
+#: what a new function gets from its code and globals, and what may have been set since
+_LATER = ("__qualname__", "__module__", "__doc__", "__kwdefaults__")
+if sys.version_info >= (3, 12):
+    _LATER += ("__type_params__",)
+
+
+@exact(types.FunctionType)
+def _function(walk: Walk, node: Node) -> Recipe:
+    of = node.obj
+    kind = walk.constant(types.FunctionType, "FunctionType")
+    code = walk.constant(of.__code__, f"code_of_{of.__code__.co_name}")
+    cells = ((", None, " if of.__defaults__ is None else ", "), *display(walk, of.__closure__)) if of.__closure__ else ()
+    start: Text = (kind, "(", code, ", ", _globals(walk, of), ", ", walk.part(of.__name__))
+    trial = types.FunctionType(of.__code__, of.__globals__, of.__name__, None, of.__closure__)
+    later = [(name, getattr(of, name)) for name in _LATER if getattr(of, name) != getattr(trial, name)]
+    later += [(name, getattr(of, name)) for name in ("__annotations__", "__dict__") if getattr(of, name)]
+    fills = tuple((node, f".{name} = ", walk.part(value)) for name, value in later)
+    if of.__defaults__ is None:
+        shell = (*start, *cells, ")")
+        return Recipe(None, shell, fills) if fills else Recipe(shell, shell)
+    defaults = walk.part(of.__defaults__)
+    shell = (*start, *((", None", *cells) if cells else ()), ")")
+    fills = ((node, ".__defaults__ = ", defaults), *fills)
+    return Recipe((*start, ", ", defaults, *cells, ")") if len(fills) == 1 else None, shell, fills)
+
+
+def _globals(walk: Walk, function: types.FunctionType) -> str:
+    """A function's globals, which must be known to lie outside."""
+    found = function.__globals__
+    origin = walk.scene.origin_of(found)
+    if origin is not None:
+        return walk.external(origin)
+    name = found.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    if module is None or getattr(module, "__dict__", None) is not found:
+        raise Interrupt("result-object", "function with globals made inside")
+    return walk.constant(found, f"globals_of_{name}")
+
+
+@exact(types.CellType)
+def _cell(walk: Walk, node: Node) -> Recipe:
+    kind = walk.constant(types.CellType, "CellType")
+    try:
+        contents = node.obj.cell_contents
+    except ValueError:
+        return Recipe((kind, "()"))
+    part = walk.part(contents)
+    return Recipe((kind, "(", part, ")"), (kind, "()"), ((node, ".cell_contents = ", part),))
+
+
+@exact(types.MethodType)
+def _method(walk: Walk, node: Node) -> Recipe:
+    kind = walk.constant(types.MethodType, "MethodType")
+    return Recipe((kind, "(", walk.part(node.obj.__func__), ", ", walk.part(node.obj.__self__), ")"))
+
+
+@exact(types.BuiltinFunctionType)
+def _builtin(walk: Walk, node: Node) -> Recipe:
+    """Functions of C modules are constants; methods of built-in containers are taken from the rebuilt container."""
+    of = node.obj
+    owner = of.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        return Recipe((walk.constant(of, of.__name__),))
+    found = lookup(type(owner), of.__name__)
+    if type(found) is not types.MethodDescriptorType or found.__get__(owner) != of:
+        raise Interrupt("result-object", f"{type_name(type(owner))}.{of.__name__}")
+    method = walk.constant(found, f"{found.__objclass__.__name__}_{of.__name__}")
+    return Recipe((method, ".__get__(", walk.part(owner), ")"))
+
+
+@exact(functools.partial)
+def _partial(walk: Walk, node: Node) -> Recipe:
+    of = node.obj
+    kind = walk.constant(functools.partial, "partial")
+    function, arguments, keywords = walk.part(of.func), walk.part(of.args), walk.part(of.keywords)
+    attributes = walk.part(vars(of)) if vars(of) else "None"
+    if not vars(of):
+        walk.private(vars(of))
+    fill = (node, ".__setstate__((", function, ", ", arguments, ", ", keywords, ", ", attributes, "))")
+    return Recipe(None, (kind, "(", walk.constant(object, "object"), ")"), (fill,))
+
+
+@exact(property)
+def _property(walk: Walk, node: Node) -> Recipe:
+    of = node.obj
+    kind = walk.constant(property, "property")
+    parts = [walk.part(f) for f in (of.fget, of.fset, of.fdel)]
+    make: Text = (kind, "(", parts[0], ", ", parts[1], ", ", parts[2])
+    if property(of.fget, of.fset, of.fdel).__doc__ is not of.__doc__:
+        make += (", ", walk.part(of.__doc__))
+    return Recipe((*make, ")"))
+
+
+@exact(staticmethod, classmethod)
+def _wrapper(walk: Walk, node: Node) -> Recipe:
+    kind, of = type(node.obj), node.obj
+    trial = kind(of.__func__)
+    if _differ(vars(of), vars(trial)):
+        raise Interrupt("result-object", f"{kind.__name__} with attributes")
+    walk.private(vars(of))
+    return Recipe((walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")"))
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return list(one) != list(other) or any(a is not b for a, b in zip(one.values(), other.values()))
+
+
+@exact(weakref.ref)
+def _weak(walk: Walk, node: Node) -> Recipe:
+    # The referent lives as long as the entry's frame, just as it lived in the frame that is replaced.
+    of = node.obj
+    referent = of()
+    if referent is None:
+        raise Interrupt("result-object", "weakref to a dead object")
+    callback = () if of.__callback__ is None else (", ", walk.part(of.__callback__))
+    part = walk.part(referent)
+    if type(part) is Node:
+        part.uses += 1  # never inline: something has to hold it
+    return Recipe((walk.constant(weakref.ref, "ref"), "(", part, *callback, ")"))

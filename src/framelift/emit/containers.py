@@ -1,0 +1,94 @@
+"""Recipes of the built-in containers, exact types only; their Python subclasses are instances (instances.py)."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from typing import Any
+
+from .hashing import check_keys
+from .leaves import is_leaf
+from .recipe import Node, Recipe, Text, Walk, exact, joined
+
+__all__ = ["display", "pairs"]
+
+#: from here on, containers of nothing but leaves are copied from a constant instead of being spelled out
+_MANY = 32
+
+
+def display(walk: Walk, items: Iterable[Any], opening: str = "(", closing: str = ")") -> Text:
+    """The elements as a display; a constant is unpacked where many leaves would make a long text."""
+    items = tuple(items)
+    if len(items) > _MANY and all(map(is_leaf, items)):
+        return (opening, "*", walk.constant(items, "values"), "," if closing == ")" else "", closing)
+    comma = "," if closing == ")" and len(items) == 1 else ""
+    return (opening, *joined(map(walk.part, items)), comma, closing)
+
+
+def pairs(walk: Walk, items: Iterable[tuple[Any, Any]]) -> Text:
+    """Keys and values as a dict display."""
+    items = tuple(items)
+    if len(items) > _MANY and all(is_leaf(k) and is_leaf(v) for k, v in items):
+        return ("{**", walk.constant(dict(items), "values"), "}")
+    out: list[str | Node] = ["{"]
+    for key, value in items:
+        out += (walk.part(key), ": ", walk.part(value), ", ")
+    out[-1] = "}" if items else "{}"
+    return tuple(out)
+
+
+@exact(list)
+def _list(walk: Walk, node: Node) -> Recipe:
+    shown = display(walk, node.obj, "[", "]")
+    return Recipe(shown, ("[]",), ((node, ".extend(", *shown, ")"),))
+
+
+@exact(tuple)
+def _tuple(walk: Walk, node: Node) -> Recipe:
+    if len(node.obj) > _MANY and all(map(is_leaf, node.obj)):
+        return Recipe((walk.constant(node.obj, "values"),))
+    return Recipe(display(walk, node.obj))
+
+
+@exact(dict)
+def _dict(walk: Walk, node: Node) -> Recipe:
+    whole = check_keys(walk, iter(node.obj), dict)
+    shown = pairs(walk, node.obj.items())
+    return Recipe(shown, ("{}",), ((node, ".update(", *shown, ")"),), whole=whole)
+
+
+@exact(set)
+def _set(walk: Walk, node: Node) -> Recipe:
+    whole = check_keys(walk, iter(node.obj), set)
+    shown = display(walk, node.obj, "{", "}") if node.obj else (walk.constant(set, "set"), "()")
+    fill = (node, ".update(", *shown, ")")
+    return Recipe(shown, (walk.constant(set, "set"), "()"), (fill,), whole=whole)
+
+
+@exact(frozenset)
+def _frozenset(walk: Walk, node: Node) -> Recipe:
+    whole = check_keys(walk, iter(node.obj), frozenset)
+    name = walk.constant(frozenset, "frozenset")
+    return Recipe((name, "(", *(display(walk, node.obj) if node.obj else ()), ")"), whole=whole)
+
+
+@exact(collections.deque)
+def _deque(walk: Walk, node: Node) -> Recipe:
+    name, limit = walk.constant(collections.deque, "deque"), walk.part(node.obj.maxlen)
+    shown = display(walk, node.obj)
+    make = (name, "(", *shown, ")") if limit == "None" else (name, "(", *shown, ", ", limit, ")")
+    return Recipe(make, (name, "((), ", limit, ")"), ((node, ".extend(", *shown, ")"),))
+
+
+@exact(collections.defaultdict)
+def _default(walk: Walk, node: Node) -> Recipe:
+    name, factory = walk.constant(collections.defaultdict, "defaultdict"), walk.part(node.obj.default_factory)
+    whole = check_keys(walk, iter(node.obj), collections.defaultdict)
+    shown = pairs(walk, node.obj.items())
+    fills = ((node, ".default_factory = ", factory), (node, ".update(", *shown, ")"))
+    return Recipe((name, "(", factory, ", ", *shown, ")"), (name, "()"), fills, whole=whole)
+
+
+@exact(bytearray)
+def _bytearray(walk: Walk, node: Node) -> Recipe:
+    return Recipe((walk.constant(bytearray, "bytearray"), "(", walk.part(bytes(node.obj)), ")"))

@@ -1,0 +1,63 @@
+"""Recipes of dict views, and of iterators whose position can be rebuilt exactly.  All other iterators interrupt."""
+
+from __future__ import annotations
+
+import collections
+import gc
+from typing import Any
+
+from ..reasons import Interrupt
+from .recipe import Node, Recipe, Walk, exact, joined, type_name
+
+__all__: list[str] = []
+
+_DICT_VIEWS = {type(view): (kind, name)
+               for kind in (dict, collections.OrderedDict)
+               for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))}
+_DICT_ITERATORS = {type(iter(view)): name
+                   for name, view in (("keys", {}.keys()), ("values", {}.values()), ("items", {}.items()))}
+_SEQUENCES: tuple[Any, ...] = ([], (), "", "ä", b"", bytearray(), range(0), range(1 << 70))
+
+
+@exact(*_DICT_VIEWS)
+def _view(walk: Walk, node: Node) -> Recipe:
+    kind, name = _DICT_VIEWS[type(node.obj)]
+    (of,) = gc.get_referents(node.obj)
+    return Recipe((walk.constant(kind, kind.__name__), f".{name}(", walk.part(of), ")"))
+
+
+@exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
+def _position(walk: Walk, node: Node) -> Recipe:
+    """Iterators that hold a sequence and an index say so themselves."""
+    function, arguments, *state = node.obj.__reduce__()
+    if function not in (iter, reversed) or len(arguments) != 1:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
+    if not state:
+        return Recipe(shell)
+    return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))
+
+
+@exact(*_DICT_ITERATORS)
+def _dict_position(walk: Walk, node: Node) -> Recipe:
+    left = node.obj.__length_hint__()
+    of = gc.get_referents(node.obj)
+    # Exhausted, or the dictionary changed under it; or over a shadow, whose original is changed only later.
+    if not left or type(of[0]) is not dict or walk.scene.shadow_of(of[0]) is not None:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    part = walk.part(of[0])
+    if type(part) is not Node:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    shell = (walk.constant(iter, "iter"), f"({'' if name_is_keys(node) else ''}", part, _view_call(node), ")")
+    skip = len(of[0]) - left
+    fills = ((("for _ in range(", str(skip), "): next(", node, ")"),) if skip else ())
+    return Recipe(None, shell, fills, whole=(part,))
+
+
+@exact(enumerate, zip, map, filter)
+def _combinator(walk: Walk, node: Node) -> Recipe:
+    kind = type(node.obj)
+    function, arguments, *state = node.obj.__reduce__()
+    if function is not kind or state:
+        raise Interrupt("result-object", kind.__name__)
+    return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map_parts(walk, arguments)), ")"))

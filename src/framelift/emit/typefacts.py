@@ -1,0 +1,115 @@
+"""Facts about classes and raw reads of instances, without running any code of the user.
+
+`layout_of` says what an instance of a class consists of, or why that is not known.  Default deny: every byte of an
+instance must be explained by a known base, slots, a dictionary and a list of weak references.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MISSING", "Layout", "layout_of", "lookup", "mro_of", "namespace", "read_raw", "sets_plainly"]
+
+MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
+
+_MRO = type.__dict__["__mro__"].__get__
+_NAMESPACE = type.__dict__["__dict__"].__get__
+_MANAGED_DICT = 1 << 4   # the dictionary lies before the object
+_HEAP_TYPE = 1 << 9
+_WORD = object.__basicsize__ // 2
+
+
+def mro_of(cls: type) -> tuple[type, ...]:
+    """The class's MRO."""
+    return _MRO(cls)
+
+
+def namespace(cls: type) -> Any:
+    """The class's own attributes."""
+    return _NAMESPACE(cls)
+
+
+def lookup(cls: type, name: str) -> Any:
+    """What the MRO holds under a name, unbound; MISSING when nothing."""
+    for parent in _MRO(cls):
+        found = _NAMESPACE(parent)
+        if name in found:
+            return found[name]
+    return MISSING
+
+
+def sets_plainly(cls: type) -> bool:
+    """Whether `obj.name = value` means object.__setattr__."""
+    return lookup(cls, "__setattr__") is object.__setattr__ and lookup(cls, "__delattr__") is object.__delattr__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What an instance consists of: its known `base`, its dictionary's descriptor, its slots as (name, descriptor)."""
+
+    base: type
+    dictionary: Any                       # getset descriptor of __dict__, or None
+    replaceable: bool                     # the dictionary can be set as a whole
+    slots: tuple[tuple[str, Any], ...]
+
+
+def layout_of(cls: type, bases: Any) -> Layout | None:
+    """The layout of a class's instances, given the built-in bases whose contents can be rebuilt; None: not known."""
+    base = None
+    slots: list[tuple[str, Any]] = []
+    for parent in _MRO(cls):
+        if base is None and parent in bases and parent is not object:
+            base = parent
+        if base is not None and parent in _MRO(base):
+            continue  # the known base explains itself and its own bases
+        own = _NAMESPACE(parent)
+        if not parent.__flags__ & _HEAP_TYPE and parent is not object:
+            return None
+        if "__del__" in own:
+            return None  # the rehearsal's copy would be finalised too
+        if "__slots__" in own:
+            slots += [(n, d) for n, d in own.items() if type(d) is types.MemberDescriptorType and d.__objclass__ is parent]
+    base = base or object
+    dictionary = lookup(cls, "__dict__") if cls.__dictoffset__ else None
+    if dictionary is not None and type(dictionary) is not types.GetSetDescriptorType:
+        return None
+    if cls.__basicsize__ != _explained(cls, base, len(slots)) or cls.__itemsize__ != base.__itemsize__:
+        return None
+    try:
+        trial = base.__new__(cls)  # CPython's own opinion: abstract classes and unsafe bases raise
+    except TypeError:
+        return None
+    return Layout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))
+
+
+def _replaceable(dictionary: Any, trial: Any) -> bool:
+    try:
+        dictionary.__set__(trial, {})
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+def _explained(cls: type, base: type, slots: int) -> int:
+    size = base.__basicsize__ + slots * _WORD
+    if cls.__weakrefoffset__ > 0 and not base.__weakrefoffset__:
+        size += _WORD
+    if cls.__dictoffset__ and not base.__dictoffset__ and not cls.__flags__ & _MANAGED_DICT:
+        size += _WORD
+    return size
+
+
+def read_raw(obj: Any, name: str) -> Any:
+    """An attribute from slot, instance dictionary or class, without running descriptors of the user."""
+    found = lookup(type(obj), name)
+    if type(found) is types.MemberDescriptorType:
+        try:
+            return found.__get__(obj)
+        except AttributeError:
+            return MISSING
+    dictionary = lookup(type(obj), "__dict__")
+    if type(dictionary) is types.GetSetDescriptorType:
+        found = dictionary.__get__(obj).get(name, found)
+    return found

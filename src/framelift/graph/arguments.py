@@ -1,0 +1,119 @@
+"""The arguments of one torch call, taken apart: a key for the metadata cache, and what the tape keeps.
+
+In what the tape keeps, stand-ins are replaced by their `Value`s and containers are copied, because the program may
+change its own lists afterwards.  In the key, stand-ins are replaced by their `Facts`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..exc import InternalError
+from ..reasons import Interrupt
+from .values import Value
+
+__all__ = ["rebuild", "take"]
+
+#: compared by equality in keys, and never equal to a value of another type
+_PLAIN = frozenset({int, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format})
+#: equal to values of other types (1 == 1.0 == True), so the key names the type.  That 0.0 == -0.0 does no harm:
+#: keys lead to metadata, and no metadata depends on the sign of a zero.
+_NUMBERS = frozenset({float, bool, complex})
+_SEQUENCES = frozenset({tuple, list, torch.Size})
+_DTYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
+
+
+def take(args: Any, values: dict[int, Value], key: list[Any], found: list[Value]) -> list[Any]:
+    """Take a sequence of arguments apart: extends `key` and `found`, returns what the tape keeps."""
+    kept: list[Any] = []
+    for arg in args:
+        value = values.get(id(arg))
+        if value is not None:
+            found.append(value)
+            key.append(value.facts)
+            kept.append(value)
+            continue
+        kind = type(arg)
+        if kind in _PLAIN:
+            key.append(arg)
+            kept.append(arg)
+        elif kind in _NUMBERS:
+            key.append((kind, arg))
+            kept.append(arg)
+        else:
+            kept.append(_take_other(arg, kind, values, key, found))
+    return kept
+
+
+def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], found: list[Value]) -> Any:
+    if kind in _SEQUENCES or kind is range or _is_record(kind):
+        inner: list[Any] = [list if kind is list else tuple]
+        kept = take(arg, values, inner, found)
+        key.append(tuple(inner))
+        return kept if kind is list or kind is range else tuple(kept)
+    if kind is slice:
+        inner = [slice]
+        kept = take((arg.start, arg.stop, arg.step), values, inner, found)
+        key.append(tuple(inner))
+        return slice(*kept)
+    if kind is dict:
+        names = tuple(arg)
+        if not all(type(name) is str for name in names):
+            raise Interrupt("torch-operation", "with a dictionary argument whose keys are not text")
+        inner = [dict, names]
+        kept = take(arg.values(), values, inner, found)
+        key.append(tuple(inner))
+        return dict(zip(names, kept))
+    if isinstance(arg, torch.Tensor):
+        raise _stray(arg)
+    plain = _as_plain(arg, kind)
+    key.append((type(plain), plain))
+    return plain
+
+
+def _is_record(kind: type) -> bool:
+    """Named tuples and torch.return_types: torch reads them as tuples."""
+    return issubclass(kind, tuple) and (hasattr(kind, "_fields") or kind.__module__ == "torch.return_types")
+
+
+def _as_plain(arg: Any, kind: type) -> Any:
+    """Subclasses of numbers and text (enumerations, numpy.float64) as what torch takes them for."""
+    if kind is type and arg in _DTYPES:
+        return _DTYPES[arg]
+    # An enumeration's or number class's own __int__ would run user code here, so the base class is asked.
+    if isinstance(arg, str):
+        return str.__str__(arg) if not isinstance(arg, enum.Enum) else str.__str__(arg.value)
+    if isinstance(arg, int):
+        return int.__int__(arg)
+    if isinstance(arg, float):
+        return float.__float__(arg)
+    raise Interrupt("torch-operation", f"with an argument of type {kind.__module__}.{kind.__qualname__}")
+
+
+def _stray(tensor: torch.Tensor) -> BaseException:
+    """A tensor that is no stand-in: a defect of the import rules, unless native code made it out of stand-ins."""
+    with torch._C.DisableTorchFunction():
+        text = f"{type(tensor).__name__} of size {tuple(tensor.size())} on {tensor.device}"
+        if tensor.device.type == "meta":
+            return Interrupt("torch-operation", f"that made a tensor unseen ({text})")
+    return InternalError(f"a tensor from outside reached the recorder without being imported: {text}")
+
+
+def rebuild(kept: Any, of: Callable[[Value], Any]) -> Any:
+    """What `take` kept, with each `Value` replaced by what `of` gives for it."""
+    kind = type(kept)
+    if kind is Value:
+        return of(kept)
+    if kind is list:
+        return [rebuild(item, of) for item in kept]
+    if kind is tuple:
+        return tuple([rebuild(item, of) for item in kept])
+    if kind is dict:
+        return {name: rebuild(item, of) for name, item in kept.items()}
+    if kind is slice:
+        return slice(rebuild(kept.start, of), rebuild(kept.stop, of), rebuild(kept.step, of))
+    return kept

@@ -1,0 +1,184 @@
+"""One torch call over fake tensors: what its results are like.  Asked when the metadata cache does not know.
+
+The fakes are made from facts for the occasion, so the answer depends on nothing but the arguments' facts and the torch
+state; that is what allows it to be cached.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+
+from ..reasons import Interrupt
+from .facts import Facts, facts_of, intern_facts
+
+__all__ = ["Fakes", "Observed"]
+
+_SEEDED = torch.Tag.nondeterministic_seeded
+_KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
+#: may draw random numbers on some device without saying so in their tags
+_MAY_DRAW = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention", "_cudnn_rnn",
+             "miopen_rnn", "native_dropout", "_fused_sdp")
+#: operator -> (it must stay in the graph, positions it writes, names it writes)
+_operators: dict[Any, tuple[bool, tuple[int, ...], tuple[str, ...]]] = {}
+
+
+def _describe(operator: Any) -> tuple[bool, tuple[int, ...], tuple[str, ...]]:
+    schema = getattr(operator, "_schema", None)
+    if schema is None:
+        return True, (), ()
+    stays = (operator.namespace not in _KNOWN_NAMESPACES or _SEEDED in operator.tags
+             or operator._opname.startswith(_MAY_DRAW))
+    written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written)
+
+
+class _WatchedMode(FakeTensorMode):
+    """A fake mode that notes which operators run: random ones, unknown ones, and what memory is written."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=False)
+        self.stays = False
+        self.written: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known = _operators.get(func)
+        if known is None:
+            known = _operators[func] = _describe(func)
+        stays, positions, names = known
+        if stays:
+            self.stays = True
+        for position in positions:
+            if position < len(args):
+                self._note_write(args[position])
+        if kwargs:
+            for name in names:
+                self._note_write(kwargs.get(name))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _note_write(self, written: Any) -> None:
+        if isinstance(written, torch.Tensor):
+            self.written.add(_storage_id(written))
+        elif isinstance(written, (list, tuple)):
+            for item in written:
+                self._note_write(item)
+
+
+def _storage_id(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+class _NonLeaf(torch.autograd.Function):
+    """Gives a fresh tensor a history, which is what makes it a non-leaf that requires grad."""
+
+    @staticmethod
+    def forward(ctx: Any, seed: torch.Tensor, fresh: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return fresh()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        raise AssertionError("fakes are never differentiated")
+
+
+class Observed:
+    """What one call over fakes gave: the raw result, and what became of the arguments."""
+
+    __slots__ = ("changes", "fakes", "result", "stays", "storages", "written")
+
+    def __init__(self, result: Any, fakes: list[FakeTensor], storages: list[int], stays: bool,
+                 written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+        self.result = result
+        self.fakes = fakes          # one per distinct argument, in the order given
+        self.storages = storages    # of those fakes, before the call
+        self.stays = stays
+        self.written = written      # indices of arguments whose memory was written
+        self.changes = changes      # arguments whose facts are others than before
+
+
+class Fakes:
+    """The fake tensors of one rehearsal."""
+
+    def __init__(self) -> None:
+        self.mode = _WatchedMode()
+        self._pools: dict[Facts, list[FakeTensor]] = {}
+
+    def observe(self, name: str, facts: list[Facts], call: Callable[[list[FakeTensor]], Any]) -> Observed:
+        """Run `call` over fakes with the facts given.  Torch function must be off; interrupts when it cannot be done."""
+        fakes = self._borrow(facts)
+        storages = [_storage_id(fake) for fake in fakes]
+        mode = self.mode
+        mode.stays = False
+        mode.written.clear()
+        try:
+            result = self._run(name, mode, call, fakes)
+            changes = tuple((i, now) for i, fake in enumerate(fakes) if (now := facts_of(fake)) is not facts[i])
+        except BaseException:
+            self._pools.clear()   # they may have been changed half-way
+            raise
+        written = tuple(i for i, storage in enumerate(storages) if storage in mode.written)
+        for i in {*written, *(i for i, _ in changes)}:
+            pool = self._pools[facts[i]]
+            pool[:] = [fake for fake in pool if fake is not fakes[i]]
+        return Observed(result, fakes, storages, mode.stays, written, changes)
+
+    def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
+             fakes: list[FakeTensor]) -> Any:
+        cache = torch.is_autocast_cache_enabled()
+        torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
+        try:
+            with warnings.catch_warnings(), mode:
+                warnings.simplefilter("ignore")    # the graph will warn when it runs
+                return call(fakes)
+        except DynamicOutputShapeException as error:
+            raise Interrupt("data-dependent-shape", name) from error
+        except DataDependentOutputException as error:
+            raise Interrupt("tensor-item", name) from error
+        except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError) as error:
+            raise Interrupt("torch-operation", name) from error
+        except Exception as error:
+            raise Interrupt("torch-operation-failed", f"{name}: {type(error).__name__}: {error}") from error
+        finally:
+            torch.set_autocast_cache_enabled(cache)
+
+    def _borrow(self, facts: list[Facts]) -> list[FakeTensor]:
+        """One fake per facts; the same facts twice are two fakes."""
+        used: dict[Facts, int] = {}
+        fakes = []
+        for wanted in facts:
+            pool = self._pools.setdefault(wanted, [])
+            index = used.get(wanted, 0)
+            used[wanted] = index + 1
+            if index == len(pool):
+                pool.append(self._make(wanted))
+            fakes.append(pool[index])
+        return fakes
+
+    def _make(self, facts: Facts) -> FakeTensor:
+        with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
+            if facts.requires_grad and not facts.is_leaf:
+                seed = self._bare(_SEED)
+                return _NonLeaf.apply(seed.requires_grad_(), lambda: self._bare(facts))
+            made = self._bare(facts)
+            return made.requires_grad_() if facts.requires_grad else made
+
+    def _bare(self, facts: Facts) -> FakeTensor:
+        meta = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta")
+        if facts.is_conj:
+            torch._C._set_conj(meta, True)
+        if facts.is_neg:
+            torch._C._set_neg(meta, True)
+        return FakeTensor(self.mode, meta, facts.device)
+
+
+_SEED = intern_facts(torch.float32, torch.device("cpu"), torch.Size(()), (), False, True, False, False, False)

@@ -1,0 +1,136 @@
+"""Global torch state that decides what an operation does: read before each one, written into graphs, put back.
+
+State is observed, not followed: whatever call changed it, the next recorded operation carries the state it met, and
+the graph gets the nodes that make the same state around the same operation.  State nobody records an operation in
+leaves no node.  Graphs end in the state they began with; what the program itself left changed is `Finished.left_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+
+from ..reasons import Interrupt
+
+__all__ = ["SavedState", "State", "StateNodes", "read_state"]
+
+#: device types whose autocast may be on during a rehearsal
+AUTOCAST_DEVICES = ("cpu", "cuda")
+
+_is_grad_enabled = torch._C.is_grad_enabled if hasattr(torch._C, "is_grad_enabled") else torch.is_grad_enabled
+_is_inference = torch.is_inference_mode_enabled
+_default_dtype = torch.get_default_dtype
+_any_autocast = torch._C._is_any_autocast_enabled
+_deterministic = torch._C._get_deterministic_algorithms
+_deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
+
+
+class State(NamedTuple):
+    """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag."""
+
+    grad: bool
+    inference: bool
+    dtype: torch.dtype
+    autocast: tuple[Any, ...] | None
+    deterministic: bool
+
+
+def read_state() -> State:
+    """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are there."""
+    return State(_is_grad_enabled(), _is_inference(), _default_dtype(), _autocast() if _any_autocast() else None,
+                 _deterministic())
+
+
+def _autocast() -> tuple[Any, ...] | None:
+    parts = tuple((device, torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None)
+                  for device in AUTOCAST_DEVICES)
+    if all(dtype is None for _, dtype in parts):
+        raise Interrupt("torch-state", "autocast for an unusual device")
+    return (*parts, torch.is_autocast_cache_enabled())
+
+
+class SavedState:
+    """Everything a rehearsal might have changed, read at its start and put back at its end."""
+
+    def __init__(self) -> None:
+        self.grad = _is_grad_enabled()
+        self.dtype = _default_dtype()
+        self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+                         for device in AUTOCAST_DEVICES]
+        self.cache = torch.is_autocast_cache_enabled()
+        self.deterministic = (_deterministic(), _deterministic_warn())
+        self.cpu_rng = torch.get_rng_state()
+        self.cuda_rng = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+    def restore(self) -> None:
+        """Put everything back.  Torch function must be off."""
+        torch._C._set_grad_enabled(self.grad)
+        if _default_dtype() is not self.dtype:
+            torch.set_default_dtype(self.dtype)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        if (_deterministic(), _deterministic_warn()) != self.deterministic:
+            torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        torch.set_rng_state(self.cpu_rng)
+        if self.cuda_rng is not None:
+            torch.cuda.set_rng_state_all(self.cuda_rng)
+
+
+class StateNodes:
+    """Writes state changes into a graph.  `emit(target, args)` adds a node and returns it."""
+
+    def __init__(self, base: State, emit: Callable[[Any, tuple[Any, ...]], Any]) -> None:
+        self.base = base
+        self.now = base
+        self._emit = emit
+        self._autocasts: list[Any] = []
+        self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
+
+    def become(self, wanted: State) -> None:
+        """Add the nodes after which the graph is in the state `wanted`."""
+        if wanted == self.now:
+            return
+        if wanted.deterministic != self.now.deterministic:
+            raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+        if wanted.inference != self.now.inference:
+            self._become_inference(wanted.inference)
+        if wanted.grad != self.now.grad:
+            self._emit(torch._C._set_grad_enabled, (wanted.grad,))
+        if wanted.dtype is not self.now.dtype:
+            self._emit(torch.set_default_dtype, (wanted.dtype,))
+        if wanted.autocast != self.now.autocast:
+            self._become_autocast(wanted.autocast)
+        self.now = wanted
+
+    def close(self) -> None:
+        """Back to the state the graph began with."""
+        self.become(self.base)
+
+    def _become_inference(self, wanted: bool) -> None:
+        if self._inference is not None:
+            node, grad = self._inference
+            self._emit(_exit_inference_mode, (node,))
+            self._inference = None
+        else:
+            grad = not wanted   # entering sets the grad mode itself; leaving it again restores the old one
+            self._inference = (self._emit(_enter_inference_mode, (wanted,)), self.now.grad)
+        self.now = self.now._replace(inference=wanted, grad=grad)
+
+    def _become_autocast(self, wanted: tuple[Any, ...] | None) -> None:
+        # Enter and exit, not the bare setters: they also drop the cache of cast weights, which would go stale.
+        while self._autocasts:
+            self._emit(_exit_autocast, (self._autocasts.pop(),))
+        if wanted == self.base.autocast:
+            return
+        off = (*((device, None) for device in AUTOCAST_DEVICES), True)
+        parts, before = wanted or off, self.base.autocast or off
+        for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]):
+            if dtype != old or parts[-1] != before[-1]:
+                self._autocasts.append(
+                    self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1])))

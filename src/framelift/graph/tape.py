@@ -1,0 +1,147 @@
+"""The tape of recorded operations, and the FX graph made of it.
+
+Operations are kept as light steps while the rehearsal runs; nodes are made once, at the end, for the steps that matter:
+those with an effect and those whose results are needed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.graph_module import GraphModule
+from torch.fx.node import Node
+
+from .arguments import rebuild
+from .state import State, StateNodes
+from .targets import Target, _Getter
+from .values import Value
+
+__all__ = ["Step", "build_graph"]
+
+
+class Step:
+    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them."""
+
+    __slots__ = ("args", "effect", "inputs", "kwargs", "state", "target")
+
+    def __init__(self, target: Target, args: list[Any], kwargs: dict[str, Any], inputs: list[Value], state: State,
+                 effect: bool) -> None:
+        self.target = target
+        self.args = args
+        self.kwargs = kwargs
+        self.inputs = inputs
+        self.state = state
+        self.effect = effect
+
+    def __repr__(self) -> str:
+        return f"<step {self.target.name}{' !' if self.effect else ''}>"
+
+
+def build_graph(tape: Sequence[Step], outputs: Sequence[Value], base: State) -> tuple[GraphModule, list[Value], int]:
+    """The graph module, the inputs in placeholder order, and the number of operations."""
+    live = _live_steps(tape, outputs)
+    builder = _Builder(base)
+    inputs = builder.placeholders(live, outputs)
+    for step in live:
+        builder.operation(step)
+    builder.state.close()
+    builder.output(outputs)
+    builder.graph.lint()
+    # The lazy kind writes its Python code when it is first called; most backends never call it.
+    return _LazyGraphModule(torch.nn.Module(), builder.graph), inputs, len(live)
+
+
+def _live_steps(tape: Sequence[Step], outputs: Sequence[Value]) -> list[Step]:
+    needed = {id(value.step) for value in outputs}
+    live = []
+    for step in reversed(tape):
+        if step.effect or id(step) in needed:
+            needed.update(id(value.step) for value in step.inputs)
+            live.append(step)
+    live.reverse()
+    return live
+
+
+class _Builder:
+    """Writes nodes.  Goes below Graph.create_node, whose checks cost five times the node itself; `lint` follows."""
+
+    def __init__(self, base: State) -> None:
+        self.graph = torch.fx.Graph()
+        self.state = StateNodes(base, self._emit)
+        self._nodes: dict[int, Node] = {}         # id(Value) or id(Step) -> node
+        self._parts: dict[tuple[int, tuple[int, ...]], Node] = {}
+        self._counts: dict[str, int] = {}
+
+    def placeholders(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
+        inputs: list[Value] = []
+        for value in (*(v for step in live for v in step.inputs), *outputs):
+            if value.step is None and id(value) not in self._nodes:
+                name = self._unused(value.name or "input")
+                self._nodes[id(value)] = self._add(name, "placeholder", name, (), {})
+                inputs.append(value)
+        return inputs
+
+    def operation(self, step: Step) -> None:
+        self.state.become(step.state)
+        target = step.target
+        args = [rebuild(arg, self._node_of) for arg in step.args]
+        if target.swap:
+            args[0], args[1] = args[1], args[0]
+        elif type(target) is _Getter:
+            args.append(target.name)
+        kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
+        self._nodes[id(step)] = self._add(self._unused(target.name), target.op, target.fx_target, tuple(args), kwargs)
+
+    def output(self, outputs: Sequence[Value]) -> None:
+        self._add(self._unused("output"), "output", "output", (tuple(map(self._node_of, outputs)),), {})
+
+    def _node_of(self, value: Value) -> Node:
+        node = self._nodes.get(id(value))
+        if node is None:
+            node = self._nodes[id(value)] = self._part(value.step, value.path)
+        return node
+
+    def _part(self, step: Any, path: tuple[int, ...]) -> Node:
+        """The node of one piece of a step's result."""
+        if not path:
+            return self._nodes[id(step)]
+        node = self._parts.get((id(step), path))
+        if node is None:
+            whole = self._part(step, path[:-1])
+            node = self._add(self._unused("getitem"), "call_function", operator.getitem, (whole, path[-1]), {})
+            self._parts[id(step), path] = node
+        return node
+
+    def _emit(self, target: Any, args: tuple[Any, ...]) -> Node:
+        return self._add(self._unused(target.__name__.strip("_")), "call_function", target, args, {})
+
+    def _unused(self, base: str) -> str:
+        used = self.graph._graph_namespace._used_names
+        count = self._counts.get(base, -1) + 1
+        # Names that Python or the generated code already use always get a number.
+        name = f"{base}_{count}" if count or base in _RESERVED else base
+        while name in used:
+            count += 1
+            name = f"{base}_{count}"
+        self._counts[base] = count
+        return name
+
+    def _add(self, name: str, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        graph = self.graph
+        node = Node(graph, name, op, target, args, kwargs)
+        names = graph._graph_namespace
+        names._used_names.add(name)
+        names._obj_to_name[node] = name
+        graph._insert(node)
+        graph._find_nodes_lookup_table.insert(node)
+        graph._len += 1
+        return node
+
+
+_RESERVED = frozenset((*dir(builtins), *keyword.kwlist, "torch", "device", "inf", "nan", "self", "fx_pytree", "pytree"))

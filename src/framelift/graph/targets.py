@@ -1,0 +1,112 @@
+"""How a torch callable is written into a graph: `Target`, one per callable, found by `target_of`.
+
+Functions are written as themselves, Tensor methods by name, operators as the functions of the module `operator`, so
+that a graph reads as the torch API that backends of torch.compile expect.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import Any
+
+import torch
+
+__all__ = ["OPERATORS", "Target", "getter_target", "tensor_method_name", "target_of"]
+
+
+class Target:
+    """One callable.  `swap` says that the graph's target takes the first two arguments in the other order."""
+
+    __slots__ = ("func", "fx_target", "name", "op", "swap")
+
+    def __init__(self, func: Any, op: str, fx_target: Any, name: str, swap: bool = False) -> None:
+        self.func = func
+        self.op = op
+        self.fx_target = fx_target
+        self.name = name
+        self.swap = swap
+
+    def __repr__(self) -> str:
+        return f"<target {self.op} {self.name}>"
+
+
+_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod",
+           "pow": "pow", "matmul": "matmul", "and": "and_", "or": "or_", "xor": "xor", "lshift": "lshift",
+           "rshift": "rshift"}
+
+#: Tensor's operator methods -> (function of `operator`, arguments swapped)
+OPERATORS: dict[str, tuple[Any, bool]] = {
+    **{f"__{name}__": (getattr(operator, word), False) for name, word in _BINARY.items()},
+    **{f"__r{name}__": (getattr(operator, word), True) for name, word in _BINARY.items()},
+    **{f"__i{name}__": (getattr(operator, f"i{word.rstrip('_')}"), False) for name, word in _BINARY.items()},
+    **{f"__{name}__": (getattr(operator, name), False) for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos",
+                                                                   "abs", "invert", "getitem", "setitem")},
+    "__div__": (operator.truediv, False), "__rdiv__": (operator.truediv, True), "__idiv__": (operator.itruediv, False),
+}
+
+
+def _tensor_methods() -> dict[int, str]:
+    """id -> name of everything callable that Tensor's classes define; kept alive by those classes."""
+    found: dict[int, str] = {}
+    for cls in (torch._C.TensorBase, torch.Tensor):
+        for name, member in cls.__dict__.items():
+            if isinstance(member, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
+                # One function may serve as several operators (__rdiv__, __rtruediv__): any of the names will do.
+                found[id(member)] = name
+    return found
+
+
+_METHODS = _tensor_methods()
+_targets: dict[int, Target] = {}
+_getters: dict[str, Target] = {}
+
+
+def tensor_method_name(func: Any) -> str | None:
+    """The name under which Tensor defines this function, if it does."""
+    return _METHODS.get(id(func))
+
+
+def target_of(func: Any) -> Target:
+    """The target of a torch callable."""
+    found = _targets.get(id(func))
+    if found is None:
+        found = _targets[id(func)] = _make(func)
+    return found
+
+
+def _make(func: Any) -> Target:
+    name = _METHODS.get(id(func))
+    if name is None:
+        return Target(func, "call_function", func, _plain_name(func))
+    if name in OPERATORS:
+        target, swap = OPERATORS[name]
+        return Target(func, "call_function", target, target.__name__.rstrip("_"), swap)
+    return Target(func, "call_method", name, name.strip("_") or name)
+
+
+def getter_target(name: str) -> Target:
+    """The target of reading Tensor's attribute `name`, for attributes that are tensors themselves."""
+    found = _getters.get(name)
+    if found is None:
+        if name == "data":  # does not share the version counter, which getattr loses in functionalised graphs
+            get = torch._C._autograd._get_data_attr
+            found = Target(get, "call_function", get, "data")
+        else:
+            found = _Getter(name)
+        found = _getters.setdefault(name, found)
+    return found
+
+
+class _Getter(Target):
+    """`getattr(tensor, name)`: the name is an argument of the node."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(getattr, "call_function", getattr, name)
+
+
+def _plain_name(func: Any) -> str:
+    name = getattr(func, "__name__", None) or "call"
+    return "".join(c if c.isalnum() else "_" for c in name).strip("_") or "call"

@@ -1,0 +1,42 @@
+"""Per-tensor records of one rehearsal: `Value` is one stand-in, `Storage` the memory it shares with others."""
+
+from __future__ import annotations
+
+import torch
+
+from .facts import Facts
+
+__all__ = ["Storage", "Value"]
+
+
+class Storage:
+    """Memory that one or more values look at."""
+
+    __slots__ = ("external", "values", "written")
+
+    def __init__(self, external: bool) -> None:
+        self.external = external
+        self.values: list[Value] = []
+        self.written = False
+
+
+class Value:
+    """One stand-in: what is known of it now, and where its node comes from.
+
+    `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
+    or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom").
+    A result has `step` (the tape step that made it) and `path` (its place in the step's result); an input has `external`.
+    """
+
+    __slots__ = ("external", "facts", "name", "path", "stand_in", "step", "storage", "view")
+
+    def __init__(self, stand_in: torch.Tensor, facts: Facts, storage: Storage, view: str = "") -> None:
+        self.stand_in = stand_in
+        self.facts = facts
+        self.storage = storage
+        self.view = view
+        self.external: torch.Tensor | None = None
+        self.name = ""
+        self.step: object = None
+        self.path: tuple[int, ...] = ()
+        storage.values.append(self)

@@ -1,0 +1,169 @@
+"""C callables that may run natively in a rehearsal: the tables put together, declared, and looked up.
+
+The tables themselves are pure_builtins, pure_stdlib, pure_stdlib_types and pure_torch; pure_judges holds the callables of
+which the arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from . import pure_builtins, pure_stdlib, pure_stdlib_types, pure_torch
+from .pure_judges import JUDGES
+from .pure_table import ALLOWED, DENIALS, found, is_c_callable
+from .registry import pure, pure_on_internals
+
+__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "reason", "resolve", "safe_self_types", "verdict"]
+
+#: by id: every callable that a table mentions, and its word
+WORDS: dict[int, tuple[Any, str]] = {}
+#: by id: callables declared pure that read a setting of the process, and the setting's name
+STATE_READERS: dict[int, tuple[Any, str]] = {}
+
+_FUNCTIONS = (*pure_builtins.FUNCTIONS, *pure_stdlib.FUNCTIONS, *pure_torch.FUNCTIONS)
+_KINDS = (*pure_builtins.KINDS, *pure_stdlib_types.KINDS, *pure_torch.KINDS)
+_STATE = {**pure_stdlib.STATE, **pure_torch.STATE}
+
+#: from the most to the least that a word allows; denials, and the empty word of the unknown, come after
+_ORDER = ("pure", "internals", "text", "judged")
+
+
+def entries() -> Iterator[tuple[Any, str]]:
+    """Every callable of every table with its word, as the tables say it."""
+    for table in (*_FUNCTIONS, *_KINDS):
+        yield from table.entries()
+    for path in (path for paths in _STATE.values() for path in paths):
+        function = found(path)
+        if function is not None:
+            yield function, "pure"
+
+
+def _declare() -> None:
+    WORDS.update((id(c), (c, word)) for c, word in entries())
+    STATE_READERS.update((id(f), (f, setting)) for setting, paths in _STATE.items() for f in map(found, paths) if f is not None)
+    pure(*(c for c, word in WORDS.values() if word == "pure"))
+    pure_on_internals(*(c for c, word in WORDS.values() if word in ("internals", "text")))
+
+
+def safe_self_types() -> tuple[type, ...]:
+    """The C types whose methods are pure for an internal `self`, but for those that `verdict` says otherwise of."""
+    kinds = (found(kind.cls) for kind in _KINDS if kind.methods == "pure")
+    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+
+
+def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The callable that the tables know, and the arguments it already holds.
+
+    A bound built-in is led back to its descriptor, a callable instance of a C type to its type's `__call__`.
+
+    >>> resolve([1].append)
+    (<method 'append' of 'list' objects>, ([1],))
+    """
+    if id(callable_) in WORDS or isinstance(callable_, type):
+        return callable_, ()
+    if isinstance(callable_, types.MethodWrapperType):
+        return vars(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
+    if isinstance(callable_, types.BuiltinFunctionType):
+        return _descriptor(callable_) or (callable_, ())
+    if is_c_callable(callable_):
+        return callable_, ()
+    caller = _member(type(callable_), "__call__")
+    return (caller, (callable_,)) if is_c_callable(caller) else (callable_, ())
+
+
+def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:
+    """The descriptor in some class of `__self__`'s order that binds to exactly this C function."""
+    owner, name = bound.__self__, bound.__name__
+    if owner is None or isinstance(owner, types.ModuleType):
+        return None
+    if isinstance(owner, type):
+        for cls in type.mro(owner) if owner is not type else (type, object):
+            member = vars(cls).get(name)
+            if isinstance(member, types.ClassMethodDescriptorType) and member.__get__(None, owner) == bound:
+                return member, (owner,)
+    for cls in type(owner).__mro__:
+        member = vars(cls).get(name)
+        # `super().append` and `append` have one name: only the C function itself tells them apart.
+        if isinstance(member, types.MethodDescriptorType) and member.__get__(owner) == bound:
+            return member, (owner,)
+    return None
+
+
+def verdict(callable_: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None) -> str:
+    """The word for calling a C callable or a class natively; the empty word where no table knows it.
+
+    With `args` (and `kwargs`) the judge is asked where there is one; without, the answer is then "judged".
+
+    >>> import time
+    >>> verdict(len), verdict({}.get), verdict(repr), verdict(time.time), verdict("{}".format)
+    ('pure', 'pure', 'text', 'clock', 'judged')
+    """
+    key, held = resolve(callable_)
+    known = WORDS.get(id(key))
+    if known is None and isinstance(key, type):
+        return _class_word(key, args, kwargs)
+    word = known[1] if known is not None else _word_of_module(key)
+    return _judged(key, word, None if args is None else (*held, *args), kwargs)
+
+
+def _judged(key: Any, word: str, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
+    if word != "judged" or args is None:
+        return word
+    return JUDGES[id(key)][1](args, kwargs or {})
+
+
+def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
+    """The word for constructing a class no table names: that of the C parts of its construction."""
+    if cls.__module__ in pure_stdlib.DENIED_MODULES:
+        return pure_stdlib.DENIED_MODULES[cls.__module__]
+    maker = _member(type(cls), "__call__")
+    if maker is not type.__call__ and is_c_callable(maker):
+        return ""   # a metaclass in C, which may do anything
+    words = []
+    for name in ("__new__", "__init__"):
+        part = _member(cls, name)
+        part = part.__func__ if isinstance(part, staticmethod) else part
+        if isinstance(part, types.FunctionType):
+            continue   # runs as a watched frame
+        known = WORDS.get(id(part))
+        word = known[1] if known is not None else _word_of_module(part)
+        words.append(_judged(part, word, None if args is None else (cls, *args), kwargs))
+    return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER), default="pure")
+
+
+def _member(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
+def _word_of_module(callable_: Any) -> str:
+    """The word of the module that a callable, or the type it belongs to, comes from."""
+    owner = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
+    for holder in (owner, type(owner), callable_):
+        module = holder.__name__ if isinstance(holder, types.ModuleType) else getattr(holder, "__module__", None)
+        if isinstance(module, str) and module in pure_stdlib.DENIED_MODULES:
+            return pure_stdlib.DENIED_MODULES[module]
+    return ""
+
+
+def reason(word: str) -> str:
+    """What a word means, for messages; for the empty word, that the callable is not known."""
+    return ALLOWED.get(word) or DENIALS.get(word) or "not known"
+
+
+def leaks_address(result: Any) -> bool:
+    """Whether a text shows where an object lies in memory, as default texts of objects do.
+
+    >>> leaks_address(repr(object())), leaks_address(repr([1, "a"]))
+    (True, False)
+    """
+    if isinstance(result, (bytes, bytearray)):
+        return b" at 0x" in result
+    return isinstance(result, str) and " at 0x" in result
+
+
+_declare()

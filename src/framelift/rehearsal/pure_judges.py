@@ -1,0 +1,116 @@
+"""C callables of which the arguments decide: each judge looks at one call's arguments and answers with a word.
+
+Judges look at types and at immutable values only: they run on captured arguments and must not start user code.
+`args` are those of the unbound callable: for `d.update(x)` they are `(d, x)`.
+"""
+
+from __future__ import annotations
+
+import _string
+import functools
+import json.encoder
+import operator
+import types
+import weakref
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["JUDGES", "Judge", "plain_template"]
+
+Judge = Callable[[tuple[Any, ...], dict[str, Any]], str]
+
+#: by the callable's id: the callable and its judge
+JUDGES: dict[int, tuple[Any, Judge]] = {}
+
+
+def _judges(*callables: Any) -> Callable[[Judge], Judge]:
+    def register(judge: Judge) -> Judge:
+        JUDGES.update((id(c), (c, judge)) for c in callables if c is not None)
+        return judge
+    return register
+
+
+#: asked for nothing but their items when a dict is made of them
+_NO_MAPPING_HANDLE = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
+
+
+def _mapping_word(mapping: Any) -> str:
+    # Anything else is asked for its attribute `keys`, which C would read off a handle unwatched.
+    return "pure" if isinstance(mapping, _NO_MAPPING_HANDLE) else "internals"
+
+
+@_judges(dict, OrderedDict, types.SimpleNamespace)
+def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _mapping_word(args[0]) if args else "pure"
+
+
+@_judges(dict.__init__, dict.update, dict.__ior__, OrderedDict.__init__, OrderedDict.update, OrderedDict.__ior__,
+         types.SimpleNamespace.__init__, defaultdict)
+def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _mapping_word(args[1]) if len(args) > 1 else "pure"
+
+
+@_judges(defaultdict.__init__)
+def _made_of_third(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _mapping_word(args[2]) if len(args) > 2 else "pure"
+
+
+@_judges(str.format, str.format_map)
+def _template(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return "text" if args and isinstance(args[0], str) and plain_template(args[0]) else "attributes"
+
+
+def plain_template(template: str) -> bool:
+    """Whether `str.format` with this template reads no attributes.
+
+    >>> plain_template("{} of {total:>{width}}"), plain_template("{0[a]}"), plain_template("{0.shape}")
+    (True, True, False)
+    """
+    try:
+        for _, name, spec, _ in _string.formatter_parser(template):
+            if name and any(is_attribute for is_attribute, _ in _string.formatter_field_name_split(name)[1]):
+                return False
+            if spec and "{" in spec and not plain_template(spec):
+                return False
+    except ValueError:
+        return True  # a malformed template raises natively, at once
+    return True
+
+
+@_judges(functools.partial)
+def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A partial of a partial takes the inner one's arguments over, and those may not have been imported.
+    return "attributes" if args and isinstance(args[0], functools.partial) else "pure"
+
+
+@_judges(functools.partial.__new__)
+def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _partial(args[1:], kwargs)
+
+
+@_judges(weakref.ref)
+def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A callback runs when the object dies, perhaps after the rehearsal.
+    return "pure" if len(args) == 1 or (len(args) == 2 and args[1] is None) else "effect"
+
+
+@_judges(weakref.ref.__new__, weakref.ref.__init__)
+def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _weakref(args[1:], kwargs)
+
+
+@_judges(vars(operator.attrgetter)["__call__"])
+def _attrgetter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # "a.b" would read `b` of whatever `a` is, perhaps a handle inside an internal object.
+    dotted = any("." in name for name in args[0].__reduce__()[1])
+    return "attributes" if dotted else "internals"
+
+
+@_judges(json.encoder.c_make_encoder)
+def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # (markers, default, encoder, …): the first two callables are kept and called from C.
+    watched = len(args) == 9 and isinstance(args[1], (types.FunctionType, types.MethodType)) and isinstance(
+        getattr(args[1], "__func__", args[1]), types.FunctionType)
+    known = len(args) == 9 and args[2] in (json.encoder.c_encode_basestring, json.encoder.c_encode_basestring_ascii)
+    return "pure" if watched and known else "callback"

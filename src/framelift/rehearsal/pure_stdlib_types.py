@@ -1,0 +1,92 @@
+"""Which C types of the standard library may be made, and their methods called, natively.  Data only."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import struct
+from collections import OrderedDict
+
+from .pure_table import Kind
+
+__all__ = ["KINDS"]
+
+#: plain values: even the hash is one
+_VALUE = {"pure": "__hash__"}
+
+
+def _collections() -> tuple[Kind, ...]:
+    judged = {"pure": "__new__", "judged": "__init__ update __ior__"}
+    ordered = OrderedDict[int, int]()
+    return (
+        Kind("_collections.deque"), Kind("_collections._deque_iterator"), Kind("_collections._deque_reverse_iterator"),
+        Kind(OrderedDict, make="judged", words=judged),
+        *(Kind(type(part)) for part in (ordered.keys(), ordered.values(), ordered.items(), iter(ordered))),
+        Kind("_collections.defaultdict", make="judged", words=judged),
+        Kind("_collections._tuplegetter", words={"internals": "__get__"}),
+        Kind("array.array", words={"files": "fromfile tofile", "address": "buffer_info"}),
+        Kind("array.ArrayType", words={"files": "fromfile tofile", "address": "buffer_info"}),
+    )
+
+
+def _functional() -> tuple[Kind, ...]:
+    return (
+        *(Kind(value) for value in vars(itertools).values() if isinstance(value, type) and value.__module__ == "itertools"),
+        Kind("_operator.itemgetter", words={"pure": "__call__"}),
+        Kind("_operator.attrgetter", words={"judged": "__call__"}),
+        Kind("_operator.methodcaller"),
+        # Calling a partial or an lru_cache wrapper is matter of the call rule, which unwraps them.
+        Kind(functools.partial, make="judged", methods="callback"),
+        Kind("_functools._lru_cache_wrapper", methods="state", words={"pure": "__get__", "callback": "__call__"}),
+        Kind(type(functools.cmp_to_key(max)), words={"pure": "__call__"}),
+    )
+
+
+def _text_and_bytes() -> tuple[Kind, ...]:
+    pattern = re.compile("")
+    return (
+        Kind(re.Pattern, words=_VALUE), Kind(re.Match), Kind(type(pattern.scanner(""))),
+        Kind("_struct.Struct"), Kind(type(struct.iter_unpack("b", b""))),
+        Kind("unicodedata.UCD", make="unknown"),
+        # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object.
+        Kind("_json.make_encoder", make="judged", words={"pure": "__call__", "callback": "__new__"}),
+        Kind("_json.make_scanner", make="internals"),
+        Kind("_hashlib.HASH"), Kind("_hashlib.HASHXOF"), Kind("_hashlib.HMAC"),
+        Kind("_blake2.blake2b"), Kind("_blake2.blake2s"),
+        Kind("zlib._ZlibDecompressor", make="unknown", methods="unknown"),
+    )
+
+
+#: all else reads the thread's decimal context, or records flags in it
+_DECIMAL_EXACT = ("__bool__ __ceil__ __complex__ __copy__ __deepcopy__ __float__ __floor__ __hash__ __int__ __trunc__ adjusted "
+                  "as_integer_ratio as_tuple canonical conjugate copy_abs copy_negate is_canonical is_finite is_infinite is_nan "
+                  "is_qnan is_signed is_snan is_zero radix")
+
+
+def _numbers_and_time() -> tuple[Kind, ...]:
+    # The local time zone and the locale are state of the process.
+    local = {"pure": "__hash__", "clock": "astimezone fromtimestamp now timestamp today utcnow",
+             "state": "__format__ strftime strptime"}
+    return (
+        Kind("_decimal.Decimal", make="state", methods="state", words={"pure": _DECIMAL_EXACT}),
+        Kind("_decimal.Context", make="state", methods="state"),
+        Kind("_datetime.date", words=local), Kind("_datetime.datetime", words=local), Kind("_datetime.time", words=local),
+        Kind("_datetime.timedelta", words=_VALUE), Kind("_datetime.timezone", words=_VALUE), Kind("_datetime.tzinfo"),
+        Kind("time.struct_time"),
+    )
+
+
+def _references_and_typing() -> tuple[Kind, ...]:
+    makes_by_frame = ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")
+    return (
+        Kind("_weakref.ReferenceType", make="judged", words={"state": "__call__"}),
+        Kind("_weakref.ProxyType", make="attributes", methods="attributes"),
+        Kind("_weakref.CallableProxyType", make="attributes", methods="attributes"),
+        Kind("_typing.Generic", words={"class": "__init_subclass__"}),
+        *(Kind(f"_typing.{name}", make="frames", methods="attributes") for name in makes_by_frame),
+        Kind("_typing.ParamSpecArgs"), Kind("_typing.ParamSpecKwargs"),
+    )
+
+
+KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_references_and_typing())

@@ -1,0 +1,351 @@
+"""One rehearsal: the Python side of the probes.  The native core calls the methods here, always paused.
+
+What an external value becomes is the world's business, what a call becomes is verdicts.py's, what a torch call becomes the
+recorder's.  This file only joins them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from .. import _core
+from ..origin import Origin, arg, const
+from ..reasons import Interrupt
+from ..world import attributes, class_attributes
+from ..world.importer import let_in
+from ..world.leaves import is_constant
+from ..world.opaque import Opaque
+from ..world.records import DELETED, Effect, Shadow
+from ..world.world import ABSENT, World
+from . import verdicts
+from .recorder import Recorder
+
+__all__ = ["Session"]
+
+
+class Session:
+    """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
+
+    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+        self.plan_return = plan_return
+        self.plan: Any = None
+        self.state = _core.torch_state()
+        self.recorder = Recorder()
+        self.world = World(self.recorder.stand_in)
+
+    # ---- the root -------------------------------------------------------------------------------------------------
+
+    def start(self, locals_: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Import the root's arguments."""
+        names = self.function.__code__.co_varnames
+        return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_)])
+
+    def _argument(self, index: int, name: str, value: Any) -> Any:
+        code = self.function.__code__
+        spread = code.co_argcount + code.co_kwonlyargcount
+        seen = let_in(self.world, value, arg(index, name))
+        if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
+            self._forget_shadow(seen)
+        return seen
+
+    def _forget_shadow(self, seen: Any) -> None:
+        shadow = self.world.shadow_ids.pop(id(seen))
+        self.world.shadows.remove(shadow)
+        self.world.by_seen.pop(id(seen), None)
+
+    def finish(self, value: Any) -> bool:
+        """The root returned `value`."""
+        self._attribute_changes()
+        self.plan = self.plan_return(self, value)
+        return True
+
+    def _attribute_changes(self) -> None:
+        """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
+        for shadow in self.world.shadows:
+            before = self.world.attributes_before.get(id(shadow.copy))
+            now = getattr(shadow.copy, "__dict__", None)
+            if now is None or type(shadow.copy).__module__ == "builtins":
+                continue
+            before = before or {}
+            for name, value in now.items():
+                if before.get(name, ABSENT) is not value:
+                    self.world.write("setattr", shadow.copy, name, value)
+            for name in before.keys() - now.keys():
+                self.world.write("delattr", shadow.copy, name, None)
+
+    def refuse(self, code: types.CodeType, detail: str | None) -> NoReturn:
+        raise Interrupt(*(detail.split("|", 1) if detail and "|" in detail else ("unsupported-code", detail or code.co_qualname)))
+
+    # ---- functions and classes ------------------------------------------------------------------------------------
+
+    def note_function(self, function: types.FunctionType) -> Any:
+        """The first frame of an external function: its code is guarded, its cells and defaults are external."""
+        world = self.world
+        world.keep.append(function)
+        origin = const(function)
+        world.guard(origin, "CODE", function.__code__)
+        for i, cell in enumerate(function.__closure__ or ()):
+            if not world.is_external_cell(cell):
+                world.add_cell(cell, origin.to("cell", i))
+        code = function.__code__
+        replaced = []
+        defaults = function.__defaults__ or ()
+        for i, value in enumerate(defaults):
+            seen = let_in(world, value, origin.to("default", i))
+            if seen is not value:
+                replaced.append((code.co_argcount - len(defaults) + i, value, seen))
+        for name, value in (function.__kwdefaults__ or {}).items():
+            seen = let_in(world, value, origin.to("kwdefault", name))
+            if seen is not value:
+                replaced.append((code.co_varnames.index(name), value, seen))
+        return tuple(replaced)
+
+    def note_class(self, cls: type) -> None:
+        self.world.note_class(cls)
+
+    def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
+        return class_attributes.class_attribute(self.world, cls, name)
+
+    # ---- globals and cells ----------------------------------------------------------------------------------------
+
+    def load_global(self, globals_: dict[str, Any], name: str, builtins_: dict[str, Any]) -> Any:
+        world = self.world
+        pending = world.overlay.get((id(globals_), name), ABSENT)
+        if pending is not ABSENT and pending is not DELETED:
+            return pending
+        if pending is ABSENT:
+            if name in globals_:
+                return let_in(world, globals_[name], const(globals_).to("item", name))
+            world.guard(const(globals_), "ABSENT", name, name)
+        if name in builtins_:
+            return let_in(world, builtins_[name], const(builtins_).to("item", name))
+        raise NameError(f"name {name!r} is not defined", name=name)
+
+    def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
+        self.world.overlay[(id(globals_), name)] = value
+        self.world.write("setglobal", globals_, name, value)
+
+    def delete_global(self, globals_: dict[str, Any], name: str) -> None:
+        pending = self.world.overlay.get((id(globals_), name), ABSENT)
+        if pending is DELETED or pending is ABSENT and name not in globals_:
+            raise NameError(f"name {name!r} is not defined", name=name)
+        self.world.overlay[(id(globals_), name)] = DELETED
+        self.world.effects.pop(("setglobal", id(globals_), name), None)
+        self.world.write("delglobal", globals_, name, None)
+
+    def load_cell(self, cell: types.CellType, name: str) -> Any:
+        world = self.world
+        origin = world.cell_origin(cell)
+        pending = world.overlay.get((id(cell), ""), ABSENT)
+        if pending is ABSENT:
+            try:
+                return let_in(world, cell.cell_contents, origin.to("contents"))
+            except ValueError:
+                world.guard(origin, "EMPTY", None)
+        raise NameError(f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope", name=name)
+
+    def store_cell(self, cell: types.CellType, value: Any) -> None:
+        self.world.overlay[(id(cell), "")] = value
+        self.world.write("setcell", cell, None, value)
+
+    def delete_cell(self, cell: types.CellType, name: str) -> None:
+        self.load_cell(cell, name)
+        self.world.overlay[(id(cell), "")] = DELETED
+        self.world.effects.pop(("setcell", id(cell), None), None)
+        self.world.write("delcell", cell, None, None)
+
+    # ---- attributes -----------------------------------------------------------------------------------------------
+
+    def load_attr(self, obj: Any, name: str) -> Any:
+        return _reader(obj)(self.world, obj, name)
+
+    def store_attr(self, obj: Any, name: str, value: Any) -> None:
+        if isinstance(obj, torch.Tensor):
+            self.store_tensor(obj, name, value)
+        elif isinstance(obj, type):
+            class_attributes.write_class(self.world, obj, name, value)
+        elif isinstance(obj, types.FunctionType):
+            if name.startswith("__"):
+                raise Interrupt("effect-object", f"{obj.__qualname__}.{name}")
+            self.world.overlay[(id(obj), name)] = value
+            self.world.write("setattr", obj, name, value)
+            _core.know(obj, name, attributes.VALUE, value)
+        elif isinstance(obj, (types.MethodType, super, property, staticmethod, classmethod)):
+            setattr(obj, name, value)   # raises, as it does outside
+        else:
+            attributes.write_instance(self.world, obj, name, value)
+
+    def delete_attr(self, obj: Any, name: str) -> None:
+        if isinstance(obj, type):
+            class_attributes.delete_class(self.world, obj, name)
+        elif isinstance(obj, (torch.Tensor, types.FunctionType, types.MethodType, super, property, staticmethod, classmethod)):
+            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+        else:
+            attributes.delete_instance(self.world, obj, name)
+
+    def load_tensor(self, tensor: torch.Tensor, name: str) -> Any:
+        """An attribute of a stand-in: torch's own by the recorder, the user's own from the real tensor."""
+        world, cls = self.world, type(tensor)
+        pending = world.overlay.get((id(tensor), name), ABSENT)
+        if pending is not ABSENT and pending is not DELETED:
+            return pending
+        found = _type_lookup(cls, name)
+        if isinstance(found, (types.MethodDescriptorType, types.FunctionType, types.WrapperDescriptorType, classmethod, staticmethod,
+                              types.ClassMethodDescriptorType)):
+            _core.know_class(cls, name, attributes.NATIVE, None)
+            return getattr(tensor, name)
+        if name == "__dict__":
+            raise Interrupt("opaque-object", "Tensor.__dict__")
+        if isinstance(found, (types.GetSetDescriptorType, property)):
+            return self.recorder.attribute(tensor, name)
+        record = world.by_seen.get(id(tensor))
+        if record is not None:
+            own = record.original.__dict__
+            origin = record.origin.to("dict")
+            if name in own:
+                return let_in(world, own[name], origin.to("item", name))
+            world.guard(origin, "ABSENT", name, name)
+        if found is not ABSENT:
+            return let_in(world, found, const(cls).to("lookup", name))
+        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+
+    def store_tensor(self, tensor: torch.Tensor, name: str, value: Any) -> None:
+        found = _type_lookup(type(tensor), name)
+        if found is not ABSENT:
+            self.recorder.set_attribute(tensor, name, value)
+            return
+        self.world.overlay[(id(tensor), name)] = value
+        self.world.write("setattr", tensor, name, value)
+
+    # ---- imports, with, match -------------------------------------------------------------------------------------
+
+    def import_name(self, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
+        """The import machinery runs paused; the module object is what it is in sys.modules."""
+        package = {key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_}
+        module = builtins.__import__(name, package, None, fromlist, level)
+        self.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
+        return module
+
+    def import_from(self, module: types.ModuleType, name: str) -> Any:
+        try:
+            return _core.read(module, name)
+        except AttributeError:
+            found = sys.modules.get(f"{module.__name__}.{name}")
+            if found is None:
+                raise ImportError(f"cannot import name {name!r} from {module.__name__!r} ({getattr(module, '__file__', 'unknown location')})",
+                                  name=module.__name__, path=getattr(module, "__file__", None)) from None
+            self.world.guard(const(sys.modules).to("item", found.__name__), "IS", found)
+            return found
+
+    def check_with(self, manager: Any) -> None:
+        cls = type(manager)
+        if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
+            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+
+    def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
+        """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
+        if not isinstance(cls, type):
+            raise TypeError("called match pattern must be a class")
+        if not _core.natively(isinstance, (subject, cls), None):
+            return None
+        found: list[Any] = []
+        if count and cls in _SELF_MATCHING:
+            if count > 1:
+                raise TypeError(f"{cls.__name__}() accepts 1 positional sub-pattern ({count} given)")
+            found.append(subject)
+        elif count:
+            try:
+                match_args = _core.read(cls, "__match_args__")
+            except AttributeError:
+                match_args = ()
+            if len(match_args) < count:
+                raise TypeError(f"{cls.__name__}() accepts {len(match_args)} positional sub-pattern{'s' * (len(match_args) != 1)} ({count} given)")
+            names = match_args[:count] + names
+        for name in names:
+            try:
+                found.append(_core.read(subject, name))
+            except AttributeError:
+                return None
+        return tuple(found)
+
+    # ---- calls ----------------------------------------------------------------------------------------------------
+
+    def classify(self, callable_: Any) -> tuple[int, Any]:
+        return verdicts.classify(callable_)
+
+    def deny(self, callable_: Any, detail: Any) -> NoReturn:
+        raise Interrupt("unknown-callable", detail or verdicts.describe(callable_))
+
+    def deny_handle(self, callable_: Any, _detail: Any) -> NoReturn:
+        raise Interrupt("callable-on-handle", verdicts.describe(callable_))
+
+    def unwrap(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return verdicts.unwrap(callable_, args, kwargs)
+
+    # ---- what emit asks (emit.scene.Scene) ------------------------------------------------------------------------
+
+    def origin_of(self, obj: Any) -> Origin | None:
+        found = self.world.origin_of(obj)
+        if found is not None:
+            return found
+        if isinstance(obj, types.CellType):
+            return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
+        if is_constant(obj) and not _core.is_internal(obj):
+            return const(obj)
+        if isinstance(obj, verdicts.OPERATIONS):
+            return const(obj)
+        return None
+
+    def shadow_of(self, obj: Any) -> Shadow | None:
+        return self.world.shadow_ids.get(id(obj))
+
+    def is_stand_in(self, obj: Any) -> bool:
+        return self.recorder.is_stand_in(obj)
+
+    def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
+        return self.world.origin_of(stand_in)
+
+    def is_internal_class(self, cls: type) -> bool:
+        return _core.is_internal(cls)
+
+    @property
+    def shadows(self) -> list[Shadow]:
+        return self.world.shadows
+
+    @property
+    def effects(self) -> list[Effect]:
+        return list(self.world.effects.values())
+
+
+_SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
+def _type_lookup(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return ABSENT
+
+
+def _reader(obj: Any) -> Any:
+    if isinstance(obj, type):
+        return class_attributes.read_class
+    cls = type(obj)
+    return _READERS.get(cls, attributes.read_instance)
+
+
+_READERS = {
+    types.FunctionType: class_attributes.read_function,
+    property: class_attributes.read_function,
+    staticmethod: class_attributes.read_function,
+    classmethod: class_attributes.read_function,
+    types.MethodType: class_attributes.read_method,
+    super: class_attributes.read_super,
+}

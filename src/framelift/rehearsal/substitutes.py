@@ -1,0 +1,196 @@
+"""Callables that look at external objects behind our back, and what runs instead of them.
+
+A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back into
+captured code.  One small function per callable.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import functools
+import itertools
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..reasons import Interrupt
+from ..world import attributes
+from ..world.class_attributes import generic_write_class
+from ..world.instance_dict import InstanceDict
+from ..world.opaque import Opaque
+from ..world.world import ABSENT
+from .registry import HIGHER_ORDER, substitute
+
+__all__ = ["torch_call"]
+
+
+def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A torch operation: the recorder's."""
+    return session.recorder.call(callable_, args, kwargs)
+
+
+HIGHER_ORDER.update((id(c), c) for c in (
+    map, filter, sorted, min, max, iter, functools.reduce, functools.cmp_to_key, collections.defaultdict,
+    itertools.accumulate, itertools.starmap, itertools.groupby, itertools.takewhile, itertools.dropwhile, itertools.filterfalse))
+
+
+@substitute(getattr)
+def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[1], str):
+        return getattr(*args, **kwargs)
+    try:
+        return _core.read(args[0], args[1])
+    except AttributeError:
+        if len(args) == 3:
+            return args[2]
+        raise
+
+
+@substitute(hasattr)
+def _hasattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 2 or not isinstance(args[1], str):
+        return hasattr(*args, **kwargs)
+    try:
+        _core.read(args[0], args[1])
+    except AttributeError:
+        return False
+    return True
+
+
+_STORE, _DELETE = _core.PROBES["store_attr"], _core.PROBES["delete_attr"]
+
+
+@substitute(setattr)
+def _setattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name, value = args
+    return _core.natively(_STORE, (value, obj, _interned(name)), None)
+
+
+@substitute(delattr)
+def _delattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name = args
+    return _core.natively(_DELETE, (obj, _interned(name)), None)
+
+
+def _interned(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
+    import sys
+    return sys.intern(name)
+
+
+@substitute(object.__getattribute__)
+def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name = args
+    if _core.is_external(obj):
+        value = attributes.generic_read(session.world, obj, name)
+        if value is ABSENT:
+            raise attributes.no_attribute(obj, name)
+        return value
+    return _core.natively(callable_, args, None)
+
+
+@substitute(object.__setattr__)
+def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name, value = args
+    if _core.is_external(obj):
+        return attributes.generic_write(session.world, obj, _interned(name), value)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(object.__delattr__)
+def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name = args
+    if _core.is_external(obj):
+        return attributes.generic_delete(session.world, obj, _interned(name))
+    return _core.natively(callable_, args, None)
+
+
+@substitute(type.__setattr__)
+def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    cls, name, value = args
+    if not _core.is_internal(cls):
+        return generic_write_class(session.world, cls, _interned(name), value)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(type)
+def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        if isinstance(args[0], InstanceDict):
+            return dict
+        return args[0].__class__ if type(args[0]) is Opaque else type(args[0])
+    return _new_class(callable_, args, kwargs)
+
+
+@substitute(builtins.__build_class__)
+def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _new_class(callable_, args, kwargs)
+
+
+def _new_class(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    cls = _core.natively(callable_, args, kwargs)
+    if isinstance(cls, type):
+        _core.mark_internal(cls)
+    return cls
+
+
+@substitute(vars)
+def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not args:
+        raise Interrupt("unsupported-code", "vars() without an argument")
+    try:
+        return _core.read(args[0], "__dict__")
+    except AttributeError:
+        raise TypeError("vars() argument must have __dict__ attribute") from None
+
+
+@substitute(id)
+def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unknown-callable", "id")
+
+
+@substitute(hash)
+def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hashes of values are values; hashes by address are not."""
+    (obj,) = args
+    method = type(obj).__hash__
+    if method is object.__hash__ or isinstance(obj, (torch.Tensor, Opaque)):
+        raise Interrupt("unknown-callable", "hash of an object by its address")
+    return _core.natively(hash, args, None)
+
+
+@substitute(globals, locals, exec, eval, compile, breakpoint)
+def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unsupported-code", f"{callable_.__name__}()")
+
+
+@substitute(builtins.__import__)
+def _import(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        return session.import_name(globals or {}, level, fromlist, name)
+    return bound(*args, **kwargs)
+
+
+@substitute(types.FunctionType)
+def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unsupported-code", "types.FunctionType(...)")
+
+
+@substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+def _no_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """The only torch function around is the recorder's own."""
+    return False
+
+
+@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return True
+
+
+@substitute(torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing)
+def _not_here(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return False

@@ -1,0 +1,209 @@
+"""Capture on a miss: rehearse, build graph, guards and entry, put the entry in front.  One process-wide lock.
+
+`Driver` is what a compiled callable calls when no entry's guards hold.
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import threading
+import time
+import traceback
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core, config
+from ..emit import build_entry, plan_return
+from ..exc import InternalError, Unsupported
+from ..guard.explain import explain
+from ..guard.program import build_program
+from ..log import topic
+from ..reasons import Interrupt
+from ..rehearsal.session import Session
+from .frames import resolve_code, skipped
+from .record import Capture, counts
+
+__all__ = ["Driver"]
+
+_lock = threading.RLock()
+CompileGraph = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Any]
+
+
+class Driver:
+    """Captures frames on behalf of one compiled callable."""
+
+    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str) -> None:
+        self.compile_graph = compile_graph
+        self.fullgraph = fullgraph
+        self.name = name
+        self.warned = False
+
+    def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
+        """The root missed: True when an entry was added, False to run in plain Python."""
+        return self.capture(compiled.entries, compiled.function, locals_, root=True)
+
+    def capture_frame(self, compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+        """A callee of a frame that runs plainly missed."""
+        code = function.__code__
+        if skipped(code) or not _has_tensor(locals_):
+            if skipped(code):
+                compiled.frames[code] = None
+            return False
+        entries = compiled.frames.setdefault(code, [])
+        added = self.capture(entries, function, locals_, root=False)
+        if not added:
+            compiled.frames[code] = None
+        return added
+
+    def capture(self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool) -> bool:
+        """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
+        if config.disable:
+            return False
+        with _lock:
+            if len(entries) >= config.recompile_limit:
+                self._warn_limit(function, entries, locals_)
+                return False
+            start = time.process_time()
+            why = _why_recapture(entries, locals_)
+            entry, info = self._make_entry(function, locals_, root)
+            info.recompile = why
+            info.cpu_seconds = time.process_time() - start
+            self._count(info)
+            entries.insert(0, entry)
+            return True
+
+    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> tuple[Any, Capture]:
+        code = function.__code__
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, [])
+        session, plan, stop = rehearse(function, locals_)
+        world = session.world
+        info.guards = world.guards
+        run = None
+        inputs: list[torch.Tensor] = []
+        if plan is not None:
+            try:
+                run, inputs = self._compile(session, plan, info)
+            except Interrupt as interrupt:
+                stop = interrupt
+        if stop is not None:
+            self._stopped(stop, info, function, root)
+        origins = [world.memo[id(t)].origin for t in inputs]
+        externals = list(plan.externals) if run is not None else []
+        program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)
+        return _core.Entry(program, run, info), info
+
+    def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[torch.Tensor]]:
+        finished = session.recorder.finish(plan.outputs)
+        graph = None
+        info.operations = finished.n_ops
+        if finished.n_ops or plan.outputs:
+            info.graph_module = finished.graph_module
+            graph = self.compile_graph(finished.graph_module, finished.inputs)
+        info.source = plan.source
+        return build_entry(plan, graph, info.name), finished.inputs if graph is not None else []
+
+    def _stopped(self, stop: BaseException, info: Capture, function: types.FunctionType, root: bool) -> None:
+        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
+        if isinstance(stop, Interrupt):
+            info.reason, info.reason_id = stop.sentence, stop.reason.id
+            info.where = user_stack(stop)
+            topic("breaks").info("%s runs in plain Python: %s\n%s", info.name, info.reason, info.where)
+            if self.fullgraph and root:
+                raise Unsupported(_message(stop, info), stop.reason.id) from None
+        else:
+            info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
+
+    def _count(self, info: Capture) -> None:
+        counts.captures += 1
+        counts.guards += len(info.guards)
+        counts.graphs += info.graph_module is not None
+        counts.frames.append(info)
+        if info.reason_id and info.reason_id != "raises":
+            counts.breaks[info.reason] += 1
+        if info.recompile:
+            counts.recompiles.append(info.recompile)
+
+    def _warn_limit(self, function: types.FunctionType, entries: list[Any], locals_: tuple[Any, ...]) -> None:
+        if not self.warned:
+            self.warned = True
+            warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
+                          f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+
+
+def rehearse(function: types.FunctionType, locals_: tuple[Any, ...]) -> tuple[Session, Any, BaseException | None]:
+    """One rehearsal: (session, plan of the return, None), or (session, None, what stopped it)."""
+    session = Session(function, plan_return)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with session.recorder:
+            _core.rehearse(session, function, locals_)
+        return session, session.plan, None
+    except Interrupt as interrupt:
+        return session, None, interrupt
+    except InternalError:
+        raise
+    except Exception as error:
+        return session, None, error
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _has_tensor(values: Any, depth: int = 0) -> bool:
+    """Whether a frame is worth a look: a tensor or module among its arguments."""
+    for value in values:
+        if isinstance(value, (torch.Tensor, torch.nn.Module)):
+            return True
+        if depth < 3 and isinstance(value, (list, tuple)) and _has_tensor(value, depth + 1):
+            return True
+        if depth < 3 and isinstance(value, dict) and _has_tensor(value.values(), depth + 1):
+            return True
+    return False
+
+
+def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> str:
+    if not entries:
+        return ""
+    last = entries[0]
+    failure = last.program.check(locals_)
+    return explain(last.info.explain, failure, locals_) if failure is not None else ""
+
+
+def user_stack(stop: BaseException) -> str:
+    """The user's own frames of an interrupt, innermost last."""
+    rows = []
+    for frame, line in traceback.walk_tb(stop.__traceback__):
+        name = frame.f_code.co_filename
+        if _is_own(name):
+            continue
+        text = linecache.getline(name, line).strip()
+        rows.append(f'  File "{name}", line {line}, in {frame.f_code.co_name}\n    {text}')
+    return "\n".join(rows)
+
+
+def _is_own(filename: str) -> bool:
+    return filename.startswith(__file__.rsplit("/run/", 1)[0])
+
+
+def _message(stop: Interrupt, info: Capture) -> str:
+    return (f"fullgraph=True, but {info.name} cannot be captured whole: {stop.sentence}\n"
+            f"  reason: {stop.reason.id}\n  hint: {stop.reason.hint}\n{info.where}")
+
+
+def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+    driver = compiled.miss
+    return isinstance(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+
+
+def _trampoline(result: Any) -> Any:
+    return result
+
+
+_core.set_interrupt_type(Interrupt)
+_core.set_hooks(resolve_code, _capture_frame, _trampoline.__code__)

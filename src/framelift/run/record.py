@@ -1,0 +1,46 @@
+"""What was captured: one record per entry, and the process's counts.  Data only."""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Capture", "Counts", "counts"]
+
+
+@dataclass(slots=True)
+class Capture:
+    """One capture: what `entry.info` holds."""
+
+    name: str
+    file: str
+    line: int
+    guards: list[Any]
+    graph_module: Any = None
+    source: str = ""            # the entry, as Python source
+    operations: int = 0
+    reason: str = ""            # why the frame runs in plain Python, "" when it was captured
+    reason_id: str = ""
+    where: str = ""             # the user's line where capturing ended
+    recompile: str = ""         # what failed before, "" for the first capture
+    cpu_seconds: float = 0.0
+    explain: Any = None         # facts for guard.explain
+
+
+@dataclass(slots=True)
+class Counts:
+    """The process's counts since the last reset."""
+
+    graphs: int = 0
+    captures: int = 0
+    guards: int = 0
+    breaks: collections.Counter[str] = field(default_factory=collections.Counter)
+    frames: list[Capture] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+counts = Counts()

@@ -1,0 +1,120 @@
+"""What a dialect is: one CPython version's opcodes, as tables that the rewriter reads.
+
+The facts themselves (which opcodes, which replacement) are in `dialects/`; this file only has the form they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from opcode import EXTENDED_ARG, hasjrel, opmap
+from typing import Any
+
+from .writer import Writer
+
+__all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "Dialect", "Rule", "RuleTable", "UnsupportedPython", "build"]
+
+#: names under which a star call hands its positional and keyword arguments to the `call` probe
+EX_ARGS = "*"
+EX_KWARGS = "**"
+
+#: every probe a twin may call, and how it is called
+PROBES: dict[str, str] = {
+    "call": "call(callable, *args, **kwargs); star calls: call(callable, **{EX_ARGS: iterable, EX_KWARGS: mapping})",
+    "load_global": "load_global(name) -> value",
+    "store_global": "store_global(value, name)",
+    "delete_global": "delete_global(name)",
+    "load_name": "load_name(name) -> value; the probe finds the frame's namespace itself",
+    "load_attr": "load_attr(object, name) -> value; methods come bound",
+    "store_attr": "store_attr(value, object, name)",
+    "delete_attr": "delete_attr(object, name)",
+    "load_deref": "load_deref(cell, name) -> contents of a free variable",
+    "store_deref": "store_deref(value, cell)",
+    "delete_deref": "delete_deref(cell, name)",
+    "load_classderef": "load_classderef(cell, name) -> from the class namespace, else the cell (CPython 3.11)",
+    "load_from_dict_or_deref": "load_from_dict_or_deref(mapping, cell, name) -> value (CPython 3.12 and later)",
+    "load_from_dict_or_globals": "load_from_dict_or_globals(mapping, name) -> value (CPython 3.12 and later)",
+    "load_super_attr": "load_super_attr(super_global, cls, self, name, flags) -> value, bound; flags & 2: super had arguments",
+    "import_name": "import_name(level, fromlist, name) -> module",
+    "import_from": "import_from(module, name) -> value",
+    "before_with": "before_with(manager) -> manager; also for asynchronous ones",
+    "match_class": "match_class(subject, cls, names, positional_count) -> tuple or None",
+    "make_function": "make_function(function) -> function",
+}
+
+#: the replacement of one instruction, from its argument; None leaves the instruction alone
+Rule = Callable[[Writer, int], "bytes | None"]
+#: places a dialect finds by looking around an instruction: (code, opcode bytes, argument bytes) -> code units
+Marker = Callable[[Any, bytes, bytes], "set[int]"]
+
+
+class UnsupportedPython(RuntimeError):
+    """There is no dialect for the running CPython."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A registered rule: `depth` is the most stack it needs above the depth at which its instruction starts."""
+
+    rule: Rule
+    depth: int
+    where: str
+
+
+class RuleTable(dict[str, Entry]):
+    """Opcode name -> entry; filled by using the table as a decorator.
+
+    `where` says which instructions of that opcode are meant: "all", "free" (code that has free variables), or "marked"
+    (those the dialect's marker names, because the opcode alone does not decide).
+    """
+
+    def __call__(self, name: str, *, depth: int, where: str = "all") -> Callable[[Rule], Rule]:
+        """Register a rule for one opcode."""
+        def register(rule: Rule) -> Rule:
+            assert name not in self, name
+            self[name] = Entry(rule, depth, where)
+            return rule
+        return register
+
+    def only(self, *names: str) -> RuleTable:
+        """A new table with the named entries."""
+        return RuleTable({name: self[name] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The tables of one CPython version.  Sequences are indexed by opcode number."""
+
+    version: tuple[int, int]
+    table: RuleTable
+    rules: tuple[Rule | None, ...]
+    spans: tuple[int, ...]          # code units an instruction takes, caches included
+    jumps: tuple[int, ...]          # 0, 1 forward, -1 backward
+    sites: bytes                    # non-zero where the rewriter has to look, for `bytes.translate`
+    free_sites: bytes               # the same for code with free variables
+    mark: Marker
+    depth: int
+    calls: tuple[bytes, ...]        # calls[n]: call the first slot with the n + 1 slots above it
+    load_cell: str                  # opcode that pushes a cell itself
+
+
+def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, int], call: Callable[[int], bytes],
+          load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None) -> Dialect:
+    """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
+    spans = spans or {}
+    sizes, directions, rules = [1] * 256, [0] * 256, [None] * 256
+    for name, number in opmap.items():
+        if number < 256:
+            sizes[number] = spans.get(name, 1 + caches.get(name, 0))
+            if number in hasjrel:
+                directions[number] = -1 if "BACKWARD" in name else 1
+    plain = bytearray(1 if directions[op] or op == EXTENDED_ARG else 0 for op in range(256))
+    free = bytearray(plain)
+    for name, entry in table.items():
+        number = opmap[name]
+        assert not directions[number], name
+        rules[number] = entry.rule
+        plain[number] = entry.where == "all"
+        free[number] = entry.where in ("all", "free")
+    return Dialect(version, table, tuple(rules), tuple(sizes), tuple(directions), bytes(plain), bytes(free), mark,
+                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell)

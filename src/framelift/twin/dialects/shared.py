@@ -1,0 +1,153 @@
+"""Rules that read the same in several CPython versions.  A version's file says which of them it takes.
+
+All of them rest on one fact: a call whose first slot is not NULL calls that slot with everything above it.  So
+[probe][operand] with a count of 0 calls probe(operand), and putting the `call` probe where the compiler put NULL turns
+every call into call(callable, *args) without touching the call itself.
+"""
+
+from __future__ import annotations
+
+from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
+from ..encode import named
+from ..writer import Writer
+
+__all__ = ["BELOW", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method"]
+
+SHARED = RuleTable()
+
+SWAP2 = named("SWAP", 2)
+COPY2 = named("COPY", 2)
+POP = named("POP_TOP")
+#: BELOW[n]: the top of the stack goes under the n slots beneath it, whose order stays
+BELOW = {n: b"".join(named("SWAP", k) for k in range(n + 1, 1, -1)) for n in range(1, 5)}
+
+
+def method(w: Writer, load: bytes) -> bytes:
+    """[operand] -> [call][what `load` makes of the operand]: the two slots of a method about to be called."""
+    return w.probe["call"] + SWAP2 + load
+
+
+def ex_names(arg: int) -> tuple[str, ...]:
+    """The keyword names under which a star call hands over its operands."""
+    return (EX_ARGS, EX_KWARGS) if arg & 1 else (EX_ARGS,)
+
+
+@SHARED("PUSH_NULL", depth=1)
+def push_null(w: Writer, arg: int) -> bytes:
+    return w.probe["call"]
+
+
+@SHARED("LOAD_GLOBAL", depth=3)
+def load_global(w: Writer, arg: int) -> bytes:
+    load = w.probe["load_global"] + w.name[arg >> 1] + w.calls[0]
+    return w.probe["call"] + load if arg & 1 else load
+
+
+@SHARED("STORE_GLOBAL", depth=2)
+def store_global(w: Writer, arg: int) -> bytes:
+    return w.probe["store_global"] + SWAP2 + w.name[arg] + w.calls[1] + POP
+
+
+@SHARED("DELETE_GLOBAL", depth=2)
+def delete_global(w: Writer, arg: int) -> bytes:
+    return w.probe["delete_global"] + w.name[arg] + w.calls[0] + POP
+
+
+@SHARED("LOAD_NAME", depth=2)
+def load_name(w: Writer, arg: int) -> bytes:
+    return w.probe["load_name"] + w.name[arg] + w.calls[0]
+
+
+@SHARED("STORE_ATTR", depth=2)
+def store_attr(w: Writer, arg: int) -> bytes:
+    return w.probe["store_attr"] + BELOW[2] + w.name[arg] + w.calls[2] + POP
+
+
+@SHARED("DELETE_ATTR", depth=2)
+def delete_attr(w: Writer, arg: int) -> bytes:
+    return w.probe["delete_attr"] + SWAP2 + w.name[arg] + w.calls[1] + POP
+
+
+@SHARED("LOAD_DEREF", depth=3, where="free")
+def load_deref(w: Writer, arg: int) -> bytes | None:
+    if arg < w.first_free:
+        return None
+    return w.probe["load_deref"] + w.cell(arg) + w.variable(arg) + w.calls[1]
+
+
+@SHARED("STORE_DEREF", depth=2, where="free")
+def store_deref(w: Writer, arg: int) -> bytes | None:
+    if arg < w.first_free:
+        return None
+    return w.probe["store_deref"] + SWAP2 + w.cell(arg) + w.calls[1] + POP
+
+
+@SHARED("DELETE_DEREF", depth=3, where="free")
+def delete_deref(w: Writer, arg: int) -> bytes | None:
+    if arg < w.first_free:
+        return None
+    return w.probe["delete_deref"] + w.cell(arg) + w.variable(arg) + w.calls[1] + POP
+
+
+@SHARED("LOAD_FROM_DICT_OR_DEREF", depth=3, where="free")
+def load_from_dict_or_deref(w: Writer, arg: int) -> bytes:
+    return w.probe["load_from_dict_or_deref"] + SWAP2 + w.cell(arg) + w.variable(arg) + w.calls[2]
+
+
+@SHARED("LOAD_FROM_DICT_OR_GLOBALS", depth=2)
+def load_from_dict_or_globals(w: Writer, arg: int) -> bytes:
+    return w.probe["load_from_dict_or_globals"] + SWAP2 + w.name[arg] + w.calls[1]
+
+
+@SHARED("IMPORT_NAME", depth=2)
+def import_name(w: Writer, arg: int) -> bytes:
+    return w.probe["import_name"] + BELOW[2] + w.name[arg] + w.calls[2]
+
+
+@SHARED("IMPORT_FROM", depth=3)
+def import_from(w: Writer, arg: int) -> bytes:
+    return w.probe["import_from"] + COPY2 + w.name[arg] + w.calls[1]
+
+
+@SHARED("MATCH_CLASS", depth=2)
+def match_class(w: Writer, arg: int) -> bytes:
+    return w.probe["match_class"] + BELOW[3] + w.const[arg] + w.calls[3]
+
+
+@SHARED("BEFORE_WITH", depth=1)
+def before_with(w: Writer, arg: int) -> bytes:
+    return w.probe["before_with"] + SWAP2 + w.calls[0] + named("BEFORE_WITH")
+
+
+@SHARED("BEFORE_ASYNC_WITH", depth=1)
+def before_async_with(w: Writer, arg: int) -> bytes:
+    return w.probe["before_with"] + SWAP2 + w.calls[0] + named("BEFORE_ASYNC_WITH")
+
+
+@SHARED("MAKE_FUNCTION", depth=1)
+def make_function(w: Writer, arg: int) -> bytes:
+    return named("MAKE_FUNCTION", arg) + w.probe["make_function"] + SWAP2 + w.calls[0]
+
+
+@SHARED("LOAD_ATTR", depth=3)
+def load_attr(w: Writer, arg: int) -> bytes:
+    # Since 3.12 the low bit asks for the two slots of a method call.
+    load = w.probe["load_attr"] + SWAP2 + w.name[arg >> 1] + w.calls[1]
+    return method(w, load) if arg & 1 else load
+
+
+@SHARED("LOAD_SUPER_ATTR", depth=4)
+def load_super_attr(w: Writer, arg: int) -> bytes:
+    load = w.probe["load_super_attr"] + BELOW[3] + w.name[arg >> 2] + w.const[arg & 3] + w.calls[4]
+    return w.probe["call"] + BELOW[3] + load if arg & 1 else load
+
+
+@SHARED("CALL_FUNCTION_EX", depth=0)
+def call_function_ex(w: Writer, arg: int) -> bytes:
+    names = ex_names(arg)
+    return named("KW_NAMES", w.index(names)) + w.calls[len(names)]
+
+
+@SHARED("CALL", depth=1, where="marked")
+def call_decorator(w: Writer, arg: int) -> bytes:
+    return w.probe["call"] + BELOW[2] + w.calls[1]

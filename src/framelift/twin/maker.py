@@ -1,0 +1,63 @@
+"""`make_twin`: puts together what the rewriter, the location table and the exception table give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from opcode import opmap
+from types import CodeType
+from typing import Any
+
+from .dialect import Dialect
+from .dialects import current
+from .handlers import relocate
+from .layout import Layout
+from .locations import stretch
+from .rewrite import rewrite
+from .writer import Writer
+
+__all__ = ["AnyProbe", "layout", "make_twin", "twin_with"]
+
+
+def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
+    """The instrumented copy of a code object: same names, lines, cells and handlers, a few opcodes call probes.
+
+    With `positional` the twin takes all parameters of the original, star parameters included, by position in the order of
+    the frame's locals; without it the signature stays, so that a function can get the twin as its `__code__`.
+    Code objects among the constants are left alone: their frames get their twins when they start.
+    """
+    return twin_with(current(), code, probes, positional)[0]
+
+
+def twin_with(dialect: Dialect, code: CodeType, probes: Mapping[str, Any], positional: bool) -> tuple[CodeType, Layout]:
+    """A twin by the rules of a given dialect, and where the instructions went."""
+    writer = Writer(code, probes, dialect.calls, opmap[dialect.load_cell])
+    raw, placed, growth = rewrite(code, dialect, writer)
+    changes: dict[str, Any] = {
+        "co_code": raw,
+        "co_consts": tuple(writer.consts),
+        # A replacement leaves the stack as its instruction does and needs at most `depth` more than where it started.
+        "co_stacksize": code.co_stacksize + dialect.depth,
+        "co_linetable": stretch(code.co_linetable, placed.starts, growth),
+    }
+    if code.co_exceptiontable:
+        changes["co_exceptiontable"] = relocate(code.co_exceptiontable, placed.place)
+    if positional:
+        flags = code.co_flags
+        changes["co_argcount"] = (code.co_argcount + code.co_kwonlyargcount + bool(flags & CO_VARARGS)
+                                  + bool(flags & CO_VARKEYWORDS))
+        changes["co_posonlyargcount"] = changes["co_kwonlyargcount"] = 0
+        changes["co_flags"] = flags & ~(CO_VARARGS | CO_VARKEYWORDS)
+    return code.replace(**changes), placed
+
+
+class AnyProbe(dict[str, None]):
+    """Probes for those who only want to see the twin: none of them can be called."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def layout(code: CodeType) -> Layout:
+    """Where the instructions of `code` are in its twins.  It does not depend on the probes."""
+    return twin_with(current(), code, AnyProbe(), False)[1]

@@ -1,0 +1,264 @@
+"""Attribute reads and writes on external objects: CPython's own algorithm, guarding exactly what it looked at.
+
+Handles and modules: `read_instance`, `write_instance`.  Classes: class_attributes.py.  What can be answered without
+asking again is told to the probes with `_core.know`.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..origin import Origin, const
+from ..reasons import Interrupt
+from .importer import let_in
+from .instance_dict import InstanceDict, instance_entry, own_dict
+from .leaves import is_leaf
+from .records import DELETED
+from .world import ABSENT, World
+
+__all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
+           "read_instance", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
+
+VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
+_C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+
+
+def origin_of_external(world: World, obj: Any) -> Origin:
+    """The origin of a handle; modules, classes and functions are their own roots."""
+    found = world.origin_of(obj)
+    return found if found is not None else const(obj)
+
+
+def read_instance(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
+    cls = type(obj)
+    getter = world.lookup(cls, "__getattribute__")
+    value = ABSENT
+    missing: AttributeError | None = None
+    if getter is object.__getattribute__ or getter is types.ModuleType.__getattribute__:
+        value = generic_read(world, obj, name)
+    else:
+        try:
+            return _core.captured(getter, (obj, name), None)
+        except AttributeError as error:
+            missing = error
+    if value is not ABSENT:
+        return value
+    fallback = world.lookup(cls, "__getattr__")
+    if fallback is not ABSENT:
+        return _fall_back(world, obj, name, fallback)
+    if isinstance(obj, types.ModuleType):
+        fallback = instance_entry(world, obj, "__getattr__")
+        if fallback is not ABSENT:
+            return _core.captured(fallback, (name,), None)
+    raise missing or no_attribute(obj, name)
+
+
+def generic_read(world: World, obj: Any, name: str) -> Any:
+    """What `object.__getattribute__` finds, or ABSENT."""
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and _is_data_descriptor(found):
+        return _read_data_descriptor(world, obj, name, found)
+    entry = instance_entry(world, obj, name)
+    if entry is not ABSENT:
+        _core.know(obj, name, VALUE, entry)
+        return entry
+    if found is not ABSENT:
+        return _read_class_entry(world, obj, name, found)
+    return ABSENT
+
+
+def no_attribute(obj: Any, name: str) -> AttributeError:
+    """The error CPython raises for a missing attribute."""
+    kind = f"module {obj.__name__!r}" if isinstance(obj, types.ModuleType) else f"{type(obj).__name__!r} object"
+    error = AttributeError(f"{kind} has no attribute {name!r}")
+    error.name, error.obj = name, obj
+    return error
+
+
+def _is_data_descriptor(found: Any) -> bool:
+    cls = type(found)
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+
+
+def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
+    cls = type(found)
+    if cls is property:
+        if found.fget is None:
+            raise AttributeError(f"property {name!r} of {type(obj).__name__!r} object has no getter")
+        _core.know(obj, name, GETTER, found.fget)
+        return _core.captured(found.fget, (obj,), None)
+    if cls is types.MemberDescriptorType:
+        pending = world.overlay.get((id(obj), name), ABSENT)
+        if pending is DELETED:
+            raise AttributeError(name)
+        value = pending
+        if pending is ABSENT:
+            value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("slot", name))
+        _core.know(obj, name, VALUE, value)
+        return value
+    if cls is types.GetSetDescriptorType:
+        if name == "__dict__":
+            return InstanceDict(world, obj)
+        if name == "__class__":
+            return type(obj)
+        if name == "__weakref__":
+            return None
+        raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
+    return _call_get(world, obj, name, found)
+
+
+def _call_get(world: World, obj: Any, name: str, found: Any) -> Any:
+    getter = world.lookup(type(found), "__get__")
+    if getter is ABSENT:
+        entry = instance_entry(world, obj, name)
+        return entry if entry is not ABSENT else found
+    if not isinstance(getter, types.FunctionType):
+        raise Interrupt("opaque-object", f"{type(found).__module__}.{type(found).__qualname__}")
+    descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
+    return _core.captured(getter, (descriptor, obj, type(obj)), None)
+
+
+def _holder(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
+    """The class holds a function, a bound kind, or a plain value."""
+    cls = type(found)
+    if cls is types.FunctionType:
+        _core.know(obj, name, METHOD, found)
+        return types.MethodType(found, obj)
+    if cls is staticmethod:
+        value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
+        _core.know(obj, name, VALUE, value)
+        return value
+    if cls is classmethod:
+        value = types.MethodType(found.__func__, type(obj))
+        _core.know(obj, name, VALUE, value)
+        return value
+    if isinstance(found, _C_DESCRIPTORS):
+        _core.know(obj, name, NATIVE, None)
+        return found.__get__(obj, type(obj))
+    if hasattr(cls, "__get__") and not isinstance(found, type):
+        return _call_get(world, obj, name, found)
+    if (id(_holder_or(type(obj), name)), name) in world.overlay:
+        value = found
+    else:
+        value = let_in(world, found, const(type(obj)).to("lookup", name))
+    _core.know(obj, name, VALUE, value)
+    return value
+
+
+def _holder_or(cls: type, name: str) -> type:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base
+    return cls
+
+
+_MODULE_GETATTR = torch.nn.Module.__getattr__
+
+
+def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
+    if fallback is _MODULE_GETATTR:
+        value = _module_entry(world, obj, name)
+        if value is not ABSENT:
+            _core.know(obj, name, VALUE, value)
+            return value
+    return _core.captured(fallback, (obj, name), None)
+
+
+def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
+    """The fast path for parameters, buffers and submodules: the same dictionaries `Module.__getattr__` looks into."""
+    own = own_dict(obj)
+    origin = origin_of_external(world, obj).to("dict")
+    for part in ("_parameters", "_buffers", "_modules"):
+        if (id(obj), part) in world.overlay or part not in own:
+            return ABSENT   # unusual: let the method itself decide
+        table = own[part]
+        if type(table) is not dict:
+            return ABSENT
+        known = world.memo.get(id(table))
+        if known is not None:       # a shadow exists: it is the truth from then on
+            if name in known.seen:
+                return known.seen[name]
+            continue
+        place = origin.to("item", part)
+        world.guard(place, "TYPE", dict)
+        if name in table:
+            return let_in(world, table[name], place.to("item", name))
+        world.guard(place, "ABSENT", name, name)
+    return ABSENT
+
+
+def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
+    """`obj.name = value` for a handle or module."""
+    setter = world.lookup(type(obj), "__setattr__")
+    if setter is not object.__setattr__:
+        _core.captured(setter, (obj, name, value), None)
+        return
+    generic_write(world, obj, name, value)
+
+
+def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
+    """What `object.__setattr__` does, as a pending write."""
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and _is_data_descriptor(found):
+        cls = type(found)
+        if cls is property:
+            if found.fset is None:
+                raise AttributeError(f"property {name!r} of {type(obj).__name__!r} object has no setter")
+            _core.captured(found.fset, (obj, value), None)
+            return
+        if cls is not types.MemberDescriptorType:
+            setter = world.lookup(cls, "__set__")
+            if not isinstance(setter, types.FunctionType):
+                raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+            descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
+            _core.captured(setter, (descriptor, obj, value), None)
+            return
+    elif own_dict(obj) is None:
+        raise no_attribute(obj, name)
+    world.overlay[(id(obj), name)] = value
+    world.write("setmodule" if isinstance(obj, types.ModuleType) else "setattr", obj, name, value)
+    _core.know(obj, name, VALUE, value)
+
+
+def delete_instance(world: World, obj: Any, name: str) -> None:
+    """`del obj.name` for a handle or module."""
+    deleter = world.lookup(type(obj), "__delattr__")
+    if deleter is not object.__delattr__:
+        _core.captured(deleter, (obj, name), None)
+        return
+    generic_delete(world, obj, name)
+
+
+def generic_delete(world: World, obj: Any, name: str) -> None:
+    """What `object.__delattr__` does, as a pending write."""
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and _is_data_descriptor(found):
+        if type(found) is property and found.fdel is not None:
+            _core.captured(found.fdel, (obj,), None)
+            return
+        raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
+    if instance_entry(world, obj, name) is ABSENT:
+        raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
+    world.overlay[(id(obj), name)] = DELETED
+    world.effects.pop(("setattr", id(obj), name), None)
+    world.write("delattr", obj, name, None)
+    _core.forget(obj, name)
+
+
+def leaf_attribute(world: World, obj: Any, name: str) -> Any:
+    """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by equality."""
+    value = getattr(obj, name)
+    origin = const(obj).to("attr", name)
+    if is_leaf(value):
+        world.guard(origin, "EQ", value)
+        return value
+    return let_in(world, value, origin)

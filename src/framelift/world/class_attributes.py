@@ -1,0 +1,194 @@
+"""Attribute reads and writes on external classes, functions and super objects, and on classes met through internal instances."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from .. import _core
+from ..origin import const
+from ..reasons import Interrupt
+from .attributes import INSTANCE, NATIVE, VALUE, leaf_attribute
+from .importer import let_in
+from .leaves import is_constant, is_leaf
+from .records import DELETED
+from .world import ABSENT, World
+
+__all__ = ["class_attribute", "read_class", "read_function", "read_method", "read_super", "write_class", "delete_class"]
+
+_mro = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+_NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
+                              "mro", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
+                              "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
+_LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
+
+
+def read_class(world: World, cls: type, name: str) -> Any:
+    """`cls.name` for an external class."""
+    meta = type(cls)
+    if name in _LEAVES_OF_TYPES:
+        return leaf_attribute(world, cls, name)
+    if issubclass(meta, enum.EnumMeta):
+        member = cls.__dict__.get("_member_map_", {}).get(name, ABSENT)
+        if member is not ABSENT:
+            value = let_in(world, member, const(cls).to("attr", name))
+            _core.know(cls, name, VALUE, value)
+            return value
+    getter = world.lookup(meta, "__getattribute__")
+    if getter is not type.__getattribute__:
+        return _core.captured(getter, (cls, name), None)
+    on_meta = ABSENT if meta is type else world.lookup(meta, name)
+    if type(on_meta) is property:
+        return _core.captured(on_meta.fget, (cls,), None)
+    found = world.lookup(cls, name)
+    if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
+        return _from_class(world, cls, cls, name, found, None)
+    if on_meta is not ABSENT and isinstance(on_meta, types.FunctionType):
+        return types.MethodType(on_meta, cls)
+    if name in _NATIVE_ON_TYPES:
+        return getattr(cls, name)
+    if hasattr(type, name) or found is not ABSENT:
+        raise Interrupt("opaque-object", f"type.{name}")
+    fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
+    if fallback is not ABSENT:
+        return _core.captured(fallback, (cls, name), None)
+    error = AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+    error.name, error.obj = name, cls
+    raise error
+
+
+def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
+    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
+    kind = type(found)
+    pending = any((id(base), name) in world.overlay for base in _mro(holder))
+    if kind is types.FunctionType:
+        value = found if instance is None else types.MethodType(found, instance)
+    elif kind is staticmethod:
+        value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
+    elif kind is classmethod:
+        value = types.MethodType(found.__func__, cls)
+    elif kind is property:
+        if instance is not None:
+            return _core.captured(found.fget, (instance,), None)
+        value = found
+    elif pending:
+        value = found
+    elif isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+                            types.BuiltinFunctionType)):
+        value = found.__get__(instance, cls) if hasattr(found, "__get__") else found
+    elif hasattr(kind, "__get__") and not isinstance(found, type) and not is_constant(found):
+        getter = world.lookup(kind, "__get__")
+        if not isinstance(getter, types.FunctionType):
+            raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+        descriptor = let_in(world, found, const(holder).to("lookup", name))
+        return _core.captured(getter, (descriptor, instance, cls), None)
+    else:
+        value = let_in(world, found, const(holder).to("lookup", name))
+    if instance is None:
+        _core.know(cls, name, VALUE, value)
+    return value
+
+
+def read_super(world: World, obj: super, name: str) -> Any:
+    """`super(cls, self).name`: the MRO after `cls`, guarding each class passed on the way."""
+    this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
+    if name == "__class__" or start is None:
+        return getattr(obj, name)
+    mro = _mro(start)
+    for base in mro[mro.index(this) + 1:]:
+        pending = world.overlay.get((id(base), name), ABSENT)
+        found = world.lookup(base, name)
+        if pending is DELETED or (pending is ABSENT and name not in _own(base)):
+            continue
+        instance = None if receiver is start and isinstance(receiver, type) else receiver
+        return _from_class(world, start, base, name, found, instance)
+    error = AttributeError(f"'super' object has no attribute {name!r}")
+    error.name, error.obj = name, obj
+    raise error
+
+
+_FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"})
+
+
+def read_function(world: World, function: Any, name: str) -> Any:
+    """`f.name` for an external function (or property, staticmethod, classmethod object)."""
+    own = getattr(function, "__dict__", None)
+    pending = world.overlay.get((id(function), name), ABSENT)
+    if pending is not ABSENT and pending is not DELETED:
+        return pending
+    if own is not None and name in own:
+        value = let_in(world, own[name], const(function).to("dict").to("item", name))
+        _core.know(function, name, VALUE, value)
+        return value
+    if name in _FUNCTION_LEAVES:
+        return leaf_attribute(world, function, name)
+    if name == "__code__":
+        world.guard(const(function), "CODE", function.__code__)
+        return function.__code__
+    if name in ("__wrapped__", "__func__", "fget", "fset", "fdel", "__isabstractmethod__") and hasattr(function, name):
+        return let_in(world, getattr(function, name), const(function).to("attr", name))
+    if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
+        return getattr(function, name)
+    if name in ("__globals__", "__closure__", "__dict__", "__builtins__"):
+        raise Interrupt("opaque-object", f"function.{name}")
+    if own is not None:
+        world.guard(const(function).to("dict"), "ABSENT", name, name)
+    return getattr(function, name)
+
+
+def read_method(world: World, method: types.MethodType, name: str) -> Any:
+    """`m.name` for a bound method: its own two parts, else the function's."""
+    if name in ("__self__", "__func__", "__class__", "__call__", "__eq__", "__hash__"):
+        return getattr(method, name)
+    return _core.read(method.__func__, name)
+
+
+def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
+    """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
+    getter = world.lookup(cls, "__getattribute__")
+    if getter is not object.__getattribute__ and isinstance(getter, types.FunctionType):
+        return NATIVE, None
+    found = world.lookup(cls, name)
+    if found is ABSENT:
+        world.lookup(cls, "__getattr__")
+        return NATIVE, None
+    kind = type(found)
+    if kind in (types.FunctionType, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
+        return NATIVE, None
+    holder = next(base for base in _mro(cls) if (id(base), name) in world.overlay or name in _own(base))
+    if (id(holder), name) in world.overlay:
+        return INSTANCE, found
+    if _core.is_internal(holder):
+        return NATIVE, None
+    if hasattr(kind, "__get__") or hasattr(kind, "__set__"):
+        let_in(world, found, const(holder).to("lookup", name))
+        return NATIVE, None
+    return INSTANCE, let_in(world, found, const(holder).to("lookup", name))
+
+
+def write_class(world: World, cls: type, name: str, value: Any) -> None:
+    """`cls.name = value` for an external class: pending; special methods interrupt, C code would not see them."""
+    meta = type(cls)
+    setter = world.lookup(meta, "__setattr__")
+    if setter is not type.__setattr__:
+        _core.captured(setter, (cls, name, value), None)
+        return
+    generic_write_class(world, cls, name, value)
+
+
+def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
+    """What `type.__setattr__` does, as a pending write."""
+    if name.startswith("__") and name.endswith("__") or not _core.is_python_class(cls) or not (
+            is_leaf(value) or isinstance(value, types.FunctionType) or not hasattr(type(value), "__get__")):
+        raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    world.lookup(cls, name)
+    world.overlay[(id(cls), name)] = value
+    world.write("settype", cls, name, value)
+    _core.forget_name(name)
+
+
+def delete_class(world: World, cls: type, name: str) -> None:
+    """`del cls.name` is not carried over."""
+    raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")

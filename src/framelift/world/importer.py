@@ -1,0 +1,187 @@
+"""The import gateway: external value + origin -> what captured code may see, plus guards (design, section 4).
+
+`let_in` is the only way in.  Rules are found by exact type first (`RULES`), then by the order of `_by_kind`.
+A new known type is one function under `@rule`.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..guard.kinds import tensor_facts
+from ..origin import Origin, const
+from ..reasons import Interrupt
+from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
+from .opaque import Opaque, opaque_for
+from .shadows import import_container, is_container
+from .world import World
+
+__all__ = ["RULES", "is_handle_class", "let_in", "rule"]
+
+Rule = Callable[[World, Any, Origin], Any]
+RULES: dict[type, Rule] = {}
+
+
+def rule(*types_: type) -> Callable[[Rule], Rule]:
+    """Register the import rule of exactly these types."""
+    def register(function: Rule) -> Rule:
+        for cls in types_:
+            RULES[cls] = function
+        return function
+    return register
+
+
+def let_in(world: World, value: Any, origin: Origin) -> Any:
+    """What captured code sees for the external `value` found at `origin`."""
+    known = world.memo.get(id(value))
+    if known is not None:
+        if known.origin != origin:
+            world.guard(origin, "SAME", known.origin)
+        return known.seen
+    found = RULES.get(type(value))
+    if found is not None:
+        return found(world, value, origin)
+    return _by_kind(world, value, origin)
+
+
+def _leaf(world: World, value: Any, origin: Origin) -> Any:
+    world.guard(origin, "EQ", value)
+    return value
+
+
+def _constant(world: World, value: Any, origin: Origin) -> Any:
+    world.guard(origin, "IS", value)
+    return value
+
+
+for _cls in LEAF_TYPES:
+    RULES[_cls] = _leaf
+for _cls in CONSTANT_TYPES:
+    RULES[_cls] = _constant
+RULES[re.Pattern] = _constant
+
+
+@functools.lru_cache(maxsize=4096)
+def is_handle_class(cls: type) -> bool:
+    """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
+    return all(base is object or _core.is_python_class(base) for base in cls.__mro__)
+
+
+def _by_kind(world: World, value: Any, origin: Origin) -> Any:
+    cls = type(value)
+    if isinstance(value, torch.Tensor):
+        return _tensor(world, value, origin)
+    if isinstance(value, enum.Enum):
+        return _singleton(world, value, origin)
+    if is_container(cls):
+        return import_container(world, value, origin, let_in)
+    if is_constant(value):
+        return _constant(world, value, origin)
+    if isinstance(value, _OPERATIONS):
+        return _constant(world, value, origin)
+    if is_handle_class(cls):
+        return _handle(world, value, origin)
+    return let_in_opaque(world, value, origin)
+
+
+_OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+
+
+def _handle(world: World, value: Any, origin: Origin) -> Any:
+    world.guard(origin, "TYPE", type(value))
+    world.note_class(type(value))
+    _core.mark_external(value)
+    return world.register(value, value, origin)
+
+
+def _singleton(world: World, value: Any, origin: Origin) -> Any:
+    """Objects that exist once (enum members): identity is guarded, attributes are read as a handle's."""
+    world.guard(origin, "IS", value)
+    _core.mark_external(value)
+    return world.register(value, value, const(value), mutable=False)
+
+
+def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
+    try:
+        seen = world.stand_in(value)
+    except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
+        return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
+    world.guard(origin, "TENSOR", tensor_facts(value))
+    return world.register(value, seen, origin)
+
+
+def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
+    """A placeholder: its class is guarded, any use interrupts."""
+    world.guard(origin, "TYPE", type(value))
+    return world.register(value, opaque_for(value, reason, detail), origin)
+
+
+@rule(tuple)
+def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
+    if is_leaf(value):
+        return _leaf(world, value, origin)
+    world.guard(origin, "TYPE", tuple)
+    world.guard(origin, "LEN", len(value))
+    seen = tuple([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)])
+    if all(a is b for a, b in zip(seen, value)):
+        seen = value
+    return world.register(value, seen, origin, mutable=False)
+
+
+@rule(slice)
+def _slice(world: World, value: slice, origin: Origin) -> Any:
+    return _leaf(world, value, origin) if is_leaf(value) else let_in_opaque(world, value, origin)
+
+
+@rule(frozenset)
+def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
+    return _leaf(world, value, origin) if is_leaf(value) else import_container(world, value, origin, let_in)
+
+
+@rule(types.MethodType)
+def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
+    world.guard(origin, "TYPE", types.MethodType)
+    receiver = let_in(world, value.__self__, origin.to("self"))
+    function = let_in(world, value.__func__, origin.to("func"))
+    return world.register(value, types.MethodType(function, receiver), origin, mutable=False)
+
+
+@rule(functools.partial)
+def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any:
+    world.guard(origin, "TYPE", functools.partial)
+    function = let_in(world, value.func, origin.to("partial_func"))
+    args = let_in(world, value.args, origin.to("partial_args"))
+    keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
+    return world.register(value, functools.partial(function, *args, **keywords), origin, mutable=False)
+
+
+@rule(functools._lru_cache_wrapper)
+def _cached(world: World, value: Any, origin: Origin) -> Any:
+    return _constant(world, value, origin)
+
+
+@rule(types.MappingProxyType)
+def _proxy(world: World, value: Any, origin: Origin) -> Any:
+    return let_in_opaque(world, value, origin)
+
+
+@rule(types.BuiltinMethodType)
+def _builtin(world: World, value: Any, origin: Origin) -> Any:
+    """Built-in functions are constants; a built-in method of an object carries that object along."""
+    receiver = value.__self__
+    if receiver is None or isinstance(receiver, (types.ModuleType, type)):
+        return _constant(world, value, origin)
+    if type(receiver) in RULES and not isinstance(receiver, (types.ModuleType, type)):
+        inside = let_in(world, receiver, origin.to("self"))
+        world.guard(origin, "TYPE", type(value))
+        world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
+        return getattr(inside, value.__name__)
+    return _constant(world, value, origin)

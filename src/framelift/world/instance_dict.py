@@ -1,0 +1,136 @@
+"""A handle's `__dict__` as captured code sees it: a mapping over the real dictionary and the pending writes.
+
+Entries are imported one by one as they are read, so that touching one attribute does not guard all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..origin import const
+from .importer import let_in
+from .records import DELETED
+from .world import ABSENT, World
+from .. import _core
+
+__all__ = ["InstanceDict", "instance_entry", "own_dict"]
+
+
+def own_dict(obj: Any) -> dict[str, Any] | None:
+    """The object's instance dictionary, past any `__getattribute__`."""
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def instance_entry(world: World, obj: Any, name: str) -> Any:
+    """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""
+    pending = world.overlay.get((id(obj), name), ABSENT)
+    if pending is not ABSENT:
+        return ABSENT if pending is DELETED else pending
+    own = own_dict(obj)
+    if own is None:
+        return ABSENT
+    origin = (world.origin_of(obj) or const(obj)).to("dict")
+    if name in own:
+        return let_in(world, own[name], origin.to("item", name))
+    world.guard(origin, "ABSENT", name, name)
+    return ABSENT
+
+
+class InstanceDict(dict):  # type: ignore[type-arg]
+    """`handle.__dict__`.  A dict by type; every method goes through the world."""
+
+    __slots__ = ("_obj", "_world")
+
+    def __init__(self, world: World, obj: Any) -> None:
+        self._world = world
+        self._obj = obj
+
+    def _names(self) -> list[str]:
+        world, obj = self._world, self._obj
+        own = own_dict(obj) or {}
+        world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
+        names = [n for n in own if world.overlay.get((id(obj), n), ABSENT) is not DELETED]
+        return names + [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
+
+    def __getitem__(self, name: str) -> Any:
+        found = instance_entry(self._world, self._obj, name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = instance_entry(self._world, self._obj, name)
+        return default if found is ABSENT else found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and instance_entry(self._world, self._obj, name) is not ABSENT
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._world.overlay[(id(self._obj), name)] = value
+        self._world.write("setdict", self._obj, name, value)
+        _core.forget(self._obj, name)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._world.overlay[(id(self._obj), name)] = DELETED
+        self._world.write("deldict", self._obj, name, None)
+        _core.forget(self._obj, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __bool__(self) -> bool:
+        return bool(self._names())
+
+    def keys(self) -> Any:
+        return self.copy().keys()
+
+    def values(self) -> Any:
+        return self.copy().values()
+
+    def items(self) -> Any:
+        return self.copy().items()
+
+    def copy(self) -> dict[str, Any]:
+        return {name: self[name] for name in self._names()}
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name in self:
+            value = self[name]
+            del self[name]
+            return value
+        if default:
+            return default[0]
+        raise KeyError(name)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *others: Any, **more: Any) -> None:
+        for name, value in dict(*others, **more).items():
+            self[name] = value
+
+    def __eq__(self, other: object) -> bool:
+        return self.copy() == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()

@@ -1,0 +1,40 @@
+"""Immutable leaves: values that are themselves inside and outside, guarded by equality."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+__all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "is_constant", "is_leaf"]
+
+LEAF_TYPES = frozenset({
+    type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.qscheme,
+    torch.finfo, torch.iinfo,
+})
+
+#: identity decides: functions, classes, modules, built-ins and descriptors are themselves inside and outside
+CONSTANT_TYPES = (
+    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
+    types.CodeType, property, staticmethod, classmethod, types.GenericAlias, types.UnionType,
+)
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
+    cls = type(value)
+    if cls in LEAF_TYPES:
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(map(is_leaf, value))
+    if cls is slice:
+        return is_leaf(value.start) and is_leaf(value.stop) and is_leaf(value.step)
+    return False
+
+
+def is_constant(value: Any) -> bool:
+    """Whether `value` is told apart by identity alone."""
+    return isinstance(value, CONSTANT_TYPES)

@@ -1,0 +1,53 @@
+"""Placeholders for external objects whose behaviour is not known: any use interrupts, passing them around does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..reasons import Interrupt
+
+__all__ = ["Opaque", "opaque_for"]
+
+_real: dict[int, tuple[type, str, str]] = {}
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Opaque:
+    """Stands for an external object; only `is`, `isinstance` (its class is guarded) and handing on are possible."""
+
+    __slots__ = ("__weakref__",)
+
+    def __getattribute__(self, name: str) -> Any:
+        cls, reason, detail = _real[id(self)]
+        if name == "__class__":
+            return cls
+        raise Interrupt(reason, detail)
+
+    def __del__(self) -> None:
+        _real.pop(id(self), None)
+
+
+def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+    _cls, reason, detail = _real[id(self)]
+    raise Interrupt(reason, detail)
+
+
+_SPECIAL = """
+setattr delattr call len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit aenter aexit
+await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor ceil round neg pos abs invert
+add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
+divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor
+reduce reduce_ex getstate sizeof dir copy deepcopy array
+""".split()
+for _special in _SPECIAL:
+    setattr(Opaque, f"__{_special}__", _refuse)
+
+
+def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> Opaque:
+    """A new placeholder for `value`; the caller records which object it stands for."""
+    made = Opaque()
+    _real[id(made)] = (type(value), reason, detail or _name(type(value)))
+    return made

@@ -1,0 +1,176 @@
+"""Shadows: private copies of external built-in containers, same type, contents imported.
+
+One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these types get a copy of
+their own class with its instance attributes imported too.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core, config
+from ..origin import Origin
+from ..reasons import Interrupt
+from .leaves import is_constant, is_leaf
+from .opaque import opaque_for
+from .records import Shadow
+from .world import World
+
+__all__ = ["import_container", "is_container", "solid_container"]
+
+LetIn = Callable[[World, Any, Origin], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one built-in container type is copied.  `fill` may run after the empty copy is registered (cycles)."""
+
+    empty: Callable[[Any], Any]
+    fill: Callable[[World, Any, Any, Origin, LetIn], None]
+    snapshot: Callable[[Any], Any]
+
+
+def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "LEN", len(value))
+    for i in range(list.__len__(value)):
+        list.append(copy, let_in(world, list.__getitem__(value, i), origin.to("item", i)))
+
+
+def _fill_deque(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "LEN", len(value))
+    world.guard(origin.to("attr", "maxlen"), "EQ", value.maxlen)
+    for i, item in enumerate(collections.deque.copy(value)):
+        collections.deque.append(copy, let_in(world, item, origin.to("item", i)))
+
+
+def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "KEYS", tuple(dict.keys(value)))
+    for key, item in dict.items(value):
+        dict.__setitem__(copy, key, let_in(world, item, origin.to("item", key)))
+
+
+def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "KEYS", tuple(collections.OrderedDict.keys(value)))
+    for key in collections.OrderedDict.keys(value):
+        item = dict.__getitem__(value, key)
+        collections.OrderedDict.__setitem__(copy, key, let_in(world, item, origin.to("item", key)))
+
+
+def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    copy.default_factory = let_in(world, value.default_factory, origin.to("attr", "default_factory"))
+    _fill_dict(world, copy, value, origin, let_in)
+
+
+def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    # Sets iterate in an order of their own history, so that order is part of the guard.
+    order = tuple(set.__iter__(value))
+    world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
+    set.update(copy, value)
+    if tuple(copy) != order:
+        raise Interrupt("opaque-object", "set whose order cannot be copied")
+
+
+def _same_order(order: tuple[Any, ...]) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        now = tuple(set.__iter__(value))
+        return len(now) == len(order) and all(a is b or (type(a) is type(b) and is_leaf(a) and a == b) for a, b in zip(now, order))
+    return check
+
+
+def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    frozen = bytes(value)
+    world.guard(origin, "CHECK", (lambda now: bytes(now) == frozen, f"== {frozen!r}"))
+    bytearray.extend(copy, value)
+
+
+KINDS: dict[type, _Kind] = {
+    list: _Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
+    dict: _Kind(lambda v: dict.__new__(type(v)), _fill_dict, dict.copy),
+    collections.OrderedDict: _Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
+                                   lambda c: dict(collections.OrderedDict.items(c))),
+    collections.defaultdict: _Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
+    set: _Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
+    collections.deque: _Kind(lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque
+                             else _sub_deque(v), _fill_deque, lambda c: list(collections.deque.__iter__(c))),
+    bytearray: _Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
+}
+
+
+def _sub_deque(value: Any) -> Any:
+    made = collections.deque.__new__(type(value))
+    collections.deque.__init__(made, maxlen=value.maxlen)
+    return made
+
+
+def solid_container(cls: type) -> type | None:
+    """The built-in container type that `cls` is, or is a Python subclass of; None otherwise."""
+    for base in cls.__mro__:
+        if base in KINDS or base is tuple or base is frozenset:
+            return base
+        if not _core.is_python_class(base):
+            return None
+    return None
+
+
+def is_container(cls: type) -> bool:
+    """Whether instances of `cls` are imported as shadows."""
+    return solid_container(cls) is not None
+
+
+def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    """A shadow of `value`; registered before it is filled, so that cycles end."""
+    cls = type(value)
+    solid = solid_container(cls)
+    assert solid is not None
+    world.guard(origin, "TYPE", cls)
+    if cls is not solid:
+        world.note_class(cls)
+    size = solid.__len__(value)
+    if size > config.large_container or _has_unsafe_keys(solid, value):
+        reason = "too-large" if size > config.large_container else "opaque-object"
+        detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
+        return world.register(value, opaque_for(value, reason, detail), origin)
+    if solid is tuple:
+        return _import_tuple(world, value, origin, let_in)
+    if solid is frozenset:
+        world.guard(origin, "IS", value)
+        return world.register(value, value, origin, mutable=False)
+    kind = KINDS[solid]
+    copy = kind.empty(value)
+    world.register(value, copy, origin)
+    kind.fill(world, copy, value, origin, let_in)
+    _import_attributes(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
+    return copy
+
+
+def _has_unsafe_keys(solid: type, value: Any) -> bool:
+    """Keys compare and hash natively: only leaves and identity-compared constants can be trusted."""
+    if issubclass(solid, dict) or solid in (set, frozenset):
+        return not all(is_leaf(key) or is_constant(key) for key in solid.__iter__(value))
+    return False
+
+
+def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    world.guard(origin, "LEN", tuple.__len__(value))
+    items = [let_in(world, item, origin.to("item", i)) for i, item in enumerate(tuple.__iter__(value))]
+    copy = tuple.__new__(type(value), items)
+    world.register(value, copy, origin, mutable=False)
+    _import_attributes(world, copy, value, origin, let_in)
+    return copy
+
+
+def _import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    own = getattr(value, "__dict__", None) if type(value) not in KINDS else None
+    if not own:
+        if own is not None:
+            world.guard(origin.to("dict"), "KEYS", ())
+        return
+    world.guard(origin.to("dict"), "KEYS", tuple(own))
+    inside = copy.__dict__
+    for name, item in own.items():
+        inside[name] = let_in(world, item, origin.to("dict").to("item", name))
+    world.attributes_before[id(copy)] = dict(inside)

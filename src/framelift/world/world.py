@@ -1,0 +1,136 @@
+"""The world as one rehearsal sees it: guards made, objects let in, writes pending.
+
+Nothing external reaches captured code but through `World.let_in` (the import gateway of importer.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _core
+from ..guard.kinds import Guard, dunders
+from ..origin import Origin, const
+from .leaves import LEAF_TYPES
+from .records import DELETED, Effect, External, Shadow
+
+__all__ = ["ABSENT", "World"]
+
+ABSENT = object()
+_mro = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+
+
+class World:
+    """Registry, guards and overlay of one rehearsal."""
+
+    def __init__(self, stand_in: Callable[[Any], Any]) -> None:
+        self.stand_in = stand_in
+        self.guards: list[Guard] = []
+        self.memo: dict[int, External] = {}       # by id of the original
+        self.by_seen: dict[int, External] = {}    # by id of what captured code sees
+        self.shadows: list[Shadow] = []
+        self.shadow_ids: dict[int, Shadow] = {}
+        self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
+        self.effects: dict[tuple[str, int, Any], Effect] = {}
+        self.distinct: list[Origin] = []
+        self.keep: list[Any] = []
+        self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
+        self._guarded: set[tuple[Origin, str, Any]] = set()
+        self._noted: set[int] = set()
+        self._cell_origin: dict[int, Origin] = {}
+
+    # ---- guards ---------------------------------------------------------------------------------------------------
+
+    def guard(self, origin: Origin, kind: str, value: Any, tag: Any = 0) -> None:
+        """Add a guard once.  `tag` tells apart several guards of a kind at one origin (names, keys)."""
+        key = (origin, kind, tag)
+        if key in self._guarded:
+            return
+        self._guarded.add(key)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame = frame.f_back
+        self.guards.append(Guard(origin, kind, value, (frame.f_code, frame.f_lasti)))
+
+    def lookup(self, cls: type, name: str) -> Any:
+        """What the MRO of `cls` holds under `name`, pending writes included; guarded.  ABSENT when nothing."""
+        for base in _mro(cls):
+            pending = self.overlay.get((id(base), name), ABSENT)
+            if pending is not ABSENT:
+                if pending is DELETED:
+                    continue
+                return pending
+            own = _own(base)
+            if name in own:
+                found = own[name]
+                if not _core.is_internal(base):
+                    self.guard_lookup(cls if not _core.is_internal(cls) else base, name, found)
+                return found
+        if not _core.is_internal(cls):
+            self.guard(const(cls), "NO_LOOKUP", name, name)
+        return ABSENT
+
+    def guard_lookup(self, cls: type, name: str, found: Any) -> None:
+        """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
+        if type(found) in LEAF_TYPES:
+            self.guard(const(cls).to("lookup", name), "EQ", found)
+        else:
+            self.guard(const(cls).to("lookup", name), "IS", found)
+
+    def note_class(self, cls: type) -> None:
+        """Special methods of `cls` may be called by C code: their presence and identity are guarded."""
+        if id(cls) in self._noted or _core.is_internal(cls):
+            return
+        self._noted.add(id(cls))
+        self.keep.append(cls)
+        self.guard(const(cls), "DUNDERS", dunders(cls))
+
+    # ---- registry -------------------------------------------------------------------------------------------------
+
+    def register(self, original: Any, seen: Any, origin: Origin, *, mutable: bool = True) -> Any:
+        """Remember that captured code sees `seen` where the outside has `original`."""
+        record = External(original, seen, origin)
+        self.memo[id(original)] = record
+        self.by_seen[id(seen)] = record
+        if mutable:
+            self.distinct.append(origin)
+        return seen
+
+    def add_shadow(self, shadow: Shadow) -> None:
+        self.shadows.append(shadow)
+        self.shadow_ids[id(shadow.copy)] = shadow
+
+    def origin_of(self, seen: Any) -> Origin | None:
+        """The origin of an external object that captured code holds, or None when it is internal."""
+        record = self.by_seen.get(id(seen))
+        return record.origin if record is not None else None
+
+    # ---- pending writes -------------------------------------------------------------------------------------------
+
+    def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
+        """Add a pending write; a later one to the same place replaces it."""
+        self.effects.pop((kind, id(owner), key), None)
+        self.effects[(kind, id(owner), key)] = Effect(kind, owner, key, value)
+        self.keep.append(owner)
+
+    def cell_origin(self, cell: Any) -> Origin:
+        return self._cell_origin[id(cell)]
+
+    def add_cell(self, cell: Any, origin: Origin) -> None:
+        """An external closure cell, reached by `origin`."""
+        if id(cell) not in self._cell_origin:
+            self._cell_origin[id(cell)] = origin
+            self.keep.append(cell)
+            _core.mark_cell(cell)
+
+    def is_external_cell(self, cell: Any) -> bool:
+        return id(cell) in self._cell_origin
+
+    @property
+    def pending(self) -> Sequence[Effect]:
+        return list(self.effects.values())
+
+
+_PACKAGE = __file__.rsplit("/world/", 1)[0] + "/"

@@ -1,0 +1,32 @@
+"""Settings of the whole test run: quiet libraries, few threads, no network, a clean framelift before each test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+settings.register_profile("framelift", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+settings.load_profile("framelift")
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> object:
+    """Each test starts with empty caches and torch's default state."""
+    import torch
+
+    framelift = sys.modules.get("framelift")
+    if framelift is not None and hasattr(framelift, "reset"):
+        framelift.reset()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    yield

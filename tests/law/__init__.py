@@ -1,0 +1,11 @@
+"""The test of the law: random programs over external state; between calls any of it changes; captured must equal eager.
+
+    prelude.py    the external world every program lives in, as source text
+    grammar.py    expressions and statements, as tables of templates
+    mutations.py  what may change between two calls, as a table of statements
+    generate.py   seed and size -> a program (source text and statements to run between calls)
+    runner.py     runs a program in two worlds, eagerly and captured, and compares
+    reduce.py     makes a failing program small
+    run.py        many seeds, several processes
+    __main__.py   one seed: `python -m tests.law --seed N`
+"""

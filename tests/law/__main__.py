@@ -1,0 +1,36 @@
+"""One seed of the law test: `python -m tests.law --seed N [--size S] [--reduce] [--show]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+def main() -> int:
+    from law.generate import generate
+    from law.reduce import reduce
+    from law.runner import judge
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--size", type=int, default=0, help="as printed by run.py; 0: the size run.py takes for this seed")
+    parser.add_argument("--reduce", action="store_true", help="make a failing program small before showing it")
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--show", action="store_true", help="show the program even if it passes")
+    options = parser.parse_args()
+    program = generate(options.seed, options.size or 1 + options.seed % 8)
+    verdict = judge(program)
+    if verdict.failure and options.reduce:
+        program = reduce(program, lambda p: judge(p).failure is not None, options.seconds)
+        verdict = judge(program)
+    if verdict.failure or options.show:
+        print(program.text())
+    print(verdict.failure or "equal", f"({verdict.captures} captures, {verdict.graphs} graphs, breaks {verdict.breaks})")
+    return 1 if verdict.failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

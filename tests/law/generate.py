@@ -1,0 +1,246 @@
+"""Seed and size -> a program: one source text, and for each call the statements that run before it."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import types
+from dataclasses import dataclass, field
+
+import torch
+
+from .grammar import COMPOUNDS, EXPRESSIONS, LITERALS, STATEMENTS
+from .mutations import GENTLE, HARSH, HELPERS
+from .prelude import ARGUMENTS, ASSIGNED, PRELUDE, ROOTS
+
+__all__ = ["Program", "generate"]
+
+PLACEHOLDER = re.compile(r"<(?:(new|old|lit|fresh|same):)?([a-z_]+)>")
+
+#: which generated bodies a body may reach, so that no program recurses: texts a template of that level must not hold
+LEVELS: dict[str, tuple[str, ...]] = {
+    "leaf": ("helper", "twist(", "score", "shape_it", ".fn", "<fn>", "BOUND", "PART", "HANDLERS", "NET(", "Base(", "<obj>.make", "Base.make", "Child(", "bump"),
+    "method": ("score", "shape_it", ".fn(", "<fn>", "BOUND", "PART", "HANDLERS", "NET("),
+    "root": (),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the law test.  `changes[i]` runs before call number i; the first is empty."""
+
+    seed: int
+    source: str
+    changes: tuple[tuple[str, ...], ...]
+    backward: bool = False
+
+    def text(self) -> str:
+        """Everything a reader needs."""
+        steps = "\n".join(f"# before call {i}: {'; '.join(c) or '(nothing)'}" for i, c in enumerate(self.changes))
+        return f"# seed {self.seed}{', backward after each call' if self.backward else ''}\n{self.source}\n{steps}\n"
+
+
+@dataclass
+class _Scope:
+    """Locals by kind, visible at one place of a body."""
+
+    locals: dict[str, list[str]] = field(default_factory=dict)
+
+    def inner(self) -> _Scope:
+        return _Scope({k: list(v) for k, v in self.locals.items()})
+
+    def add(self, kind: str, name: str) -> None:
+        self.locals.setdefault(kind, []).append(name)
+
+
+class _Body:
+    """Expands templates into one function body."""
+
+    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int) -> None:
+        self.rng = rng
+        self.forbidden = LEVELS[level]
+        self.scope = scope
+        self.budget = budget       # statements left
+        self.counter = 0
+
+    def allowed(self, templates: tuple[str, ...]) -> list[str]:
+        return [t for t in templates if not any(word in t for word in self.forbidden)]
+
+    def expression(self, kind: str, depth: int) -> str:
+        atoms, compounds = EXPRESSIONS[kind]
+        known = self.scope.locals.get(kind, [])
+        if known and self.rng.random() < 0.4:
+            return self.rng.choice(known)
+        if depth <= 0 or self.rng.random() < 0.3:
+            options = self.allowed(atoms)
+            if not self._has("x"):
+                options = [t for t in options if t != "x" and "[x" not in t]
+            if not self._has("extra"):
+                options = [t for t in options if t != "extra"]
+            return self.fill(self.rng.choice(options), 0)
+        return self.fill(self.rng.choice(self.allowed(compounds)), depth - 1)
+
+    def _has(self, name: str) -> bool:
+        return any(name in names for names in self.scope.locals.values())
+
+    def fresh(self, stem: str) -> str:
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+    def fill(self, template: str, depth: int) -> str:
+        """Replace the placeholders from left to right; new locals become visible after the template."""
+        news: list[tuple[str, str]] = []
+        named: dict[str, str] = {}
+
+        def one(match: re.Match[str]) -> str:
+            how, kind = match.groups()
+            if kind == "fresh" or how == "fresh":
+                name = self.fresh("t" if how is None else kind)
+                named[kind] = name
+                return name
+            if how == "same":
+                return named[kind]
+            if how == "lit" or kind == "word":
+                return self.rng.choice(LITERALS[kind])
+            if how == "new":
+                name = self.fresh(kind[0])
+                news.append((kind, name))
+                if kind == "err":
+                    named["err"] = name
+                return name
+            if how == "old":
+                if kind == "err":
+                    return named["err"]
+                known = [n for n in self.scope.locals.get(kind, []) if "(" not in n and n != "self"]
+                return self.rng.choice(known) if known else {"tensor": "BOX"}.get(kind, "COUNT")
+            return self.expression(kind, depth)
+
+        done = PLACEHOLDER.sub(one, template)
+        for kind, name in news:
+            if kind != "err":
+                self.scope.add(kind, name)
+        return done
+
+    def block(self, statements: int, nesting: int) -> list[str]:
+        """Lines of one block, at least one."""
+        outer = self.scope
+        self.scope = outer.inner()
+        lines: list[str] = []
+        for _ in range(max(1, statements)):
+            if self.budget <= 0:
+                break
+            self.budget -= 1
+            if nesting < 3 and self.rng.random() < 0.3:
+                lines += self.compound(nesting)
+            else:
+                lines.append(self.fill(self.rng.choice(self.allowed(STATEMENTS)), 2))
+        if self.rng.random() < 0.95:
+            self.scope = outer
+        return lines or ["pass"]
+
+    def compound(self, nesting: int) -> list[str]:
+        lines: list[str] = []
+        template = self.rng.choice(self.allowed(COMPOUNDS))
+        # Header and names are filled in one piece; blocks are put in afterwards, where loop variables are known.
+        filled = self.fill(template.replace("<block>", "\0"), 2)
+        for line in filled.split("\n"):
+            if line.strip() == "\0":
+                indent = line[: len(line) - len(line.lstrip(" "))]
+                lines += [indent + inner for inner in self.block(self.rng.randint(1, 3), nesting + 1)]
+            else:
+                lines.append(line)
+        return lines
+
+
+def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int) -> str:
+    body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3)
+    names = ", ".join(ASSIGNED)
+    lines = [f"global {names}", "fuel = 0"]
+    for _ in range(statements):
+        body.budget = max(body.budget, 1)
+        lines += body.compound(0) if rng.random() < 0.3 else [body.fill(rng.choice(body.allowed(STATEMENTS)), 2)]
+    lines.append("return " + body.fill(result, 2))
+    return "\n".join(" " * indent + line for line in lines)
+
+
+ROOT_SCOPE = {"tensor": ["x"], "int": ["n"], "obj": ["o"], "bool": ["flag"], "ints": ["list(rest)"], "table": ["extra"]}
+EXTRA_SCOPE: dict[str, dict[str, list[str]]] = {
+    "function": {},
+    "closure": {"int": ["n", "c_int"], "ints": ["c_list"], "obj": ["o", "c_obj"]},
+    "method": {"obj": ["o", "self"], "int": ["n", "self.n"]},
+    "module": {"int": ["n", "self.n"], "tensor": ["x", "self.memory", "self.inner(x)"], "float": ["self.scale"], "obj": ["o", "self.child"]},
+}
+RESULTS = ("<tensor>", "<tensor>, <int>", "(<tensor>, [<any>, <any>])", "{'out': <tensor>, 'k': <any>}", "[<any>, <tensor>, <obj>]", "Record(<int>, <tensor>)", "<any>", "(<fn>, <tensor>)")
+
+
+def generate(seed: int, size: int = 4) -> Program:
+    """The program of a seed.  `size` is about the number of statements of the function under test."""
+    attempt = 0
+    while True:
+        program = _attempt(seed, size, random.Random(f"{seed}/{size}/{attempt}"))
+        if _worth_running(program, demanding=attempt < 6 and seed % 8 != 0):
+            return program
+        attempt += 1
+
+
+def _worth_running(program: Program, demanding: bool) -> bool:
+    """Templates may meet in ways Python does not allow (:= in a comprehension's source); and a program that raises on its
+    first line tests little, so most are wanted to return on their first call."""
+    try:
+        code = compile(program.source, "<law>", "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    if not demanding:
+        return True
+    name = "law_trial"
+    module = sys.modules[name] = types.ModuleType(name)
+    grad, rng = torch.is_grad_enabled(), torch.get_rng_state()
+    try:
+        exec(code, vars(module))
+        module.TARGET(*module.ARGS, **module.KWARGS)
+        return True
+    except Exception:  # noqa: BLE001  any failure of a random program
+        return False
+    finally:
+        torch.set_grad_enabled(grad)
+        torch.set_rng_state(rng)
+        del sys.modules[name]
+
+
+def _attempt(seed: int, size: int, rng: random.Random) -> Program:
+    form = rng.choice(["function", "function", "closure", "method", "module"])
+    small = max(1, size // 3)
+    bodies = {
+        "helper": _body(rng, "leaf", {"int": ["n", "k", "bias"]}, rng.randint(0, small), "<int>", 4),
+        "twist": _body(rng, "leaf", {"tensor": ["t"], "num": ["amount"], "float": ["amount"]}, rng.randint(0, small), "<tensor>", 4),
+        "score": _body(rng, "method", {"int": ["k", "self.n"], "obj": ["self"]}, rng.randint(0, small), "<int>", 8),
+        "shape_it": _body(rng, "method", {"tensor": ["t"], "obj": ["self"]}, rng.randint(0, small), "<tensor>", 8),
+        "forward": _body(rng, "method", {"tensor": ["t", "self.lin(t)"], "int": ["self.steps"]}, rng.randint(0, small), "<tensor> * self.scale", 8),
+    }
+    root = _body(rng, "root", {**ROOT_SCOPE, **EXTRA_SCOPE[form]}, size, rng.choice(RESULTS), 4 if form == "function" else 8)
+    bodies["root"] = bodies["root_deep"] = root
+    text = PRELUDE + HELPERS + ROOTS[form] + ARGUMENTS
+    source = re.sub(r"@@(\w+)@@", lambda m: bodies[m[1]] if m[1] in bodies else rng.choice(LITERALS[m[1]]), text)
+    words = set(re.findall(r"\w+", "\n".join(bodies.values()))) | {"ARGS", "KWARGS", "set_cell", "RUNNER", "root", "MODE"}
+    return Program(seed, source, _changes(rng, words, calls=rng.randint(4, 8)), backward=rng.random() < 0.2)
+
+
+def _changes(rng: random.Random, words: set[str], calls: int) -> tuple[tuple[str, ...], ...]:
+    """Statements before each call.  Most concern something the program mentions; a change of something unread tests little."""
+    steps: list[tuple[str, ...]] = [()]
+    body = _Body(rng, "root", _Scope(), 0)
+    near = {id(table): [t for t in table if _subject(t) <= words] for table in (GENTLE, HARSH)}
+    for _ in range(calls - 1):
+        table = HARSH if rng.random() < 0.35 else GENTLE
+        # A call after no change at all shows that an entry can be used twice.
+        count = rng.choice([0, 1, 1, 1, 2, 3])
+        pools = [near[id(table)] if near[id(table)] and rng.random() < 0.8 else table for _ in range(count)]
+        steps.append(tuple(body.fill(rng.choice(pool), 0) for pool in pools))
+    return tuple(steps)
+
+
+def _subject(statement: str) -> set[str]:
+    """The words of the place that a statement changes."""
+    target = re.split(r" [-+]?= |\(", statement)[0]
+    return set(re.findall(r"[A-Za-z_]\w*", PLACEHOLDER.sub("", target))) - {"del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update"}

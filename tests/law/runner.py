@@ -1,0 +1,140 @@
+"""Runs one program in two worlds, eagerly and captured, and compares every call: result, exception, effects, surroundings."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import random
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import framelift
+from portrait import difference
+from support import Counts, Outcome, counts, run_call
+
+from .generate import Program
+
+__all__ = ["Verdict", "judge"]
+
+WORLD = "law_world"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`failure` is None or the first difference in words; the numbers say how much was captured."""
+
+    program: Program
+    failure: str | None
+    call: int
+    before: Counts
+    after: Counts
+
+    @property
+    def graphs(self) -> int:
+        return self.after.graphs - self.before.graphs
+
+    @property
+    def captures(self) -> int:
+        return self.after.captures - self.before.captures
+
+    @property
+    def breaks(self) -> dict[str, int]:
+        return {k: v - self.before.breaks.get(k, 0) for k, v in self.after.breaks.items()}
+
+
+def judge(program: Program, compile: Callable[[Any], Any] | None = None) -> Verdict:
+    """Run `program` eagerly, then with `compile` (framelift with the eager backend unless given), and compare."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = _run(program, lambda f: f)
+        framelift.reset()
+        before = counts()
+        try:
+            actual = _run(program, compile or (lambda f: framelift.compile(f, backend="eager")))
+            after = counts()
+        finally:
+            framelift.reset()
+    for number, (want, got) in enumerate(zip(expected, actual)):
+        found = _difference(want, got)
+        if found:
+            return Verdict(program, f"call {number}: {found}", number, before, after)
+    return Verdict(program, None, -1, before, after)
+
+
+def own(value: Any) -> bool:
+    """Does a class, function or module belong to the program's world."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__ == "side"
+    return getattr(value, "__module__", None) == WORLD
+
+
+def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
+    torch.set_grad_enabled(True)
+    torch.manual_seed(program.seed)
+    name = f"<law {program.seed}>"
+    linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
+    module = sys.modules[WORLD] = types.ModuleType(WORLD)
+    world = vars(module)
+    exec(compile(program.source, name, "exec", dont_inherit=True), world)
+    target = wrap(world["TARGET"])
+    seen = []
+    try:
+        for number, change in enumerate(program.changes):
+            torch.manual_seed(program.seed + number)
+            random.seed(program.seed + number)
+            for statement in change:
+                with contextlib.suppress(Exception):
+                    exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
+            with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
+                seen.append(run_call(lambda: _call(target, world, program), lambda: _state(world), own=own)[0])
+    finally:
+        torch.set_grad_enabled(True)
+        linecache.cache.pop(name, None)
+        del sys.modules[WORLD]
+    return seen
+
+
+MODES: dict[str, Callable[[], Any]] = {"no_grad": torch.no_grad, "inference": torch.inference_mode}
+
+
+def _call(target: Any, world: dict[str, Any], program: Program) -> Any:
+    result = target(*world["ARGS"], **world["KWARGS"])
+    if program.backward:
+        found: list[torch.Tensor] = []
+        _tensors(result, found, 0)
+        if found:
+            torch.stack([t.sum().double() for t in found]).sum().backward()
+    return result
+
+
+def _tensors(value: Any, found: list[torch.Tensor], depth: int) -> None:
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            found.append(value)
+    elif isinstance(value, (list, tuple)) and depth < 4:
+        for v in value:
+            _tensors(v, found, depth + 1)
+    elif type(value) is dict and depth < 4:
+        _tensors(list(value.values()), found, depth)
+
+
+def _state(world: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in world.items() if not k.startswith("__")}
+
+
+def _difference(want: Outcome, got: Outcome) -> str | None:
+    if (want.kind, want.detail) != (got.kind, got.detail):
+        return f"eager {want.kind} {want.detail}, captured {got.kind} {got.detail}"
+    found = difference(want.after, got.after)
+    if found:
+        return f"state differs: {found}"
+    for a, b in zip(want.surroundings, got.surroundings):
+        if a != b:
+            return f"{a[0]} differs: eager {a[1:]}, captured {b[1:]}"[:400]
+    return None

@@ -1,0 +1,271 @@
+"""Portraits: a comparable description of any Python value, identity pattern and aliasing included.
+
+A portrait is a list of nodes, numbered in the order of first visit; children are node numbers.  Two values have equal
+portraits when they have the same types, contents, sharing between their parts, and tensors with the same metadata, data
+and storage sharing.  Data is copied when the portrait is taken, so that later changes do not show.
+Running programs and counting captures belongs to support.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+__all__ = ["Portrait", "difference", "portrait"]
+
+#: classes whose instances are their own description
+LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
+          torch.layout, torch.memory_format, torch.Size, range, enum.Enum, types.CodeType, types.BuiltinFunctionType,
+          types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+class Portrait:
+    """The nodes of one value.  Build with `portrait`."""
+
+    def __init__(self, exact: bool, own: Callable[[Any], bool]) -> None:
+        self.nodes: list[tuple[Any, ...]] = []
+        self.exact = exact
+        self.own = own                      # is this class or function part of the program (look inside) or not
+        self._seen: dict[int, int] = {}
+        self._storages: dict[int, int] = {}
+        self._alive: list[Any] = []         # ids are only unique while the objects live
+
+    def add(self, value: Any) -> int:
+        """The node number of `value`."""
+        # Identity of equal immutable leaves is CPython's business, not the program's.
+        shared = not isinstance(value, LEAVES)
+        if shared and id(value) in self._seen:
+            return self._seen[id(value)]
+        number = len(self.nodes)
+        self.nodes.append(())
+        if shared:
+            self._seen[id(value)] = number
+            self._alive.append(value)
+        self.nodes[number] = self._describe(value)
+        return number
+
+    def _describe(self, value: Any) -> tuple[Any, ...]:
+        for types_, describe in DESCRIBERS:
+            if isinstance(value, types_):
+                return describe(self, value)
+        return _instance(self, value)
+
+    def storage(self, tensor: torch.Tensor) -> Any:
+        """Which storage, numbered by first visit, and where in it."""
+        if tensor.layout is not torch.strided or tensor.is_meta:
+            return None
+        address = tensor.untyped_storage().data_ptr()
+        if not address:
+            return None
+        return self._storages.setdefault(address, len(self._storages)), tensor.storage_offset()
+
+    def children(self, values: Any) -> tuple[int, ...]:
+        return tuple(self.add(v) for v in values)
+
+    def release(self) -> None:
+        self._alive.clear()
+        self._seen.clear()
+
+
+def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lambda _: False) -> Portrait:
+    """Describe `value`.
+
+    `exact=False` leaves out strides and storage sharing, and lets numbers differ by rounding (compiling backends).
+    `own` says for a class or function whether its insides are part of the state to compare.
+    """
+    found = Portrait(exact, own)
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        found.add(value)
+    found.release()
+    return found
+
+
+def difference(a: Portrait, b: Portrait) -> str | None:
+    """The first difference in words, or None."""
+    for number, (x, y) in enumerate(zip(a.nodes, b.nodes)):
+        if len(x) != len(y):
+            return f"node {number}: {_short(x)} != {_short(y)}"
+        for p, q in zip(x, y):
+            if not _same(p, q, a.exact):
+                return f"node {number}: {_short(x)} != {_short(y)}"
+    if len(a.nodes) != len(b.nodes):
+        return f"{len(a.nodes)} parts != {len(b.nodes)} parts"
+    return None
+
+
+def _same(p: Any, q: Any, exact: bool) -> bool:
+    if isinstance(p, torch.Tensor):
+        if not isinstance(q, torch.Tensor) or p.shape != q.shape or p.dtype != q.dtype:
+            return False
+        if exact:
+            return torch.equal(p, q) or _bytes(p) == _bytes(q)
+        return torch.allclose(p, q, rtol=1e-4, atol=1e-5, equal_nan=True)
+    if type(p) is not type(q):
+        return False
+    if isinstance(p, (float, complex)):
+        if exact:
+            return repr(p) == repr(q)
+        return abs(p - q) <= 1e-5 + 1e-4 * abs(q) or repr(p) == repr(q)
+    if type(p) is tuple:
+        return len(p) == len(q) and all(_same(x, y, exact) for x, y in zip(p, q))
+    return bool(p == q)
+
+
+def _bytes(t: torch.Tensor) -> bytes:
+    return t.contiguous().view(torch.uint8).numpy().tobytes() if t.dim() else repr(t.item()).encode()
+
+
+def _short(node: tuple[Any, ...]) -> str:
+    return " ".join(repr(x) for x in node)[:300]
+
+
+# -- one describer per kind of value -------------------------------------------------------------------------------------
+
+def _leaf(_self: Portrait, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, enum.Enum):
+        return "enum", type(value).__qualname__, value.name
+    if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return "builtin", getattr(value, "__qualname__", repr(value))
+    if isinstance(value, types.CodeType):
+        return "code", value.co_qualname, value.co_firstlineno, value.co_code
+    return "leaf", type(value).__qualname__, tuple(value) if isinstance(value, torch.Size) else value
+
+
+def _class_name(self: Portrait, cls: type) -> Any:
+    """Own classes exist once per world, so they are named; all others are themselves."""
+    return ("own", cls.__qualname__) if self.own(cls) else cls
+
+
+def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
+    data = t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
+    facts = (type(t), t.device, t.layout, t.requires_grad, t.is_leaf, t.is_conj(), t.is_neg(), t.is_inference())
+    if self.exact and t.layout is torch.strided:
+        facts += (t.stride(), self.storage(t))
+    grad = t.grad if t.is_leaf else None
+    return "tensor", facts, data, self.add(grad), self.add(_attributes(t))
+
+
+def _sequence(self: Portrait, value: Any) -> tuple[Any, ...]:
+    extra = (value.maxlen,) if isinstance(value, collections.deque) else ()
+    return ("sequence", _class_name(self, type(value)), self.children(_raw_items(value)), self.add(_attributes(value)), *extra)
+
+
+def _raw_items(value: Any) -> list[Any]:
+    base = next(b for b in (list, tuple, collections.deque) if isinstance(value, b))
+    return list(base.__iter__(value))
+
+
+def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
+    pairs = list(dict.items(value))
+    factory = self.add(value.default_factory) if isinstance(value, collections.defaultdict) else None
+    return ("mapping", _class_name(self, type(value)), self.children(k for k, _ in pairs), self.children(v for _, v in pairs),
+            factory, self.add(_attributes(value)))
+
+
+def _set(self: Portrait, value: Any) -> tuple[Any, ...]:
+    # Order within a set is CPython's business; elements with identity are only counted, by class.
+    elements = list((set if isinstance(value, set) else frozenset).__iter__(value))
+    leaves = sorted((type(v).__name__, repr(v)) for v in elements if isinstance(v, LEAVES))
+    others = sorted(type(v).__qualname__ for v in elements if not isinstance(v, LEAVES))
+    return "set", _class_name(self, type(value)), tuple(leaves), tuple(others)
+
+
+def _bytearray(_self: Portrait, value: bytearray) -> tuple[Any, ...]:
+    return "bytearray", type(value), bytes(value)
+
+
+def _function(self: Portrait, f: types.FunctionType) -> tuple[Any, ...]:
+    if not self.own(f):
+        return "function", f.__module__, f.__qualname__, f.__code__
+    cells = [_cell(c) for c in f.__closure__ or ()]
+    return ("function", f.__name__, f.__qualname__, self.add(f.__code__), self.children(cells), self.add(f.__defaults__),
+            self.add(f.__kwdefaults__), self.add(dict(f.__dict__)))
+
+
+def _cell(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "(empty cell)"
+
+
+def _method(self: Portrait, m: types.MethodType) -> tuple[Any, ...]:
+    return "method", self.add(m.__func__), self.add(m.__self__)
+
+
+def _partial(self: Portrait, p: functools.partial) -> tuple[Any, ...]:
+    return "partial", self.add(p.func), self.add(p.args), self.add(p.keywords)
+
+
+#: what Python itself puts into a class
+_CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl",
+                          "__firstlineno__", "__static_attributes__", "__classcell__"})
+
+
+def _class(self: Portrait, cls: type) -> tuple[Any, ...]:
+    if not self.own(cls):
+        return "class", cls
+    contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and not isinstance(v, types.MemberDescriptorType)}
+    return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values())
+
+
+def _module(self: Portrait, m: types.ModuleType) -> tuple[Any, ...]:
+    if not self.own(m):
+        return "module", m.__name__
+    contents = {k: v for k, v in vars(m).items() if not k.startswith("__")}
+    return "own module", m.__name__, tuple(contents), self.children(contents.values())
+
+
+def _descriptor(self: Portrait, d: Any) -> tuple[Any, ...]:
+    names = ("fget", "fset", "fdel") if isinstance(d, property) else ("__func__",)
+    return ("descriptor", type(d).__name__, *(self.add(getattr(d, n)) for n in names))
+
+
+def _exception(self: Portrait, e: BaseException) -> tuple[Any, ...]:
+    return ("exception", _class_name(self, type(e)), self.add(e.args), self.add(e.__cause__), self.add(e.__context__),
+            e.__suppress_context__, self.add(_attributes(e)))
+
+
+def _instance(self: Portrait, value: Any) -> tuple[Any, ...]:
+    return "instance", _class_name(self, type(value)), self.add(_attributes(value))
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The instance's own attributes, raw: instance dictionary and filled slots."""
+    found: dict[str, Any] = {}
+    try:
+        found.update(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        pass
+    for cls in type(value).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, types.MemberDescriptorType) and cls.__flags__ & (1 << 9):  # heap types: __slots__
+                try:
+                    found[f"{cls.__name__}.{name}"] = member.__get__(value)
+                except AttributeError:
+                    pass
+    return found or None
+
+
+#: in order, the first that fits; classes of the standard library before the general instance
+DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
+    (LEAVES, _leaf),
+    (torch.Tensor, _tensor),
+    ((list, tuple, collections.deque), _sequence),
+    (dict, _mapping),
+    ((set, frozenset), _set),
+    (bytearray, _bytearray),
+    (types.FunctionType, _function),
+    (types.MethodType, _method),
+    (functools.partial, _partial),
+    ((property, classmethod, staticmethod), _descriptor),
+    (type, _class),
+    (types.ModuleType, _module),
+    (BaseException, _exception),
+]

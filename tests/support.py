@@ -1,0 +1,248 @@
+"""The one helper of the tests: run a program eagerly and captured, compare everything, count graphs, breaks and captures.
+
+    check(f, x, y)                                  one capture, one graph, no break, two equal calls
+    check(f, x, mutate=longer, calls=3, captures=2) the world changes between calls
+    check(f, x, raises=ValueError)                  the same exception, text and line
+
+Compared on every call: the result (values, types, identity pattern, storage sharing with arguments), or the exception
+(type, arguments, line); effects on the arguments, on closure cells and on what `state` names; the random number
+generators; torch's global state.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+import framelift
+from portrait import Portrait, difference, portrait
+
+__all__ = ["Counts", "World", "check", "compiled", "counts", "global_state", "run_call"]
+
+
+@dataclasses.dataclass
+class World:
+    """What one run of a program lives in; `mutate` receives it and may change any of it."""
+
+    fn: Any
+    args: list[Any]
+    kwargs: dict[str, Any]
+    state: list[tuple[Any, str]]
+
+    def roots(self) -> tuple[Any, ...]:
+        """Everything external that is compared after a call."""
+        cells = [c for c in getattr(self.fn, "__closure__", None) or ()]
+        owner = self.fn if not isinstance(self.fn, types.FunctionType) else None
+        return (owner, self.args, self.kwargs, [_contents(c) for c in cells], [_read(o, n) for o, n in self.state])
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What a captured run did, as the difference of two readings of `framelift.stats()`."""
+
+    graphs: int
+    captures: int
+    breaks: dict[str, int]
+
+    @property
+    def total_breaks(self) -> int:
+        return sum(self.breaks.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """One call: what came out, and the world after it."""
+
+    kind: str                    # "returned" or "raised"
+    detail: str                  # the exception in words, with its line
+    after: Portrait
+    surroundings: tuple[Any, ...]
+
+
+_ABSENT = type("Absent", (), {"__repr__": lambda self: "(absent)"})()
+
+
+def check(fn: Any, *args: Any, kwargs: dict[str, Any] | None = None, calls: int = 2, graphs: int | None = 1,
+          breaks: int | None = 0, captures: int | None = None, fullgraph: bool | None = None, backend: Any = "eager",
+          mutate: Callable[[int, World], None] | None = None, state: Sequence[tuple[Any, str]] = (),
+          raises: type[BaseException] | None = None, exact: bool | None = None, **options: Any) -> Any:
+    """Run `fn` eagerly and captured on equal worlds, `calls` times, and compare all there is to compare.
+
+    `mutate(i, world)` runs before call number i (from 1 on), in each run on its own world.
+    `state` names external places beside the arguments as (owner, name): a globals dictionary, class, module or object.
+    `graphs`, `breaks`, `captures` are the expected numbers; None leaves a number open.  Unless something is expected to
+    break or raise, `fullgraph=True` is asked for, and without `mutate` a second call must not capture again.
+    Returns the last captured result.
+    """
+    fullgraph = (breaks == 0 and raises is None) if fullgraph is None else fullgraph
+    exact = backend == "eager" if exact is None else exact
+    if captures is None and mutate is None and breaks == 0 and raises is None:
+        captures = 1
+    template = World(fn, list(args), dict(kwargs or {}), list(state))
+    saved = _values(template)
+    try:
+        expected = [o for o, _ in _run(template, saved, calls, mutate, exact, lambda f: f)]
+        framelift.reset()
+        start = counts()
+        actual = _run(template, saved, calls, mutate, exact, lambda f: compiled(f, backend=backend, fullgraph=fullgraph, **options))
+    finally:
+        _install(template, saved)
+    for number, (want, (got, _)) in enumerate(zip(expected, actual)):
+        _compare(want, got, number)
+        if raises is not None:
+            assert want.kind == "raised" and want.detail.startswith(raises.__name__), want.detail
+    _count(start, counts(), graphs, breaks, captures)
+    return actual[-1][1]
+
+
+def compiled(fn: Any, **options: Any) -> Any:
+    """`framelift.compile`, with the tests' default backend."""
+    return framelift.compile(fn, **{"backend": "eager", **options})
+
+
+def counts() -> Counts:
+    """The running totals."""
+    stats = framelift.stats()
+    return Counts(stats["graphs"], stats["captures"], dict(stats["breaks"]))
+
+
+def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = True,
+             own: Callable[[Any], bool] = lambda _: False) -> tuple[Outcome, Any]:
+    """Call, and portray the result or exception together with the world after it."""
+    result: Any = None
+    kind, detail = "returned", ""
+    try:
+        result = call()
+    except Exception as error:  # noqa: BLE001  any exception of the program is an outcome
+        kind, detail, result = "raised", _words(error), error
+    # One portrait of both, so that identity between results and arguments is part of it.
+    shown = (result.args if kind == "raised" else result)
+    after = portrait((shown, roots()), exact=exact, own=own)
+    return Outcome(kind, detail, after, global_state()), result
+
+
+def global_state() -> tuple[Any, ...]:
+    """Random number generators and torch's process-wide settings, comparable."""
+    return (
+        ("torch random state", torch.get_rng_state().numpy().tobytes()),
+        ("python random state", random.getstate()),
+        ("grad mode", torch.is_grad_enabled()),
+        ("inference mode", torch.is_inference_mode_enabled()),
+        ("autocast", torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()),
+        ("default dtype", torch.get_default_dtype()),
+        ("deterministic", torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        ("function modes", torch._C._len_torch_function_stack()),
+        ("dispatch modes", torch._C._len_torch_dispatch_stack()),
+        ("warning filters", len(warnings.filters)),
+    )
+
+
+def _run(template: World, saved: Any, calls: int, mutate: Any, exact: bool, wrap: Callable[[Any], Any]) -> list[tuple[Outcome, Any]]:
+    world = _install(template, saved)
+    target = wrap(world.fn)
+    torch.manual_seed(0)
+    random.seed(0)
+    seen = []
+    for number in range(calls):
+        if number and mutate is not None:
+            mutate(number, world)
+        seen.append(run_call(lambda: target(*world.args, **world.kwargs), world.roots, exact))
+    return seen
+
+
+def _values(world: World) -> Any:
+    cells = getattr(world.fn, "__closure__", None) or ()
+    callee = None if isinstance(world.fn, types.FunctionType) else world.fn
+    values = (callee, world.args, world.kwargs, [_contents(c) for c in cells], [_read(o, n) for o, n in world.state])
+    return _copy(values)
+
+
+def _install(template: World, saved: Any) -> World:
+    """A fresh world from the saved values: new arguments, cells and named places set back."""
+    callee, args, kwargs, cells, places = _copy(saved)
+    for cell, value in zip(getattr(template.fn, "__closure__", None) or (), cells):
+        _fill(cell, value)
+    for (owner, name), value in zip(template.state, places):
+        _write(owner, name, value)
+    return World(template.fn if callee is None else callee, args, kwargs, template.state)
+
+
+def _copy(values: Any) -> Any:
+    """A deep copy in one piece, so that sharing is kept; results of operations are copied as leaves that want gradients."""
+    memo: dict[int, Any] = {id(_ABSENT): _ABSENT}
+    return copy.deepcopy(values, memo)
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _ABSENT
+
+
+def _fill(cell: types.CellType, value: Any) -> None:
+    if value is not _ABSENT:
+        cell.cell_contents = value
+    elif _contents(cell) is not _ABSENT:
+        del cell.cell_contents
+
+
+def _read(owner: Any, name: str) -> Any:
+    return (owner if isinstance(owner, dict) else vars(owner)).get(name, _ABSENT)
+
+
+def _write(owner: Any, name: str, value: Any) -> None:
+    present = _read(owner, name) is not _ABSENT
+    if isinstance(owner, dict):
+        if value is not _ABSENT:
+            owner[name] = value
+        elif present:
+            del owner[name]
+    elif value is not _ABSENT:
+        setattr(owner, name, value)
+    elif present:
+        delattr(owner, name)
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error} (line {_line(error)})"
+
+
+def _line(error: BaseException) -> str:
+    """The innermost line of the program itself: framelift's and torch's frames left out."""
+    place = "?"
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not any(part in name for part in _NOT_PROGRAM):
+            place = f"{name.rpartition('/')[2]}:{trace.tb_lineno} in {trace.tb_frame.f_code.co_name}"
+        trace = trace.tb_next
+    return place
+
+
+#: file names (parts of them) whose frames are not lines of the program under test
+_NOT_PROGRAM = ("/framelift/", "<framelift", "/torch/", "tests/support.py", "<eval_with_key>")
+
+
+def _compare(want: Outcome, got: Outcome, number: int) -> None:
+    where = f"call {number}"
+    assert (want.kind, want.detail) == (got.kind, got.detail), \
+        f"{where}: eager {want.kind} {want.detail}, captured {got.kind} {got.detail}"
+    found = difference(want.after, got.after)
+    assert found is None, f"{where}: eager and captured differ: {found}"
+    for a, b in zip(want.surroundings, got.surroundings):
+        assert a == b, f"{where}: {a[0]} differs: eager {a[1:]}, captured {b[1:]}"
+
+
+def _count(before: Counts, after: Counts, graphs: int | None, breaks: int | None, captures: int | None) -> None:
+    new = {k: v - before.breaks.get(k, 0) for k, v in after.breaks.items() if v != before.breaks.get(k, 0)}
+    seen = {"graphs": after.graphs - before.graphs, "breaks": sum(new.values()), "captures": after.captures - before.captures}
+    for name, want in (("graphs", graphs), ("breaks", breaks), ("captures", captures)):
+        assert want is None or seen[name] == want, f"{seen[name]} {name}, expected {want} (breaks: {new or 'none'})"

@@ -1,0 +1,89 @@
+"""The layout's rules: imports go downwards only, files and functions stay small, TorchDynamo is not imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from layout_figures import Package, figures  # noqa: E402
+
+#: lowest first; a name may import only names before it, or itself.  Names on one line are one layer, told apart by LOWEST.
+ORDER = ["_core", "exc", "reasons", "config", "log", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run", "backends",
+         "export", "package", "report", "compat", "api", ""]
+LIMIT_FILE, LIMIT_FUNCTION = 600, 80
+
+
+@pytest.fixture(scope="module")
+def package() -> Package:
+    return Package(ROOT / "src" / "framelift", "framelift")
+
+
+def layer(module: str) -> str:
+    """The part of the package that a module belongs to; the package's own __init__ is the top."""
+    return module.removeprefix("framelift").lstrip(".").split(".")[0]
+
+
+def test_every_part_has_a_place_in_the_order(package: Package) -> None:
+    unknown = {layer(m) for m in package.modules} - set(ORDER)
+    assert not unknown
+
+
+def test_imports_go_downwards(package: Package) -> None:
+    wrong = []
+    for edge in package.edges:
+        low, high = layer(edge.imported), layer(edge.importer)
+        # `from . import config` inside a part names the package itself; the part imported is what counts.
+        if low == "" and edge.imported == "framelift":
+            wrong.append(f"{edge.importer}:{edge.line} imports the package itself")
+        elif ORDER.index(low) > ORDER.index(high):
+            wrong.append(f"{edge.importer}:{edge.line} imports {edge.imported}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_cycle(package: Package) -> None:
+    assert package.cycles(with_functions=True) == []
+
+
+def test_twin_stands_alone(package: Package) -> None:
+    """twin/ is tested on Pythons that have no torch, so it imports neither torch nor other parts."""
+    for module in package.modules.values():
+        if layer(module.name) == "twin":
+            for one in module.imports():
+                own = package.own(one.imported)
+                assert own is None or layer(own) == "twin", f"{module.name}:{one.line} imports {one.imported}"
+                assert one.imported.split(".")[0] != "torch", f"{module.name}:{one.line}"
+
+
+def test_torchdynamo_is_not_imported(package: Package) -> None:
+    for module in package.modules.values():
+        for one in module.imports():
+            assert not one.imported.startswith("torch._dynamo"), f"{module.name}:{one.line} imports {one.imported}"
+
+
+def test_no_module_named_utils(package: Package) -> None:
+    assert not [m for m in package.modules if "utils" in m.rpartition(".")[2]]
+
+
+def test_sizes(package: Package) -> None:
+    big = [f"{m.name}: {m.lines} lines" for m in package.modules.values() if m.lines > LIMIT_FILE]
+    long = [f"{f.module}.{f.name}: {f.lines} lines" for m in package.modules.values() for f in m.functions if f.lines > LIMIT_FUNCTION]
+    big += [f"{p.name}: {n} lines" for p in (ROOT / "csrc").glob("*") if (n := p.read_text().count("\n")) > LIMIT_FILE]
+    assert not big + long, "\n".join(big + long)
+
+
+def test_every_module_says_what_it_is_for(package: Package) -> None:
+    import ast
+    silent = [m.name for m in package.modules.values() if m.text.strip() and ast.get_docstring(m.tree) is None]
+    assert not silent
+
+
+def test_figures_can_be_printed(package: Package) -> None:
+    rows = figures(package, sorted((ROOT / "csrc").glob("*.cpp")))
+    for name, value in rows:
+        print(f"{name:32} {value}")
+    assert len(rows) == 11

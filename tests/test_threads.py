@@ -1,0 +1,109 @@
+"""Four threads compile and call at the same time: each its own callable, and all one shared callable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import framelift
+
+THREADS, CALLS = 4, 25
+
+
+def in_threads(work: Callable[[int], None]) -> None:
+    """Run `work(number)` in every thread, started together; raise the first failure."""
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(THREADS)
+
+    def body(number: int) -> None:
+        try:
+            barrier.wait()
+            work(number)
+        except BaseException as error:  # noqa: BLE001  carried to the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=body, args=(n,)) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+        assert not thread.is_alive(), "a thread hangs"
+    if failures:
+        raise failures[0]
+
+
+def test_own_callables() -> None:
+    def work(number: int) -> None:
+        torch.manual_seed(number)
+        model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        compiled = framelift.compile(model, backend="eager", fullgraph=True)
+        for call in range(CALLS):
+            x = torch.rand(1 + call % 3, 3)
+            assert torch.equal(compiled(x), model(x))
+
+    in_threads(work)
+
+
+def test_shared_callable() -> None:
+    state = {"scale": 3}
+
+    def f(x, n):
+        return x * state["scale"] + n
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+
+    def work(number: int) -> None:
+        for call in range(CALLS):
+            x = torch.full((1 + (number + call) % 4,), float(call))
+            assert torch.equal(compiled(x, number), f(x, number))
+
+    in_threads(work)
+
+
+def test_plain_threads_are_not_watched_while_another_captures() -> None:
+    """A rehearsal in one thread must not record, delay or redirect what other threads do."""
+    class Counter:
+        value = 0
+
+    def slow(x, layers):
+        for _ in range(200):
+            for scale in layers:
+                x = x * scale + 1
+        return x
+
+    compiled = framelift.compile(slow, backend="eager", fullgraph=True)
+
+    def work(number: int) -> None:
+        if number == 0:
+            for _ in range(3):
+                framelift.reset()
+                assert torch.equal(compiled(torch.ones(2), [0.5, 0.25]), slow(torch.ones(2), [0.5, 0.25]))
+            return
+        mine: Any = type("Mine", (Counter,), {})()
+        for call in range(400):
+            mine.value += 1
+            x = torch.full((2,), float(call))
+            assert (x + 1).device.type == "cpu" and float((x + 1)[0]) == call + 1
+        assert mine.value == 400
+
+    in_threads(work)
+
+
+def test_grad_mode_is_per_thread() -> None:
+    def f(x):
+        return x * 2, torch.is_grad_enabled()
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+
+    def work(number: int) -> None:
+        x = torch.ones(2, requires_grad=True)
+        with torch.set_grad_enabled(number % 2 == 0):
+            for _ in range(CALLS):
+                out, enabled = compiled(x)
+                assert enabled == (number % 2 == 0) == out.requires_grad
+
+    in_threads(work)

@@ -1,0 +1,94 @@
+"""Finds or makes the Python environment that `make` works in, and writes its interpreter's path to build/python.
+
+With the network (or a local index): .venv with torch and what the tests need.  Without it: the Python that runs this
+script, if it has a usable torch.  `--system` asks for the latter at once.  Only the standard library is used here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+MARK = ROOT / "build" / "python"
+TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
+TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich"]
+BUILD = ["setuptools>=68", "wheel"]
+MINIMUM_TORCH = (2, 11)
+
+
+def say(sentence: str) -> None:
+    print(f"framelift: {sentence}", flush=True)
+
+
+def stop(sentence: str) -> None:
+    sys.exit(f"framelift: {sentence}")
+
+
+def usable_torch(python: str) -> bool:
+    """Does this interpreter have a torch that is new enough."""
+    done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+    if done.returncode:
+        return False
+    version = done.stdout.strip().split("+")[0].split(".")
+    return tuple(int(x) for x in version[:2]) >= MINIMUM_TORCH
+
+
+def missing(python: str) -> list[str]:
+    """Names the tests import that this interpreter does not have."""
+    names = ["pytest", "hypothesis", "numpy", "transformers", "rich", "setuptools"]
+    text = "import importlib.util as u; print(' '.join(n for n in %r if u.find_spec(n) is None))" % names
+    return subprocess.run([python, "-c", text], capture_output=True, text=True).stdout.split()
+
+
+def make_venv() -> bool:
+    """Create .venv and install into it; False when the packages cannot be had."""
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        say(f"creating {VENV.name} with {sys.executable}")
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    for wanted in (BUILD, [TORCH], TEST):
+        say(f"installing {' '.join(wanted)}")
+        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", *wanted]
+        if subprocess.run(command).returncode:
+            return False
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--system", action="store_true", help="use this very Python, install nothing")
+    options = parser.parse_args()
+    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+        stop(f"Python {sys.version_info.major}.{sys.version_info.minor} is not supported; set PYTHON to CPython 3.11, 3.12 or 3.13.")
+    if shutil.which((os.environ.get("CXX") or "g++").split()[0]) is None:
+        stop("no C++ compiler found; install g++ or set CXX to one.")
+    MARK.parent.mkdir(exist_ok=True)
+    before = MARK.read_text().strip() if MARK.exists() else ""
+    if before == sys.executable and options.system:
+        return
+    wanted = hashlib.sha256(repr((sys.executable, TORCH, TEST, BUILD)).encode()).hexdigest()[:16]
+    stamp = VENV / f"ready-{wanted}"
+    chosen = VENV / "bin" / "python"
+    if not options.system and (stamp.exists() or make_venv()):
+        stamp.touch()
+    elif usable_torch(sys.executable):
+        say(f"using {sys.executable} as it is" + ("" if options.system else ", since packages cannot be installed"))
+        chosen = Path(sys.executable)
+        lacking = missing(sys.executable)
+        if lacking:
+            say(f"not installed there: {' '.join(lacking)}; tests and demo parts that need them will fail or be left out.")
+    else:
+        stop(f"no torch to work with: {TORCH} could not be installed, and {sys.executable} has no torch 2.11 or newer.")
+    if before != str(chosen):
+        MARK.write_text(f"{chosen}\n")
+
+
+if __name__ == "__main__":
+    main()
