@@ -22,6 +22,7 @@ struct Verdict {
 
 static std::unordered_map<const void*, Verdict> verdicts;       // by method definition or object; owned payloads
 static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
+static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
 static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
@@ -147,7 +148,7 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
   }
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
-    if (receiver && safe_receivers.count(Py_TYPE(receiver))) {
+    if (receiver && safe_receivers.count(Py_TYPE(receiver)) && !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
       if (takes_callback(((PyCFunctionObject*)callable)->m_ml->ml_name) && !callbacks_declared(r, args, total(nargs, kwnames))) return nullptr;
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     }
@@ -218,8 +219,15 @@ PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyOb
   return result;
 }
 
-static PyObject* set_safe_receivers(PyObject*, PyObject* types) {
+static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
+  PyObject *types, *special;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &types, &PyTuple_Type, &special)) return nullptr;
   safe_receivers.clear();
+  special_methods.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(special); i++) {
+    const void* key = identity(PyTuple_GET_ITEM(special, i));
+    if (key) special_methods.insert(key);
+  }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_RETURN_NONE;
 }
@@ -230,7 +238,7 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 }
 
 static PyMethodDef methods[] = {
-    {"set_safe_receivers", set_safe_receivers, METH_O, "C types whose methods are pure on internal receivers"},
+    {"set_safe_receivers", set_safe_receivers, METH_VARARGS, "(C types whose methods are pure on internal receivers, methods that are not)"},
     {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
     {nullptr, nullptr, 0, nullptr}};
 

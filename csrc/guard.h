@@ -80,6 +80,7 @@ struct Node {
   bool wants_layout = false;    // its records read fields of its type's struct
   bool wants_version = false;   // it has checks or children that a dict's or type's version settles
   bool unsafe = false;          // something below runs Python code at every call: always visited
+  bool distinct = false;        // its value takes part in DISTINCT
   // records
   uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
   uint32_t needed = 0;
@@ -101,12 +102,23 @@ struct Walk {
   bool careful = false;     // visits only: Python code ran where records were being run
   bool ran_code = false;    // Python code may have run since this was last cleared
   bool visited = false;
+  bool distinct_dirty = false;  // a value that takes part in DISTINCT, other than an argument, was fetched again
   int failed_node = -1, failed_check = 0;
 
   Outcome evaluate();
-  Outcome visit(Node& node);
-  Outcome visit_children(Node& node, uint64_t before, PyObject* previous);
-  Outcome run(const Record* record, const Record* end);
+  Outcome visit(Node& node, PyObject* base);
+  Outcome run(uint32_t from, uint32_t to);
+  // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
+  bool live() const;
+
+ private:
+  Outcome run_checks(Visit& v);
+  Outcome visit_children(Visit& v, bool unchanged, bool* whole);
+  void write_records(Visit& v, bool whole);
+  bool holds(const Record& record);
+  void learn(Node& node);
+
+ public:
   void note(int32_t slot, PyObject* value);
   void forget_slots();
 };
@@ -199,7 +211,8 @@ struct Program {
   bool build_slots(PyObject* list, std::vector<int32_t>& slots);
   void settle_flags();
   void lay_out();
-  bool check_distinct(PyObject** slots);
+  bool check_distinct(Walk& walk);
+  bool check_same(Walk& walk);
   int find_given(long given) const;
   friend struct Walk;
 };

@@ -44,7 +44,10 @@ static Outcome take_argument(Visit& v, PyObject*) {
   return found(v, value, false);
 }
 
-static Outcome take_constant(Visit& v, PyObject*) { return found(v, v.node.key, true); }
+static Outcome take_constant(Visit& v, PyObject*) {
+  if (v.walk.program.dead()) return Outcome::Fails;  // Python code that ran in this evaluation may have ended it
+  return found(v, v.node.key, true);
+}
 
 static Outcome take_dict(Visit& v, PyObject* base) {
   if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
@@ -84,7 +87,7 @@ static Outcome take_slot(Visit& v, PyObject* base) {
   if (!descriptor) return Outcome::Fails;
   unsigned version = type_version(type);
   PyObject** at = member_at(descriptor, base);
-  if (!at) {
+  if (!at || !*at) {  // no plain member, or unset: the descriptor itself knows what that means
     Py_INCREF(descriptor);
     descrgetfunc get = Py_TYPE(descriptor)->tp_descr_get;
     PyObject* value = get ? get(descriptor, base, (PyObject*)type) : nullptr;
@@ -187,11 +190,9 @@ static Outcome partial_field(Visit& v, PyObject* base, const char* name) {
   if (!key) return Outcome::Error;
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(base), key);
   PyObject** at = member_at(descriptor, base);
-  bool own_type = at && !(PyDescr_TYPE(descriptor)->tp_flags & Py_TPFLAGS_HEAPTYPE &&
-                          !(PyDescr_TYPE(descriptor)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE));
-  bool exact = at && PyDescr_TYPE(descriptor) == Py_TYPE(base);
   Py_DECREF(key);
-  if (!at || !own_type || !exact) return by_getattr(v, base, name);
+  bool exact = at && PyDescr_TYPE(descriptor) == Py_TYPE(base) && (Py_TYPE(base)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
+  if (!exact) return by_getattr(v, base, name);
   return field(v, at, false);
 }
 static Outcome take_partial_func(Visit& v, PyObject* base) { return partial_field(v, base, "func"); }

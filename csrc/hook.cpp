@@ -20,8 +20,8 @@ static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frame
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
-  enum Kind { Twin, Own, Handler, Rewritten, Refused } kind;
-  PyObject* payload;  // owned: twin code, handler, or the text of the refusal
+  enum Kind { Twin, Own, Handler, Rewritten, Refused, ByFunction } kind;
+  PyObject* payload;  // owned: twin code, handler, the text of the refusal, or (handlers by function, twin code)
 };
 static void free_info(void* p) {
   CodeInfo* info = (CodeInfo*)p;
@@ -34,6 +34,10 @@ static CodeInfo* get_info(PyObject* code) {
   void* p = nullptr;
   if (get_code_extra(code, extra_index, &p) < 0) PyErr_Clear();
   return (CodeInfo*)p;
+}
+
+static void mark_twin(PyObject* twin) {
+  if (!get_info(twin)) set_code_extra(twin, extra_index, new CodeInfo{CodeInfo::Twin, nullptr});
 }
 
 static CodeInfo* resolve(Rehearsal* r, PyObject* code) {
@@ -51,7 +55,10 @@ static CodeInfo* resolve(Rehearsal* r, PyObject* code) {
   CodeInfo::Kind kind = CodeInfo::Handler;
   if (PyCode_Check(answer)) {
     kind = CodeInfo::Rewritten;
-    if (!get_info(answer)) set_code_extra(answer, extra_index, new CodeInfo{CodeInfo::Twin, nullptr});
+    mark_twin(answer);
+  } else if (PyTuple_Check(answer)) {
+    kind = CodeInfo::ByFunction;
+    mark_twin(PyTuple_GET_ITEM(answer, 1));
   } else if (answer == Py_None) {
     kind = CodeInfo::Own;
   } else if (PyUnicode_Check(answer)) {
@@ -173,13 +180,21 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     PyObject* args[] = {code, info->payload ? info->payload : Py_None};
     result = ask_session(r, name_refuse, args, 2);
   } else if (note_function(r, function) == 0 && note_receiver(r, frame_code(frame), frame->localsplus) == 0) {
-    if (info->kind == CodeInfo::Handler) {
-      PausedScope paused;
-      result = call_handler(info->payload, r->session, function, frame->localsplus);
-    } else {
-      result = run_twin(r, function, info->payload, frame->localsplus, parameter_count(frame_code(frame)));
+    PyObject* handler = info->kind == CodeInfo::Handler ? info->payload : nullptr;
+    PyObject* twin = info->payload;
+    if (info->kind == CodeInfo::ByFunction) {
+      handler = PyDict_GetItemWithError(PyTuple_GET_ITEM(info->payload, 0), function);
+      twin = PyTuple_GET_ITEM(info->payload, 1);
     }
-    if (!result && info->kind == CodeInfo::Handler) note_interrupt(r);
+    if (handler) {
+      {
+        PausedScope paused;
+        result = call_handler(handler, r->session, function, frame->localsplus);
+      }
+      if (!result) note_interrupt(r);
+    } else {
+      result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)));
+    }
   }
   Py_DECREF(function);
   return finish_frame(ts, frame, result, trampoline);
@@ -289,10 +304,11 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_XDECREF(start);
   if (locals && PyTuple_Check(locals)) {
     CodeInfo* info = resolve(&rehearsal, PyFunction_GET_CODE(args[1]));
-    if (info && info->kind == CodeInfo::Rewritten) {
+    if (info && (info->kind == CodeInfo::Rewritten || info->kind == CodeInfo::ByFunction)) {
+      PyObject* twin = info->kind == CodeInfo::Rewritten ? info->payload : PyTuple_GET_ITEM(info->payload, 1);
       RehearseScope live;
       if (note_function(&rehearsal, args[1]) == 0)
-        result = run_twin(&rehearsal, args[1], info->payload, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals));
+        result = run_twin(&rehearsal, args[1], twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals));
     } else if (info) {
       PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
       result = ask_session(&rehearsal, name_refuse, text, 2);

@@ -87,10 +87,11 @@ class Module:
 
 
 class Package:
-    """All modules of a folder."""
+    """All modules of a folder.  `native` names extension modules, which have no Python file."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, native: tuple[str, ...] = ("_core",)) -> None:
         self.name = name
+        self.native = {f"{name}.{n}" for n in native}
         self.modules: dict[str, Module] = {}
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts
@@ -98,8 +99,8 @@ class Package:
             self.modules[full] = Module(full, path)
 
     def own(self, imported: str) -> str | None:
-        """The module of this package that an imported name means, if any."""
-        while imported:
+        """The Python module of this package that an imported name means, if any."""
+        while imported and imported not in self.native:
             if imported in self.modules:
                 return imported
             imported = imported.rpartition(".")[0]

@@ -61,13 +61,20 @@ class Origin:
     def __str__(self) -> str:
         base = "" if self.base is None else str(self.base)
         if self.step == "const":
-            return getattr(self.key, "__qualname__", None) or getattr(self.key, "__name__", None) or repr(self.key)
+            return _name(self.key)
         if self.step == "arg":
             return str(self.key[1])
         return STEPS[self.step].text.format(base=base, key=self.key)
 
     def __repr__(self) -> str:
         return f"<origin {self}>"
+
+
+def _name(obj: Any) -> str:
+    if type(obj) is dict:   # a module's globals
+        return f"globals of {obj.get('__name__', '?')}"
+    name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+    return name if isinstance(name, str) else f"<{type(obj).__name__}>"
 
 
 def arg(index: int, name: str) -> Origin:

@@ -1,0 +1,11 @@
+"""From the end of a rehearsal to an entry: recipes of values, effects, generated source.
+
+`plan_return` reads the values off a `Scene`; `build_entry` makes the function that runs in the root's place.
+"""
+
+from __future__ import annotations
+
+from .entry import EntryPlan, build_entry, plan_raise, plan_return
+from .scene import Effect, Scene, Shadow
+
+__all__ = ["Effect", "EntryPlan", "Scene", "Shadow", "build_entry", "plan_raise", "plan_return"]

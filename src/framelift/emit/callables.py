@@ -15,34 +15,46 @@ from typing import Any
 from ..reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
-from .typefacts import lookup
+from .typefacts import lookup, mro_of
 
 __all__: list[str] = []
 
 #: what a new function gets from its code and globals, and what may have been set since
 _LATER = ("__qualname__", "__module__", "__doc__", "__kwdefaults__")
-if sys.version_info >= (3, 12):
+if hasattr(types.FunctionType, "__type_params__"):
     _LATER += ("__type_params__",)
 
 
 @exact(types.FunctionType)
 def _function(walk: Walk, node: Node) -> Recipe:
     of = node.obj
-    kind = walk.constant(types.FunctionType, "FunctionType")
     code = walk.constant(of.__code__, f"code_of_{of.__code__.co_name}")
-    cells = ((", None, " if of.__defaults__ is None else ", "), *display(walk, of.__closure__)) if of.__closure__ else ()
-    start: Text = (kind, "(", code, ", ", _globals(walk, of), ", ", walk.part(of.__name__))
-    trial = types.FunctionType(of.__code__, of.__globals__, of.__name__, None, of.__closure__)
-    later = [(name, getattr(of, name)) for name in _LATER if getattr(of, name) != getattr(trial, name)]
-    later += [(name, getattr(of, name)) for name in ("__annotations__", "__dict__") if getattr(of, name)]
-    fills = tuple((node, f".{name} = ", walk.part(value)) for name, value in later)
+    start: Text = (walk.constant(types.FunctionType, "FunctionType"), "(", code, ", ", _globals(walk, of), ", ",
+                   walk.part(of.__name__))
+    closure = display(walk, of.__closure__) if of.__closure__ else ()
+    shell = (*start, *((", None, ", *closure) if closure else ()), ")")
+    fills = [(node, f".{name} = ", walk.part(value)) for name, value in _set_later(walk, of)]
     if of.__defaults__ is None:
-        shell = (*start, *cells, ")")
-        return Recipe(None, shell, fills) if fills else Recipe(shell, shell)
+        return Recipe(None if fills else shell, shell, tuple(fills))
     defaults = walk.part(of.__defaults__)
-    shell = (*start, *((", None", *cells) if cells else ()), ")")
-    fills = ((node, ".__defaults__ = ", defaults), *fills)
-    return Recipe((*start, ", ", defaults, *cells, ")") if len(fills) == 1 else None, shell, fills)
+    make = None if fills else (*start, ", ", defaults, *((", ", *closure) if closure else ()), ")")
+    return Recipe(make, shell, ((node, ".__defaults__ = ", defaults), *fills))
+
+
+def _set_later(walk: Walk, of: types.FunctionType) -> list[tuple[str, Any]]:
+    """The attributes in which a function differs from what its constructor would give."""
+    trial = types.FunctionType(of.__code__, of.__globals__, of.__name__, None, of.__closure__)
+    changed = [(name, getattr(of, name)) for name in _LATER if not _same(getattr(of, name), getattr(trial, name))]
+    for name in ("__annotations__", "__dict__"):
+        if getattr(of, name):
+            changed.append((name, getattr(of, name)))
+        else:
+            walk.private(getattr(of, name))
+    return changed
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) is str and one == other)
 
 
 def _globals(walk: Walk, function: types.FunctionType) -> str:
@@ -80,7 +92,7 @@ def _builtin(walk: Walk, node: Node) -> Recipe:
     """Functions of C modules are constants; methods of built-in containers are taken from the rebuilt container."""
     of = node.obj
     owner = of.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
+    if owner is None or types.ModuleType in mro_of(type(owner)):
         return Recipe((walk.constant(of, of.__name__),))
     found = lookup(type(owner), of.__name__)
     if type(found) is not types.MethodDescriptorType or found.__get__(owner) != of:
@@ -115,8 +127,7 @@ def _property(walk: Walk, node: Node) -> Recipe:
 @exact(staticmethod, classmethod)
 def _wrapper(walk: Walk, node: Node) -> Recipe:
     kind, of = type(node.obj), node.obj
-    trial = kind(of.__func__)
-    if _differ(vars(of), vars(trial)):
+    if type(of.__func__) is not types.FunctionType or _differ(vars(of), vars(kind(of.__func__))):
         raise Interrupt("result-object", f"{kind.__name__} with attributes")
     walk.private(vars(of))
     return Recipe((walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")"))

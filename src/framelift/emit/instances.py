@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import collections
-import keyword
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ..reasons import Interrupt
 from .containers import display, pairs
 from .hashing import check_keys
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
-from .typefacts import Layout, layout_of, lookup, namespace, sets_plainly
+from .typefacts import Layout, is_attribute_name, layout_of, lookup, namespace, sets_plainly
 
 __all__ = ["instance", "set_raw"]
 
@@ -143,7 +142,7 @@ _add_exceptions()
 
 def set_raw(walk: Walk, target: str | Node, cls: type, name: str, value: str | Node) -> Text:
     """The statement that sets an attribute as object.__setattr__ does, in its plainest form."""
-    if sets_plainly(cls) and name.isidentifier() and name.isascii() and not keyword.iskeyword(name):
+    if sets_plainly(cls) and is_attribute_name(name):
         return (target, f".{name} = ", value)
     return (walk.constant(object, "object"), ".__setattr__(", target, f", {name!r}, ", value, ")")
 

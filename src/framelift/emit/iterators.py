@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from ..reasons import Interrupt
-from .recipe import Node, Recipe, Walk, exact, joined, type_name
+from .recipe import EXACT, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def _position(walk: Walk, node: Node) -> Recipe:
     if function not in (iter, reversed) or len(arguments) != 1:
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
-    if not state:
+    if not state or state[0] == 0 and function is iter:
         return Recipe(shell)
     return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))
 
@@ -48,9 +48,10 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
     part = walk.part(of[0])
     if type(part) is not Node:
         raise Interrupt("result-object", type_name(type(node.obj)))
-    shell = (walk.constant(iter, "iter"), f"({'' if name_is_keys(node) else ''}", part, _view_call(node), ")")
+    shell = (walk.constant(iter, "iter"), "(", part, f".{_DICT_ITERATORS[type(node.obj)]}())")
+    walk.constant(range, "range"), walk.constant(next, "next")
     skip = len(of[0]) - left
-    fills = ((("for _ in range(", str(skip), "): next(", node, ")"),) if skip else ())
+    fills = ((f"for _ in range({skip}): next(", node, ")"),) if skip else ()
     return Recipe(None, shell, fills, whole=(part,))
 
 
@@ -58,6 +59,8 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
 def _combinator(walk: Walk, node: Node) -> Recipe:
     kind = type(node.obj)
     function, arguments, *state = node.obj.__reduce__()
-    if function is not kind or state:
+    sources = {enumerate: arguments[:1], zip: arguments}.get(kind, arguments[1:])
+    # Making it again asks each source for its iterator, so the sources must not run code of the user.
+    if function is not kind or state or not all(type(source) in EXACT for source in sources):
         raise Interrupt("result-object", kind.__name__)
-    return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map_parts(walk, arguments)), ")"))
+    return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")"))

@@ -25,9 +25,14 @@ def is_leaf(obj: Any) -> bool:
     return type(obj) in LEAVES
 
 
-@leaf(type(None), bool, type(Ellipsis), type(NotImplemented))
-def _named(_walk: Walk, obj: Any) -> str:
+@leaf(type(None), bool)
+def _keyword(_walk: Walk, obj: Any) -> str:
     return repr(obj)
+
+
+@leaf(type(Ellipsis), type(NotImplemented))
+def _single(walk: Walk, obj: Any) -> str:
+    return walk.constant(obj, repr(obj))
 
 
 @leaf(int)
@@ -81,13 +86,13 @@ def _module(walk: Walk, node: Node) -> Recipe:
 @exact(slice)
 def _slice(walk: Walk, node: Node) -> Recipe:
     of = node.obj
-    return Recipe(make=("slice(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
+    return Recipe(make=(walk.constant(slice, "slice"), "(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
 
 
 @exact(range)
 def _range(walk: Walk, node: Node) -> Recipe:
     of = node.obj
-    return Recipe(make=("range(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
+    return Recipe(make=(walk.constant(range, "range"), "(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
 
 
 @exact(torch.Size)
@@ -96,6 +101,12 @@ def _size(walk: Walk, node: Node) -> Recipe:
         return Recipe(make=(walk.constant(node.obj, "size"),))
     parts = joined(map(walk.part, tuple.__iter__(node.obj)))
     return Recipe(make=(walk.constant(torch.Size, "Size"), "((", *parts, ",))"))
+
+
+@exact(torch.SymInt, torch.SymFloat, torch.SymBool)
+def _symbol(_walk: Walk, node: Node) -> Recipe:
+    # A symbol that is no graph value belongs to the rehearsal alone, although its class is written in Python.
+    raise Interrupt("result-object", type_name(type(node.obj)))
 
 
 @exact(datetime.datetime, datetime.time)

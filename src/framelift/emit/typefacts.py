@@ -6,11 +6,12 @@ instance must be explained by a known base, slots, a dictionary and a list of we
 
 from __future__ import annotations
 
+import keyword
 import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MISSING", "Layout", "layout_of", "lookup", "mro_of", "namespace", "read_raw", "sets_plainly"]
+__all__ = ["MISSING", "Layout", "is_attribute_name", "layout_of", "lookup", "mro_of", "namespace", "read_raw", "sets_plainly"]
 
 MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
 
@@ -40,9 +41,18 @@ def lookup(cls: type, name: str) -> Any:
     return MISSING
 
 
+#: built-in types say the generic methods again under their own name
+_GENERIC = {getattr(kind, name) for kind in (object, BaseException) for name in ("__setattr__", "__delattr__")}
+
+
 def sets_plainly(cls: type) -> bool:
-    """Whether `obj.name = value` means object.__setattr__."""
-    return lookup(cls, "__setattr__") is object.__setattr__ and lookup(cls, "__delattr__") is object.__delattr__
+    """Whether `obj.name = value` and `del obj.name` mean object.__setattr__ and object.__delattr__."""
+    return lookup(cls, "__setattr__") in _GENERIC and lookup(cls, "__delattr__") in _GENERIC
+
+
+def is_attribute_name(name: str) -> bool:
+    """Whether `obj.name` can be written in source for this name, and means this name."""
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -118,6 +118,8 @@ class _Reader:
         index = self.same.get(id(fake))
         if index is not None:
             return Same(index)
+        if fake.layout is not torch.strided or fake.is_quantized:
+            raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
         facts = facts_of(fake)
         if facts.requires_grad and facts.is_leaf:
             # Backends give every result a history, so such a leaf would come out as something else.

@@ -13,7 +13,7 @@ from typing import Any
 from . import pure_builtins, pure_stdlib, pure_stdlib_types, pure_torch
 from .pure_judges import JUDGES
 from .pure_table import ALLOWED, DENIALS, found, is_c_callable
-from .registry import pure, pure_on_internals
+from .registry import HIGHER_ORDER, pure, pure_on_internals
 
 __all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "reason", "resolve", "safe_self_types", "verdict"]
 
@@ -45,6 +45,8 @@ def _declare() -> None:
     STATE_READERS.update((id(f), (f, setting)) for setting, paths in _STATE.items() for f in map(found, paths) if f is not None)
     pure(*(c for c, word in WORDS.values() if word == "pure"))
     pure_on_internals(*(c for c, word in WORDS.values() if word in ("internals", "text")))
+    callers = map(found, (*pure_builtins.CALLERS, *pure_stdlib.CALLERS))
+    HIGHER_ORDER.update((id(c), c) for c in callers if c is not None)
 
 
 def safe_self_types() -> tuple[type, ...]:
@@ -56,21 +58,25 @@ def safe_self_types() -> tuple[type, ...]:
 def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     """The callable that the tables know, and the arguments it already holds.
 
-    A bound built-in is led back to its descriptor, a callable instance of a C type to its type's `__call__`.
+    A bound method is led back to its function, a callable instance of a C type to its type's `__call__`.
 
     >>> resolve([1].append)
     (<method 'append' of 'list' objects>, ([1],))
     """
-    if id(callable_) in WORDS or isinstance(callable_, type):
+    kind = type(callable_)
+    if id(callable_) in WORDS or issubclass(kind, (type, types.FunctionType)):
         return callable_, ()
-    if isinstance(callable_, types.MethodWrapperType):
-        return vars(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
-    if isinstance(callable_, types.BuiltinFunctionType):
+    if kind is types.MethodType:
+        function, held = resolve(callable_.__func__)
+        return function, (*held, callable_.__self__)
+    if kind is types.MethodWrapperType:
+        return _dict(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
+    if issubclass(kind, types.BuiltinFunctionType):   # C methods that know their class have a type of their own
         return _descriptor(callable_) or (callable_, ())
     if is_c_callable(callable_):
         return callable_, ()
-    caller = _member(type(callable_), "__call__")
-    return (caller, (callable_,)) if is_c_callable(caller) else (callable_, ())
+    caller = _member(kind, "__call__")
+    return (callable_, ()) if caller is None else (caller, (callable_,))
 
 
 def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:
@@ -78,76 +84,82 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
     owner, name = bound.__self__, bound.__name__
     if owner is None or isinstance(owner, types.ModuleType):
         return None
-    if isinstance(owner, type):
-        for cls in type.mro(owner) if owner is not type else (type, object):
-            member = vars(cls).get(name)
-            if isinstance(member, types.ClassMethodDescriptorType) and member.__get__(None, owner) == bound:
+    if issubclass(type(owner), type):
+        for cls in _order(owner):
+            member = _dict(cls).get(name)
+            if type(member) is types.ClassMethodDescriptorType and member.__get__(None, owner) == bound:
                 return member, (owner,)
-    for cls in type(owner).__mro__:
-        member = vars(cls).get(name)
-        # `super().append` and `append` have one name: only the C function itself tells them apart.
-        if isinstance(member, types.MethodDescriptorType) and member.__get__(owner) == bound:
+    for cls in _order(type(owner)):
+        member = _dict(cls).get(name)
+        # `super().append` and `append` have one name: only the C function itself tells them apart.  The class is passed
+        # along because CPython 3.11 crashes without it where a C method knows its class.
+        if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
             return member, (owner,)
     return None
 
 
 def verdict(callable_: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None) -> str:
-    """The word for calling a C callable or a class natively; the empty word where no table knows it.
+    """The word for calling a callable natively; the empty word where no table knows it.
 
-    With `args` (and `kwargs`) the judge is asked where there is one; without, the answer is then "judged".
+    Python functions are "pure": they run as watched frames.  With `args` (and `kwargs`) the judge is asked where there is
+    one; without, the answer is then "judged".
 
     >>> import time
     >>> verdict(len), verdict({}.get), verdict(repr), verdict(time.time), verdict("{}".format)
     ('pure', 'pure', 'text', 'clock', 'judged')
     """
     key, held = resolve(callable_)
-    known = WORDS.get(id(key))
-    if known is None and isinstance(key, type):
+    if issubclass(type(key), type) and id(key) not in WORDS:
         return _class_word(key, args, kwargs)
-    word = known[1] if known is not None else _word_of_module(key)
-    return _judged(key, word, None if args is None else (*held, *args), kwargs)
+    return _word(key, None if args is None else (*held, *args), kwargs)
 
 
-def _judged(key: Any, word: str, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
-    if word != "judged" or args is None:
-        return word
+def _word(key: Any, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
+    if type(key) is types.FunctionType:
+        return "pure"
+    known = WORDS.get(id(key))
+    if known is None:
+        return _word_of_module(key) if is_c_callable(key) else ""
+    if known[1] != "judged" or args is None:
+        return known[1]
     return JUDGES[id(key)][1](args, kwargs or {})
 
 
 def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
-    """The word for constructing a class no table names: that of the C parts of its construction."""
-    if cls.__module__ in pure_stdlib.DENIED_MODULES:
-        return pure_stdlib.DENIED_MODULES[cls.__module__]
+    """The word for constructing a class that no table names: that of the C parts of its construction."""
+    module = _MODULE(cls)
+    if isinstance(module, str) and module in pure_stdlib.DENIED_MODULES:
+        return pure_stdlib.DENIED_MODULES[module]
     maker = _member(type(cls), "__call__")
-    if maker is not type.__call__ and is_c_callable(maker):
+    if maker is not _TYPE_CALL and type(maker) is not types.FunctionType:
         return ""   # a metaclass in C, which may do anything
-    words = []
-    for name in ("__new__", "__init__"):
-        part = _member(cls, name)
-        part = part.__func__ if isinstance(part, staticmethod) else part
-        if isinstance(part, types.FunctionType):
-            continue   # runs as a watched frame
-        known = WORDS.get(id(part))
-        word = known[1] if known is not None else _word_of_module(part)
-        words.append(_judged(part, word, None if args is None else (cls, *args), kwargs))
-    return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER), default="pure")
+    parts = (_member(cls, "__new__"), _member(cls, "__init__"))
+    words = [_word(part.__func__ if type(part) is staticmethod else part, None if args is None else (cls, *args), kwargs)
+             for part in parts]
+    return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
+
+
+# Classes are asked past their metaclasses, whose Python code must not run here.
+_order = type.__dict__["__mro__"].__get__
+_dict = type.__dict__["__dict__"].__get__
+_MODULE = type.__dict__["__module__"].__get__
+_TYPE_CALL = type.__dict__["__call__"]
 
 
 def _member(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in vars(base):
-            return vars(base)[name]
+    for base in _order(cls):
+        if name in _dict(base):
+            return _dict(base)[name]
     return None
 
 
 def _word_of_module(callable_: Any) -> str:
-    """The word of the module that a callable, or the type it belongs to, comes from."""
+    """The word of the module that a C callable, or the type it belongs to, comes from."""
     owner = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
-    for holder in (owner, type(owner), callable_):
-        module = holder.__name__ if isinstance(holder, types.ModuleType) else getattr(holder, "__module__", None)
-        if isinstance(module, str) and module in pure_stdlib.DENIED_MODULES:
-            return pure_stdlib.DENIED_MODULES[module]
-    return ""
+    module = callable_.__module__ if isinstance(owner, types.ModuleType) else None
+    names = [module, *(_MODULE(base) for base in _order(owner if issubclass(type(owner), type) else type(owner)))]
+    return next((pure_stdlib.DENIED_MODULES[name] for name in names if isinstance(name, str)
+                 and name in pure_stdlib.DENIED_MODULES), "")
 
 
 def reason(word: str) -> str:

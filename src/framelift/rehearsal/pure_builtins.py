@@ -10,7 +10,7 @@ import types
 
 from .pure_table import Functions, Kind
 
-__all__ = ["FUNCTIONS", "KINDS"]
+__all__ = ["CALLERS", "FUNCTIONS", "KINDS"]
 
 FUNCTIONS: tuple[Functions, ...] = (
     Functions("builtins", {
@@ -27,6 +27,12 @@ FUNCTIONS: tuple[Functions, ...] = (
         "frames": "breakpoint globals locals",
         "terminal": "input print",
     }),
+)
+
+#: of the pure ones, those that call their arguments: a C callable given to them must be declared itself
+CALLERS: tuple[str, ...] = (
+    "builtins.filter", "builtins.iter", "builtins.map", "builtins.max", "builtins.min", "builtins.sorted", "builtins.list.sort",
+    "builtins.BaseExceptionGroup.split", "builtins.BaseExceptionGroup.subgroup",
 )
 
 _HASHABLE = {"pure": "__hash__"}

@@ -12,7 +12,7 @@ import json.encoder
 import operator
 import types
 import weakref
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -46,14 +46,26 @@ def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 @_judges(dict.__init__, dict.update, dict.__ior__, OrderedDict.__init__, OrderedDict.update, OrderedDict.__ior__,
-         types.SimpleNamespace.__init__, defaultdict)
+         types.SimpleNamespace.__init__)
 def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
 
+#: C callables that a defaultdict may call for a missing key
+_FACTORIES = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, deque, OrderedDict)
+
+
+@_judges(defaultdict)
+def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    factory = args[0] if args else None
+    if not isinstance(factory, types.FunctionType) and not any(factory is known for known in _FACTORIES):
+        return "callback"
+    return _mapping_word(args[1]) if len(args) > 1 else "pure"
+
+
 @_judges(defaultdict.__init__)
-def _made_of_third(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return _mapping_word(args[2]) if len(args) > 2 else "pure"
+def _default_init(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _default(args[1:], kwargs)
 
 
 @_judges(str.format, str.format_map)

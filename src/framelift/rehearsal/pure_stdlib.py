@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from .pure_table import Functions
 
-__all__ = ["DENIED_MODULES", "FUNCTIONS", "STATE"]
+__all__ = ["CALLERS", "DENIED_MODULES", "FUNCTIONS", "STATE"]
 
 #: modules denied as a whole, but for what the tables below allow: module -> word
 DENIED_MODULES: dict[str, str] = {
     **dict.fromkeys(("time",), "clock"),
-    **dict.fromkeys(("_random", "_uuid", "secrets"), "random"),
+    **dict.fromkeys(("_random", "_uuid"), "random"),
     **dict.fromkeys(("_io", "io", "_socket", "_ssl", "select", "mmap", "fcntl", "termios", "_sqlite3", "_dbm", "_gdbm"), "files"),
     **dict.fromkeys(("posix", "nt", "_signal", "signal", "_posixsubprocess", "resource", "pwd", "grp", "syslog", "atexit",
                      "faulthandler", "_posixshmem", "_multiprocessing"), "process"),
@@ -31,6 +31,13 @@ STATE: dict[str, tuple[str, ...]] = {
     "abc registry": ("_abc._abc_instancecheck", "_abc._abc_subclasscheck", "_abc.get_cache_token"),
     "recursion limit": ("sys.getrecursionlimit",),
 }
+
+#: of the pure ones, those that call their arguments: a C callable given to them must be declared itself
+CALLERS: tuple[str, ...] = (
+    "_functools.cmp_to_key", "_functools.reduce", "_operator.call", "_bisect.bisect_left", "_bisect.bisect_right",
+    "_bisect.insort_left", "_bisect.insort_right", "itertools.accumulate", "itertools.dropwhile", "itertools.filterfalse",
+    "itertools.groupby", "itertools.starmap", "itertools.takewhile", "re.Pattern.sub", "re.Pattern.subn",
+)
 
 _NUMBERS = (
     Functions("math", {"pure": "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist erf erfc "

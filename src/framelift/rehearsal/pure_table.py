@@ -115,12 +115,11 @@ def found(path: Any) -> Any:
     """
     if not isinstance(path, str):
         return path
-    module, _, name = path.rpartition(".")
-    if module:
-        owner = found(module)
-        inside = getattr(owner, name, None) if owner is not None else None
-        if inside is not None:
-            return inside
+    parent, _, name = path.rpartition(".")
+    owner = found(parent) if parent else None
+    inside = getattr(owner, name, None)
+    if inside is not None or (parent and not hasattr(owner, "__path__")):
+        return inside
     try:
         return importlib.import_module(path)
     except ImportError:

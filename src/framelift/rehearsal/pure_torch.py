@@ -19,6 +19,7 @@ def _paths(module: str, names: str) -> tuple[str, ...]:
 #: one of these guards the setting.
 STATE: dict[str, tuple[str, ...]] = {
     "grad mode": _paths("torch._C", "is_grad_enabled is_inference_mode_enabled _is_fwd_grad_enabled"),
+    # The old spellings warn about themselves once per process: once in the rehearsal, then no more.
     "autocast": _paths("torch._C", "is_autocast_enabled is_autocast_cpu_enabled is_autocast_ipu_enabled is_autocast_xla_enabled "
                                    "is_autocast_cache_enabled _is_any_autocast_enabled get_autocast_dtype get_autocast_cpu_dtype "
                                    "get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype"),
@@ -35,8 +36,7 @@ STATE: dict[str, tuple[str, ...]] = {
                                   "_get_mkldnn_deterministic _get_nnpack_enabled _get_miopen_immediate _get_qengine "
                                   "_get_flash_sdp_enabled _get_math_sdp_enabled _get_mem_efficient_sdp_enabled "
                                   "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_fa3_sdp_enabled "
-                                  "_get_sdp_priority_order _get_blas_preferred_backend _get_linalg_preferred_backend "
-                                  "_get_rocm_fa_preferred_backend _get_cudnn_depthwise_kernel"),
+                                  "_get_sdp_priority_order _get_cudnn_depthwise_kernel"),
     "autograd": (*_paths("torch._C", "is_anomaly_enabled is_anomaly_check_nan_enabled _is_multithreading_enabled "
                                      "_is_view_replay_enabled"),
                  *_paths("torch._C._autograd", "_saved_tensors_hooks_is_enabled "
@@ -70,13 +70,14 @@ FUNCTIONS: tuple[Functions, ...] = (
                  "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache set_anomaly_enabled set_num_threads "
                  "_set_sdp_use_flash _set_sdp_use_math _set_sdp_use_mem_efficient _set_sdp_use_cudnn _set_sdp_use_overrideable "
                  "_set_sdp_priority_order _set_default_dtype _set_cudnn_enabled _current_graph_task_id _current_autograd_node",
+        "unknown": "_get_blas_preferred_backend _get_linalg_preferred_backend _get_rocm_fa_preferred_backend",
         "threads": "_stash_obj_in_tls _remove_obj_from_tls _get_obj_in_tls _is_key_in_tls _get_thread_name",
         "operation": "_group_tensors_by_device_and_dtype _get_tensor_metadata _is_alias_of _is_cow_tensor "
                      "_can_use_flash_attention _can_use_mem_efficient_attention _can_use_cudnn_attention",
     }),
     # Overridable, so the recorder is asked first; they take dtypes only, and answer the same without it.
     Functions("torch", {"pure": "promote_types can_cast is_vulkan_available", "operation": "result_type"}),
-    Functions("torch._C._autograd", {"pure": "kineto_available _supported_activities", "operation": "_make_saved_tensor",
+    Functions("torch._C._autograd", {"pure": "kineto_available", "unknown": "_supported_activities", "operation": "_make_saved_tensor",
                                      "state": "_push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks "
                                               "_top_saved_tensors_default_hooks _saved_tensors_hooks_disable "
                                               "_saved_tensors_hooks_enable"}),

@@ -22,7 +22,7 @@ from ..world.class_attributes import generic_write_class
 from ..world.instance_dict import InstanceDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
-from .registry import HIGHER_ORDER, substitute
+from .registry import HIGHER_ORDER, pure, substitute
 
 __all__ = ["torch_call"]
 
@@ -35,6 +35,9 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 HIGHER_ORDER.update((id(c), c) for c in (
     map, filter, sorted, min, max, iter, functools.reduce, functools.cmp_to_key, collections.defaultdict,
     itertools.accumulate, itertools.starmap, itertools.groupby, itertools.takewhile, itertools.dropwhile, itertools.filterfalse))
+
+# super() looks at the calling frame, and that is the twin's: same cells, same first local.
+pure(super)
 
 
 @substitute(getattr)
@@ -150,7 +153,15 @@ def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 @substitute(id)
 def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise Interrupt("unknown-callable", "id")
+    """Addresses of what was made inside are as good as any; those of external objects need their identity guarded."""
+    (obj,) = args
+    world = session.world
+    record = world.by_seen.get(id(obj))
+    if isinstance(obj, torch.Tensor) or record is not None and record.seen is not record.original:
+        raise Interrupt("unknown-callable", "id of a tensor or container from outside")
+    if record is not None:
+        world.guard(record.origin, "IS", obj)
+    return id(obj)
 
 
 @substitute(hash)

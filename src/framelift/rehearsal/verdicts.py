@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..reasons import Interrupt
 from . import pure, substitutes, torch_rules  # noqa: F401  (they fill the tables)
 from .recorder import is_torch_operation
-from .registry import HIGHER_ORDER, PURE, PURE_ON_INTERNALS, SUBSTITUTES
+from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "unwrap"]
 
@@ -23,8 +24,7 @@ PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9
 OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
 KNOWN_CONTEXTS: frozenset[type] = frozenset()
-#: C types that Python classes may derive from and still be constructed natively
-_BASES = (object, list, dict, tuple, set, frozenset, int, float, str, bytes, bytearray, complex, type, BaseException)
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 _WRAPPERS = (types.MethodWrapperType, functools.partial, functools._lru_cache_wrapper)
 
 
@@ -44,7 +44,7 @@ def classify(callable_: Any) -> tuple[int, Any]:
         payload = decide(callable_)
         if payload is not None:
             return kind, payload
-    return DENIED, describe(callable_)
+    return _declared_word(callable_)
 
 
 def _bound_tensor_method(callable_: Any) -> Any:
@@ -56,6 +56,8 @@ def _bound_tensor_method(callable_: Any) -> Any:
 def _operation(callable_: Any) -> Any:
     if isinstance(callable_, OPERATIONS) or is_torch_operation(callable_):
         return substitutes.torch_call
+    if isinstance(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
+        return substitutes.torch_call   # a new object at each read, so not in any table by identity
     return None
 
 
@@ -63,12 +65,8 @@ def _wrapper(callable_: Any) -> Any:
     return True if isinstance(callable_, _WRAPPERS) or isinstance(callable_, _core.Compiled) else None
 
 
-def _python_class(callable_: Any) -> Any:
-    if not isinstance(callable_, type):
-        return None
-    known = all(_core.is_python_class(base) or base in _BASES or issubclass(base, BaseException) or id(base) in PURE
-                for base in callable_.__mro__)
-    return True if known and _core.is_python_class(callable_) or isinstance(callable_, type) and issubclass(callable_, BaseException) else None
+def _in(table: dict[int, Any]) -> Any:
+    return lambda callable_: True if id(callable_) in table else None
 
 
 def _python_instance(callable_: Any) -> Any:
@@ -76,30 +74,52 @@ def _python_instance(callable_: Any) -> Any:
     return True if _core.is_python_class(type(callable_)) and isinstance(method, types.FunctionType) else None
 
 
-def _declared(table: dict[int, Any]) -> Any:
-    return lambda callable_: True if id(callable_) in table else None
+def _declared_word(callable_: Any) -> tuple[int, Any]:
+    word = pure.verdict(callable_)
+    if word in _BY_WORD:
+        return _BY_WORD[word]
+    return DENIED, f"{describe(callable_)} ({pure.reason(word)})" if word else describe(callable_)
 
 
-def _method_of_safe_type(callable_: Any) -> Any:
-    owner = getattr(callable_, "__objclass__", None)
-    if owner is None and isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, type):
-        owner = callable_.__self__
-    return True if owner in _SAFE else None
+def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments decide: ask the judge, then call natively as its word allows."""
+    word = pure.verdict(callable_, args, kwargs)
+    held = pure.resolve(callable_)[1]
+    if word not in _BY_WORD or word == "judged":
+        raise Interrupt("unknown-callable", f"{describe(callable_)} ({pure.reason(word)})")
+    if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
+        raise Interrupt("callable-on-handle", describe(callable_))
+    return _text(session, callable_, args, kwargs) if word == "text" else _core.natively(callable_, args, kwargs)
 
 
-_SAFE = frozenset(pure.safe_self_types())
-_core.set_safe_receivers(tuple(_SAFE))
+def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A text must not show where an object lies in memory: that would be another text at the next call."""
+    if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
+        raise Interrupt("callable-on-handle", describe(callable_))
+    result = _core.natively(callable_, args, kwargs)
+    if pure.leaks_address(result):
+        raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
+    return result
 
-#: read from the top; the first that answers decides
+
+def _has_python_text(value: Any) -> bool:
+    return any(isinstance(getattr(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
+
+
+_BY_WORD: dict[str, tuple[int, Any]] = {
+    "pure": (PURE_, True), "internals": (ON_INTERNALS, True), "text": (HANDLER, _text), "judged": (HANDLER, _judged)}
+
+_SAFE = pure.safe_self_types()
+_core.set_safe_receivers(_SAFE, tuple(c for c, word in pure.WORDS.values()
+                                      if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
+
+#: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),
     (HANDLER, _operation),
     (UNWRAP, _wrapper),
-    (HIGHER, _declared(HIGHER_ORDER)),
-    (PURE_, _declared(PURE)),
-    (ON_INTERNALS, _declared(PURE_ON_INTERNALS)),
-    (PURE_, _method_of_safe_type),
-    (NATIVE, _python_class),
+    (HIGHER, _in(HIGHER_ORDER)),
+    (PURE_, _in(PURE)),
     (NATIVE, _python_instance),
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..rehearsal.recorder import is_torch_operation
+from ..rehearsal.recorder import torch_operations
 from ..rehearsal.registry import SUBSTITUTES
 from ..rehearsal.substitutes import torch_call
 from ..twin import make_twin
@@ -22,31 +22,35 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
-_NO_CAPTURE = ("torch/_dynamo/", "torch/_inductor/", "torch/_functorch/", "torch/fx/", "torch/_subclasses/", "torch/export/", "torch/jit/")
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 @functools.cache
-def _handlers() -> dict[types.CodeType, Any]:
-    """Python functions that have a substitute, by their code: C code may start their frames."""
-    return {f.__code__: handler for f, handler in SUBSTITUTES.values() if isinstance(f, types.FunctionType)}
-
-
-@functools.cache
-def _operation_codes() -> frozenset[types.CodeType]:
-    from ..rehearsal.recorder import torch_operations
-    return frozenset(f.__code__ for f in torch_operations() if isinstance(f, types.FunctionType))
+def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
+    """Python functions that C code may call and that are not to run as twins: substitutes and torch operations, by their code."""
+    found: dict[types.CodeType, dict[Any, Any]] = {}
+    for function in torch_operations().values():
+        if isinstance(function, types.FunctionType):
+            found.setdefault(function.__code__, {})[function] = torch_call
+    for function, handler in SUBSTITUTES.values():
+        if isinstance(function, types.FunctionType):
+            found.setdefault(function.__code__, {})[function] = handler
+    return found
 
 
 def resolve_code(code: types.CodeType) -> Any:
-    """A twin (code object), None for framelift's own code, a handler, or a text: why its frames cannot be watched."""
+    """What the hook does with frames of `code` while rehearsing.
+
+    A twin (code object); None for framelift's own code; a handler; (handlers by function, twin) where several functions
+    share the code, as closures do; or a text that says why its frames cannot be watched.
+    """
     if code.co_filename.startswith(_HERE):
         return None
-    handler = _handlers().get(code)
-    if handler is not None:
-        return handler
-    if code in _operation_codes():
-        return torch_call
+    handlers = _handlers().get(code)
+    if handlers is not None:
+        if code.co_freevars:
+            return handlers, make_twin(code, _core.PROBES)
+        return next(iter(handlers.values()))
     if code.co_filename.startswith(_TORCH + "_dynamo" + os.sep):
         return f"disabled|{code.co_qualname}"
     if code.co_flags & _ASYNC:
@@ -62,6 +66,3 @@ def skipped(code: types.CodeType) -> bool:
     if name.startswith(_HERE) or name.startswith("<"):
         return True
     return name.startswith(_STDLIB) and not name.startswith(_PACKAGES)
-
-
-_ = is_torch_operation

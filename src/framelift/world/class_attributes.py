@@ -10,7 +10,8 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from .attributes import INSTANCE, NATIVE, VALUE, leaf_attribute
-from .importer import let_in
+from .importer import let_in, let_in_opaque
+from .instance_dict import InstanceDict
 from .leaves import is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
@@ -131,8 +132,10 @@ def read_function(world: World, function: Any, name: str) -> Any:
         return let_in(world, getattr(function, name), const(function).to("attr", name))
     if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
         return getattr(function, name)
-    if name in ("__globals__", "__closure__", "__dict__", "__builtins__"):
-        raise Interrupt("opaque-object", f"function.{name}")
+    if name == "__dict__":
+        return InstanceDict(world, function)
+    if name in ("__globals__", "__closure__", "__builtins__"):
+        return let_in_opaque(world, getattr(function, name), const(function).to("attr", name), detail=f"function.{name}")
     if own is not None:
         world.guard(const(function).to("dict"), "ABSENT", name, name)
     return getattr(function, name)

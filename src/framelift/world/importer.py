@@ -67,6 +67,7 @@ for _cls in LEAF_TYPES:
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
+RULES[type(torch._C._VariableFunctions)] = _constant
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,0 +1,310 @@
+// The kinds of checks: the native twin of guard.kinds.KINDS.  A test that no record can repeat clears `recordable`, and
+// its node is then visited at every call.
+#include <cstring>
+
+#include "guard.h"
+
+namespace framelift {
+
+static Outcome truth(bool holds) { return holds ? Outcome::Holds : Outcome::Fails; }
+
+// An error of the program inside a check means that the check does not hold; anything graver is passed on.
+static Outcome after_error() {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return Outcome::Error;
+  PyErr_Clear();
+  return Outcome::Fails;
+}
+
+// ---- preparing constants ----
+
+static bool prepare_object(Program& p, Node&, Check& check, PyObject* value) {
+  check.constant = value;
+  return p.hold(value);
+}
+
+static bool prepare_type(Program& p, Node& node, Check& check, PyObject* value) {
+  if (!PyType_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "TYPE takes a class");
+    return false;
+  }
+  return prepare_object(p, node, check, value);
+}
+
+static bool prepare_leaf(Program&, Node&, Check& check, PyObject* value) {
+  check.leaf = Py_NewRef(value);
+  return true;
+}
+
+static bool prepare_number(Program&, Node&, Check& check, PyObject* value) {
+  check.number = PyLong_AsLong(value);
+  return !(check.number == -1 && PyErr_Occurred());
+}
+
+static bool prepare_keys(Program& p, Node&, Check& check, PyObject* value) {
+  if (!PyTuple_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "KEYS takes a tuple");
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++) {
+    PyObject* key = PyTuple_GET_ITEM(value, i);
+    if (!p.hold(key)) return false;
+    check.objects.push_back(key);
+    check.leaves.push_back(immutable_leaf(key));
+  }
+  return true;
+}
+
+static bool prepare_dunders(Program& p, Node&, Check& check, PyObject* value) {
+  PyObject *mro, *pairs;
+  if (!PyArg_ParseTuple(value, "O!O!", &PyTuple_Type, &mro, &PyTuple_Type, &pairs)) return false;
+  check.names = PyDict_New();
+  if (!check.names) return false;
+  check.mro = (size_t)PyTuple_GET_SIZE(mro);
+  for (size_t i = 0; i < check.mro; i++) check.objects.push_back(PyTuple_GET_ITEM(mro, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); i++) {
+    PyObject *name, *object;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "UO", &name, &object)) return false;
+    PyObject* position = PyLong_FromSize_t(check.objects.size());
+    if (!position || PyDict_SetItem(check.names, name, position) < 0) return false;
+    Py_DECREF(position);
+    check.objects.push_back(object);
+  }
+  for (PyObject* object : check.objects)
+    if (!p.hold(object)) return false;
+  return true;
+}
+
+static bool prepare_nothing(Program&, Node&, Check&, PyObject*) { return true; }
+
+static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value) {
+  check.tensor = parse_tensor_facts(value);
+  if (!check.tensor) return false;
+  if (tensor_runs_code(*check.tensor)) node.unsafe = true;
+  return p.hold(tensor_type(*check.tensor));
+}
+
+static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
+  PyObject *function, *text;
+  if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
+  check.leaf = Py_NewRef(function);
+  node.unsafe = true;
+  return true;
+}
+
+// ---- tests ----
+
+static Outcome test_type(Visit& v, Check& check) {
+  if ((PyObject*)Py_TYPE(v.value) != check.constant) return Outcome::Fails;
+  v.layout_known = true;
+  if (!v.trusted || type_is_assignable(Py_TYPE(v.value))) v.record_type();
+  return Outcome::Holds;
+}
+
+static Outcome test_is(Visit& v, Check& check) { return truth(v.value == check.constant); }
+
+static Outcome test_eq(Visit& v, Check& check) {
+  Outcome same = same_leaf(v.value, check.leaf, &v.walk.ran_code);
+  if (same == Outcome::Error) return after_error();
+  if (same != Outcome::Holds || v.value == check.leaf) return same;
+  if (!immutable_leaf(v.value)) {
+    v.recordable = false;
+  } else if (!v.trusted) {  // from now on its address is proof: the program keeps it alive
+    PyObject* before = check.leaf;
+    check.leaf = Py_NewRef(v.value);
+    Py_DECREF(before);
+  }
+  return same;
+}
+
+static Outcome test_code(Visit& v, Check& check) {
+  if (!PyFunction_Check(v.value)) return Outcome::Fails;
+  PyFunctionObject* function = (PyFunctionObject*)v.value;
+  if (function->func_code != check.constant) return Outcome::Fails;
+  v.load(&function->func_code, check.constant);
+  return Outcome::Holds;
+}
+
+// The length of the built-in part of a container, whatever a subclass makes of __len__.
+static Py_ssize_t builtin_length(Visit& v) {
+  PyObject* value = v.value;
+  if (PyList_Check(value) || PyTuple_Check(value)) {
+    if (PyList_Check(value) || !v.trusted) v.add(Op::Load, &((PyVarObject*)value)->ob_size, (uint64_t)Py_SIZE(value));
+    return Py_SIZE(value);
+  }
+  if (PyDict_Check(value)) {
+    if (!v.node.reading) v.recordable = false;
+    return PyDict_Size(value);
+  }
+  if (PyAnySet_Check(value)) {
+    PySetObject* set = (PySetObject*)value;
+    v.add(Op::Load, &set->used, (uint64_t)set->used);
+    return set->used;
+  }
+  if (PyUnicode_Check(value) || PyBytes_Check(value)) {
+    if (!v.trusted) v.recordable = false;
+    return PyUnicode_Check(value) ? PyUnicode_GET_LENGTH(value) : Py_SIZE(value);
+  }
+  v.recordable = false;
+  if (PyByteArray_Check(value)) return PyByteArray_GET_SIZE(value);
+  v.walk.ran_code = v.walk.ran_code || is_heap_type(Py_TYPE(value));
+  return PyObject_Size(value);
+}
+
+static Outcome test_len(Visit& v, Check& check) {
+  Py_ssize_t length = builtin_length(v);
+  if (length < 0) return after_error();
+  return truth(length == check.number);
+}
+
+static Outcome same_key(Visit& v, Check& check, size_t i, PyObject* key) {
+  if (key == check.objects[i]) return Outcome::Holds;
+  return check.leaves[i] ? same_leaf(key, check.objects[i], &v.walk.ran_code) : Outcome::Fails;
+}
+
+// An OrderedDict keeps an order of its own, which changes without a trace in its version.
+static Outcome test_ordered_keys(Visit& v, Check& check) {
+  CollectorPause pause;
+  if (check.objects.size() > 1) v.recordable = false;
+  Outcome outcome = Outcome::Holds;
+  PyObject* iterator = PyODict_Type.tp_iter(v.value);
+  if (!iterator) return after_error();
+  size_t i = 0;
+  while (PyObject* key = Py_TYPE(iterator)->tp_iternext(iterator)) {
+    if (!dict_lookup_is_quiet(v.value, key)) v.walk.ran_code = true;
+    outcome = i < check.objects.size() ? same_key(v, check, i++, key) : Outcome::Fails;
+    Py_DECREF(key);
+    if (outcome != Outcome::Holds) break;
+  }
+  Py_DECREF(iterator);
+  if (PyErr_Occurred()) return after_error();
+  return outcome == Outcome::Holds ? truth(i == check.objects.size()) : outcome;
+}
+
+static Outcome test_keys(Visit& v, Check& check) {
+  if (!PyDict_Check(v.value)) return Outcome::Fails;
+  if (!v.node.reading) v.recordable = false;
+  if (PyODict_Check(v.value)) return test_ordered_keys(v, check);
+  if ((size_t)PyDict_Size(v.value) != check.objects.size()) return Outcome::Fails;
+  Py_ssize_t position = 0;
+  PyObject* key;
+  for (size_t i = 0; PyDict_Next(v.value, &position, &key, nullptr); i++) {
+    if (i >= check.objects.size()) return Outcome::Fails;
+    Outcome same = same_key(v, check, i, key);
+    if (same == Outcome::Error) return after_error();
+    if (same != Outcome::Holds) return same;
+  }
+  return Outcome::Holds;
+}
+
+static Outcome test_absent(Visit& v, Check& check) {
+  int contains;
+  if (PyDict_Check(v.value)) {
+    if (!v.node.reading) v.recordable = false;
+    if (!dict_lookup_is_quiet(v.value, check.leaf)) v.walk.ran_code = true;
+    contains = PyDict_Contains(v.value, check.leaf);
+  } else {
+    v.recordable = false;
+    v.walk.ran_code = true;
+    contains = PySequence_Contains(v.value, check.leaf);
+  }
+  return contains < 0 ? after_error() : truth(!contains);
+}
+
+static Outcome test_no_lookup(Visit& v, Check& check) {
+  if (!PyType_Check(v.value)) return Outcome::Fails;
+  if (!v.node.reading) v.recordable = false;
+  return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf));
+}
+
+static bool is_dunder(PyObject* name) {
+  if (!PyUnicode_Check(name)) return false;
+  Py_ssize_t size;
+  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
+  if (!text) {
+    PyErr_Clear();
+    return false;
+  }
+  if (size < 5 || strncmp(text, "__", 2) || strncmp(text + size - 2, "__", 2)) return false;
+  for (const char* left_out : {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"})
+    if (!strcmp(text, left_out)) return false;
+  return true;
+}
+
+static Outcome test_dunders(Visit& v, Check& check) {
+  if (!PyType_Check(v.value)) return Outcome::Fails;
+  if (!v.node.reading) v.recordable = false;
+  PyObject* mro = ((PyTypeObject*)v.value)->tp_mro;
+  if (!mro || (size_t)PyTuple_GET_SIZE(mro) != check.mro) return Outcome::Fails;
+  size_t missing = check.objects.size() - check.mro;
+  std::vector<bool> seen(check.objects.size());
+  for (size_t i = 0; i < check.mro; i++) {
+    PyTypeObject* type = (PyTypeObject*)PyTuple_GET_ITEM(mro, i);
+    if ((PyObject*)type != check.objects[i]) return Outcome::Fails;
+    if (!PyType_Check((PyObject*)type) || !is_heap_type(type)) continue;
+    Py_ssize_t position = 0;
+    PyObject *name, *object;
+    while (PyDict_Next(type->tp_dict, &position, &name, &object)) {
+      if (!is_dunder(name)) continue;
+      PyObject* expected = PyDict_GetItemWithError(check.names, name);
+      if (!expected) return PyErr_Occurred() ? after_error() : Outcome::Fails;
+      size_t place = PyLong_AsSize_t(expected);
+      if (seen[place]) continue;  // the first in the MRO counts
+      if (object != check.objects[place]) return Outcome::Fails;
+      seen[place] = true;
+      missing--;
+    }
+  }
+  return truth(missing == 0);
+}
+
+static Outcome test_empty(Visit& v, Check&) {
+  if (!PyCell_Check(v.value)) return Outcome::Fails;
+  if (PyCell_GET(v.value)) return Outcome::Fails;
+  v.load(&((PyCellObject*)v.value)->ob_ref, nullptr);
+  return Outcome::Holds;
+}
+
+static Outcome test_tensor(Visit& v, Check& check) {
+  if (!tensor_holds(*check.tensor, v.value)) return Outcome::Fails;
+  Op op = v.node.lone ? Op::ArgumentTensor : Op::Tensor;
+  v.add(op, v.value, (uint64_t)check.tensor.get(), (uint32_t)v.node.number);
+  return Outcome::Holds;
+}
+
+static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // compared when all values are known
+
+static Outcome test_call(Visit& v, Check& check) {
+  v.walk.ran_code = true;
+  PyObject* answer = PyObject_CallOneArg(check.leaf, v.value);
+  int holds = answer ? PyObject_IsTrue(answer) : -1;
+  Py_XDECREF(answer);
+  return holds < 0 ? after_error() : truth(holds);
+}
+
+static const Kind kKinds[] = {
+    {"TYPE", prepare_type, test_type},       {"IS", prepare_object, test_is},
+    {"EQ", prepare_leaf, test_eq},           {"CODE", prepare_object, test_code},
+    {"LEN", prepare_number, test_len},       {"KEYS", prepare_keys, test_keys},
+    {"ABSENT", prepare_leaf, test_absent},   {"NO_LOOKUP", prepare_leaf, test_no_lookup},
+    {"DUNDERS", prepare_dunders, test_dunders}, {"EMPTY", prepare_nothing, test_empty},
+    {"TENSOR", prepare_tensor, test_tensor}, {"SAME", prepare_number, test_same},
+    {"CHECK", prepare_call, test_call},
+};
+
+const Kind* find_kind(const char* name) {
+  for (const Kind& kind : kKinds)
+    if (!strcmp(kind.name, name)) return &kind;
+  return nullptr;
+}
+
+PyObject* kind_names() {
+  PyObject* names = PyFrozenSet_New(nullptr);
+  for (const Kind& kind : kKinds) {
+    PyObject* name = PyUnicode_FromString(kind.name);
+    if (!names || !name || PySet_Add(names, name) < 0) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+}  // namespace framelift

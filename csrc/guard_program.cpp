@@ -1,0 +1,275 @@
+// Building a guard program from its description, and what it holds: constants strongly or weakly, and whether it is dead.
+#include <algorithm>
+#include <cstring>
+
+#include "guard.h"
+
+namespace framelift {
+
+// ---- constants ----
+
+struct Liveness {
+  PyObject_HEAD
+  bool dead;
+};
+
+static PyTypeObject Liveness_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* note_death(PyObject* liveness, PyObject*) {
+  ((Liveness*)liveness)->dead = true;
+  Py_RETURN_NONE;
+}
+static PyMethodDef death_definition = {"note_death", note_death, METH_O, nullptr};
+
+bool init_liveness() {
+  Liveness_Type.tp_name = "framelift._core.Liveness";
+  Liveness_Type.tp_basicsize = sizeof(Liveness);
+  Liveness_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  return PyType_Ready(&Liveness_Type) == 0;
+}
+
+bool Program::dead() const { return liveness && ((Liveness*)liveness)->dead; }
+
+static bool hold_weakly(PyObject* object) {
+  if (PyType_Check(object)) return is_heap_type((PyTypeObject*)object);
+  return PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !PyCFunction_Check(object);
+}
+
+bool Program::hold(PyObject* object) {
+  if (held.count(object)) return true;
+  PyObject* keeper;
+  if (hold_weakly(object)) {
+    if (!liveness) {
+      liveness = PyObject_CallNoArgs((PyObject*)&Liveness_Type);
+      if (!liveness) return false;
+      callback = PyCFunction_New(&death_definition, liveness);
+      if (!callback) return false;
+    }
+    keeper = PyWeakref_NewRef(object, callback);
+    if (!keeper) return false;
+  } else {
+    keeper = Py_NewRef(object);
+  }
+  owned.push_back(keeper);
+  held[object] = keeper;
+  return true;
+}
+
+void Program::clear() {
+  for (Node& node : nodes) {
+    for (Check& check : node.checks) {
+      Py_CLEAR(check.leaf);
+      Py_CLEAR(check.names);
+    }
+    if (strcmp(node.step->name, "const")) Py_CLEAR(node.key);
+  }
+  nodes.clear();
+  records.clear();
+  same.clear();
+  distinct.clear();
+  inputs.clear();
+  externals.clear();
+  std::vector<PyObject*> all;
+  all.swap(owned);
+  held.clear();
+  for (PyObject* object : all) Py_DECREF(object);
+  Py_CLEAR(callback);
+  Py_CLEAR(liveness);
+  Py_CLEAR(state_object);
+}
+
+int Program::traverse(visitproc visit, void* arg) {
+  for (Node& node : nodes) {
+    for (Check& check : node.checks) {
+      Py_VISIT(check.leaf);
+      Py_VISIT(check.names);
+    }
+    if (strcmp(node.step->name, "const")) Py_VISIT(node.key);
+  }
+  for (PyObject* object : owned) Py_VISIT(object);
+  Py_VISIT(callback);
+  Py_VISIT(liveness);
+  Py_VISIT(state_object);
+  return 0;
+}
+
+// ---- building ----
+
+static bool complain(const char* what, PyObject* about) {
+  if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "guard program: %s: %R", what, about);
+  return false;
+}
+
+int Program::find_given(long given) const {
+  for (const Node& node : nodes)
+    if ((long)node.given == given) return (int)node.index;
+  return -1;
+}
+
+bool Program::build_checks(Node& node, PyObject* checks) {
+  if (!PyTuple_Check(checks)) return complain("checks are a tuple", checks);
+  node.checks.reserve((size_t)PyTuple_GET_SIZE(checks));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); i++) {
+    const char* name;
+    PyObject* value;
+    PyObject* row = PyTuple_GET_ITEM(checks, i);
+    if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "sO", &name, &value)) return complain("not a check", row);
+    const Kind* kind = find_kind(name);
+    if (!kind) return complain("no such kind", row);
+    node.checks.emplace_back();
+    node.checks.back().kind = kind;
+    if (!kind->prepare(*this, node, node.checks.back(), value)) return complain("the value does not fit its kind", row);
+  }
+  return true;
+}
+
+static bool names_an_attribute(const char* step) {
+  return !strcmp(step, "slot") || !strcmp(step, "lookup") || !strcmp(step, "attr");
+}
+
+static bool set_key(Program& program, Node& node, PyObject* key) {
+  const char* step = node.step->name;
+  node.argument = !strcmp(step, "arg");
+  if (!strcmp(step, "const")) {
+    node.key = key;
+    return program.hold(key);
+  }
+  if (names_an_attribute(step) && !PyUnicode_CheckExact(key)) return complain("this step takes a name", key);
+  node.key = Py_NewRef(key);
+  if (PyUnicode_CheckExact(key)) PyUnicode_InternInPlace(&node.key);
+  PyObject* number = node.argument && PyTuple_Check(key) && PyTuple_GET_SIZE(key) > 0 ? PyTuple_GET_ITEM(key, 0) : key;
+  if (PyLong_CheckExact(number)) {
+    node.number = PyLong_AsSsize_t(number);
+    if (node.number == -1 && PyErr_Occurred()) PyErr_Clear();
+  }
+  if (node.argument && node.number < 0) return complain("arg takes the number of a local", key);
+  return true;
+}
+
+// The description may list nodes in any order that has parents first; here they lie in preorder.
+bool Program::build_nodes(PyObject* list) {
+  size_t n = (size_t)PyList_GET_SIZE(list);
+  std::vector<std::vector<uint32_t>> children(n + 1);
+  for (size_t i = 0; i < n; i++) {
+    PyObject* row = PyList_GET_ITEM(list, (Py_ssize_t)i);
+    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 4) return complain("not a node", row);
+    long parent = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+    if (parent < -1 || parent >= (long)i) return complain("a parent comes before its children", row);
+    children[parent < 0 ? n : (size_t)parent].push_back((uint32_t)i);
+  }
+  std::vector<uint32_t> order, pending(children[n].rbegin(), children[n].rend());
+  while (!pending.empty()) {
+    uint32_t given = pending.back();
+    pending.pop_back();
+    order.push_back(given);
+    pending.insert(pending.end(), children[given].rbegin(), children[given].rend());
+  }
+  std::vector<int32_t> place(n);
+  for (uint32_t i = 0; i < n; i++) place[order[i]] = (int32_t)i;
+  nodes.reserve(n);
+  for (uint32_t i = 0; i < n; i++) {
+    int parent;
+    const char* step;
+    PyObject *key, *checks;
+    PyObject* row = PyList_GET_ITEM(list, order[i]);
+    if (!PyArg_ParseTuple(row, "isOO", &parent, &step, &key, &checks)) return complain("not a node", row);
+    const StepRow* found = find_step(step);
+    if (!found) return complain("no such step", row);
+    nodes.emplace_back();
+    Node& node = nodes.back();
+    node.index = i;
+    node.given = order[i];
+    node.parent = parent < 0 ? -1 : place[parent];
+    node.step = found;
+    node.unsafe = found->runs_code;
+    bool is_root = !strcmp(step, "arg") || !strcmp(step, "const");
+    if (is_root != (parent < 0)) return complain("arg and const are roots, and only these", row);
+    if (!set_key(*this, node, key) || !build_checks(node, checks)) return false;
+  }
+  for (uint32_t i = (uint32_t)n; i-- > 0;) {
+    nodes[i].end = std::max(nodes[i].end, i + 1);
+    if (nodes[i].parent >= 0) {
+      Node& parent = nodes[nodes[i].parent];
+      parent.end = std::max(parent.end, nodes[i].end);
+    }
+  }
+  return true;
+}
+
+static bool one_of(const char* name, std::initializer_list<const char*> names) {
+  for (const char* candidate : names)
+    if (!strcmp(name, candidate)) return true;
+  return false;
+}
+
+// What the shape of the program says about each node.  Children come after their parents, so go backwards.
+void Program::settle_flags() {
+  for (size_t i = nodes.size(); i-- > 0;) {
+    Node& node = nodes[i];
+    bool only_tensor = true;
+    for (Check& check : node.checks) {
+      const char* kind = check.kind->name;
+      node.pinned |= one_of(kind, {"IS"});
+      node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
+      node.wants_version |= one_of(kind, {"LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS"});
+      only_tensor &= one_of(kind, {"TENSOR", "SAME"});
+    }
+    node.lone = node.argument && only_tensor && node.end == node.index + 1;
+    if (node.parent < 0) continue;
+    Node& parent = nodes[node.parent];
+    const char* step = node.step->name;
+    parent.unsafe |= node.unsafe;
+    parent.wants_layout |= strcmp(step, "type") != 0;
+    parent.wants_version |= one_of(step, {"item", "lookup"});
+  }
+}
+
+bool Program::build_slots(PyObject* list, std::vector<int32_t>& to) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    long given = PyLong_AsLong(PyList_GET_ITEM(list, i));
+    int index = find_given(given);
+    if (index < 0) return complain("no such node", PyList_GET_ITEM(list, i));
+    if (nodes[index].slot < 0) nodes[index].slot = slot_count++;
+    to.push_back(nodes[index].slot);
+  }
+  return true;
+}
+
+bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* external_list, PyObject* distinct_list,
+                    PyObject* state_or_none) {
+  if (!build_nodes(node_list) || !build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
+      !build_slots(distinct_list, distinct))
+    return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(distinct_list); i++) {
+    Node& node = nodes[find_given(PyLong_AsLong(PyList_GET_ITEM(distinct_list, i)))];
+    node.distinct = true;
+    distinct_is_argument.push_back(node.argument);
+  }
+  for (Node& node : nodes) {
+    for (size_t i = 0; i < node.checks.size(); i++) {
+      Check& check = node.checks[i];
+      if (strcmp(check.kind->name, "SAME")) continue;
+      int other = find_given(check.number);
+      if (other < 0) return complain("SAME names no node", node_list);
+      for (Node* both : {&node, &nodes[other]})
+        if (both->slot < 0) both->slot = slot_count++;
+      check.number = nodes[other].slot;
+      same.emplace_back(node.index, (uint32_t)i);
+    }
+  }
+  settle_flags();
+  size_t table = 8;
+  while (table < 2 * distinct.size() + 1) table *= 2;
+  distinct_table.assign(table, nullptr);
+  if (state_or_none != Py_None) {
+    const TorchState* snapshot = torch_state_of(state_or_none);
+    if (!snapshot) return complain("state is a torch_state() or None", state_or_none);
+    has_state = true;
+    state = *snapshot;
+    state_object = Py_NewRef(state_or_none);
+  }
+  lay_out();
+  return true;
+}
+
+}  // namespace framelift

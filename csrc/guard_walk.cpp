@@ -1,0 +1,354 @@
+// Evaluating a guard program: running records, visiting nodes, and the conditions between nodes.
+#include <algorithm>
+
+#include "guard.h"
+
+namespace framelift {
+
+static PyObject* any_name() {
+  static PyObject* name = PyUnicode_InternFromString("__init__");
+  return name;
+}
+
+// The version that settles what lies below the value, or zero.
+static uint64_t version_of(PyObject* value) {
+  if (PyDict_Check(value)) return dict_version(value);
+  if (PyType_Check(value)) return ensure_type_version((PyTypeObject*)value, any_name());
+  return 0;
+}
+
+// ---- one visit ----
+
+Node& Visit::parent() const { return walk.program.nodes[node.parent]; }
+
+void Visit::add(Op op, const void* at, uint64_t expect, uint32_t index) {
+  if (count == kRoom) {
+    recordable = false;
+    return;
+  }
+  bool hands_out = op == Op::Tensor || op == Op::ArgumentTensor || op == Op::Note || op == Op::ArgumentNote;
+  records[count++] = {at, expect, node.index, index, hands_out ? node.slot : -1, op};
+}
+
+void Visit::record_type() {
+  if (!typed) load(&value->ob_type, Py_TYPE(value));
+  typed = true;
+}
+
+bool Walk::live() const { return epoch == program.epoch; }
+
+void Walk::note(int32_t slot, PyObject* value) {
+  PyObject* before = slots[slot];
+  slots[slot] = Py_NewRef(value);
+  Py_XDECREF(before);
+}
+
+void Walk::forget_slots() {
+  for (int32_t i = 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
+}
+
+Outcome Walk::run_checks(Visit& v) {
+  int number = 0;
+  for (Check& check : v.node.checks) {
+    Outcome outcome = check.kind->test(v, check);
+    if (outcome != Outcome::Holds) {
+      failed_node = (int)v.node.given;
+      failed_check = number;
+      return outcome;
+    }
+    number++;
+  }
+  return Outcome::Holds;
+}
+
+Outcome Walk::visit_children(Visit& v, bool unchanged, bool* whole) {
+  Node& node = v.node;
+  if (unchanged) return run(node.below, node.last);
+  for (uint32_t i = node.index + 1; i < node.end; i = program.nodes[i].end) {
+    Outcome outcome = visit(program.nodes[i], v.value);
+    if (outcome != Outcome::Holds) return outcome;
+    *whole = *whole && program.nodes[i].whole;
+  }
+  return Outcome::Holds;
+}
+
+// A node that is not whole keeps its first record failing, so that it is visited again.
+void Walk::write_records(Visit& v, bool whole) {
+  Node& node = v.node;
+  bool layout_certain = v.trusted || !node.wants_layout || v.layout_known || type_is_permanent(Py_TYPE(v.value));
+  if (!v.recordable || !layout_certain) {
+    v.count = 0;
+    v.recordable = true;
+    v.add(Op::Fail, nullptr, 0);
+  }
+  if ((uint32_t)v.count > node.room && !node.unsafe) {
+    node.needed = (uint32_t)v.count;
+    program.stale_layout = true;
+  }
+  whole = whole && !node.unsafe && (uint32_t)v.count <= node.room;
+  if (whole) {
+    Record* to = program.records.data() + node.first;
+    for (int i = 0; i < v.count; i++) to[i] = v.records[i];
+    for (uint32_t i = (uint32_t)v.count; i < node.room; i++) to[i] = {nullptr, 0, node.index, 0, -1, Op::Pass};
+  }
+  node.whole = whole;
+  node.version = whole ? node.reading : 0;
+}
+
+Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
+  visited = true;
+  program.counters.visits++;
+  uint64_t before = node.version;
+  PyObject* previous = node.value;
+  bool started_live = live();
+  if (started_live) {
+    if (node.room) program.records[node.first].op = Op::Fail;
+    node.version = 0;
+    node.whole = false;
+  }
+  struct Held {
+    PyObject* object;
+    ~Held() { Py_XDECREF(object); }
+  } base{Py_XNewRef(borrowed_base)};
+  Visit v(*this, node);
+  Outcome outcome = node.step->take(v, base.object);
+  if (outcome != Outcome::Holds) {
+    failed_node = (int)node.given;
+    failed_check = -1;
+    return outcome;
+  }
+  v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
+  uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
+  if (live()) {
+    node.value = v.value;
+    node.reading = reading;
+    node.trusted = v.trusted;
+  }
+  if (node.wants_layout && !v.trusted) v.record_type();
+  if (reading && PyDict_Check(v.value)) v.add(Op::Load, dict_version_at(v.value), reading);
+  if (reading && PyType_Check(v.value)) v.add(Op::TypeVersion, v.value, reading);
+  outcome = run_checks(v);
+  if (outcome != Outcome::Holds) return outcome;
+  if (node.slot >= 0) {
+    note(node.slot, v.value);
+    bool handed_out = false;
+    for (int i = 0; i < v.count; i++) handed_out = handed_out || v.records[i].slot >= 0;
+    if (!handed_out) v.add(node.lone ? Op::ArgumentNote : Op::Note, v.value, 0, (uint32_t)node.number);
+    if (node.distinct && !node.argument) distinct_dirty = program.distinct_stale = true;
+  }
+  bool whole = true;
+  bool unchanged = reading && reading == before && previous == v.value && started_live && live() && !careful && !node.unsafe;
+  outcome = visit_children(v, unchanged, &whole);
+  if (outcome == Outcome::Holds && started_live && live()) write_records(v, whole);
+  return outcome;
+}
+
+// ---- running records ----
+
+bool Walk::holds(const Record& r) {
+  switch (r.op) {
+    case Op::Pass:
+      return true;
+    case Op::Fail:
+      return false;
+    case Op::Load:
+      return *(const uint64_t*)r.at == r.expect;
+    case Op::TypeVersion:
+      return type_version((PyTypeObject*)r.at) == r.expect;
+    case Op::ListItem:
+      return PyList_GET_SIZE((PyObject*)r.at) > (Py_ssize_t)r.index &&
+             PyList_GET_ITEM((PyObject*)r.at, r.index) == (PyObject*)r.expect;
+    case Op::TupleItem:
+      return PyTuple_GET_SIZE((PyObject*)r.at) > (Py_ssize_t)r.index &&
+             PyTuple_GET_ITEM((PyObject*)r.at, r.index) == (PyObject*)r.expect;
+    case Op::Argument:
+      return (Py_ssize_t)r.index < count && locals[r.index] == (PyObject*)r.expect;
+    case Op::Tensor:
+      if (!tensor_holds(*(const TensorCheck*)r.expect, (PyObject*)r.at)) return false;
+      if (r.slot >= 0) note(r.slot, (PyObject*)r.at);
+      return true;
+    case Op::ArgumentTensor:
+      if ((Py_ssize_t)r.index >= count || !tensor_holds(*(const TensorCheck*)r.expect, locals[r.index])) return false;
+      if (r.slot >= 0) note(r.slot, locals[r.index]);
+      return true;
+    case Op::Note:
+      note(r.slot, (PyObject*)r.at);
+      return true;
+    case Op::ArgumentNote:
+      if ((Py_ssize_t)r.index >= count) return false;
+      note(r.slot, locals[r.index]);
+      return true;
+  }
+  return false;
+}
+
+// A node whose repair runs Python code cannot be repaired in the middle of a run: visit it and all above it from now on.
+void Walk::learn(Node& node) {
+  for (Node* n = &node;; n = &program.nodes[n->parent]) {
+    n->unsafe = true;
+    n->whole = false;
+    n->version = 0;
+    if (n->parent < 0) return;
+  }
+}
+
+Outcome Walk::run(uint32_t from, uint32_t to) {
+  const Record* record = program.records.data() + from;
+  const Record* end = program.records.data() + to;
+  while (record < end) {
+    if (record->op == Op::Load ? *(const uint64_t*)record->at == record->expect : holds(*record)) {
+      record++;
+      continue;
+    }
+    Node& node = program.nodes[record->node];
+    ran_code = false;
+    Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
+    if (outcome != Outcome::Holds) return outcome;
+    if (ran_code) {
+      learn(node);
+      return Outcome::Again;
+    }
+    record = program.records.data() + node.last;
+  }
+  return Outcome::Holds;
+}
+
+Outcome Walk::evaluate() {
+  for (uint32_t i = 0; i < program.nodes.size();) {
+    Node& root = program.nodes[i];
+    Outcome outcome = root.whole && !careful && live() ? run(root.first, root.last) : visit(root, nullptr);
+    if (outcome != Outcome::Holds) return outcome;
+    i = root.end;
+  }
+  return Outcome::Holds;
+}
+
+// ---- the whole program ----
+
+bool Program::check_same(Walk& walk) {
+  for (auto [node, check] : same) {
+    if (walk.slots[nodes[node].slot] == walk.slots[nodes[node].checks[check].number]) continue;
+    walk.failed_node = (int)nodes[node].given;
+    walk.failed_check = (int)check;
+    return false;
+  }
+  return true;
+}
+
+static size_t address_hash(PyObject* p) { return ((size_t)p >> 4) * 0x9E3779B97F4A7C15ull >> 20; }
+
+// Arguments are new at every call; the others are only entered in the table again when one of them was fetched again.
+bool Program::check_distinct(Walk& walk) {
+  size_t size = distinct_table.size();
+  auto seek = [&](PyObject* p) {
+    size_t at = address_hash(p) & (size - 1);
+    while (distinct_table[at] && distinct_table[at] != p) at = (at + 1) & (size - 1);
+    return at;
+  };
+  if (distinct_stale || walk.distinct_dirty) {
+    distinct_stale = true;
+    std::fill(distinct_table.begin(), distinct_table.end(), nullptr);
+    for (size_t i = 0; i < distinct.size(); i++) {
+      if (distinct_is_argument[i]) continue;
+      PyObject* value = walk.slots[distinct[i]];
+      size_t at = seek(value);
+      if (distinct_table[at]) return false;
+      distinct_table[at] = value;
+    }
+    distinct_stale = !walk.live();
+  }
+  for (size_t i = 0; i < distinct.size(); i++) {
+    if (!distinct_is_argument[i]) continue;
+    PyObject* value = walk.slots[distinct[i]];
+    if (distinct_table[seek(value)]) return false;
+    for (size_t j = 0; j < i; j++)
+      if (distinct_is_argument[j] && walk.slots[distinct[j]] == value) return false;
+  }
+  return true;
+}
+
+Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check) {
+  counters.checks++;
+  *failed_node = -1;
+  if (dead()) {
+    *failed_check = 2;
+    return Outcome::Fails;
+  }
+  if (has_state && !state.matches()) {
+    *failed_check = 1;
+    return Outcome::Fails;
+  }
+  Walk walk{*this, locals, count, slots};
+  walk.epoch = ++epoch;
+  Outcome outcome = walk.evaluate();
+  if (outcome == Outcome::Again) {
+    counters.restarts++;
+    walk.forget_slots();
+    walk.careful = true;
+    outcome = walk.evaluate();
+  }
+  if (outcome == Outcome::Holds && !check_same(walk)) outcome = Outcome::Fails;
+  if (outcome == Outcome::Holds && !distinct.empty() && !check_distinct(walk)) {
+    outcome = Outcome::Fails;
+    walk.failed_node = -1;
+    walk.failed_check = 0;
+  }
+  *failed_node = walk.failed_node;
+  *failed_check = walk.failed_check;
+  if (outcome != Outcome::Holds) {
+    walk.forget_slots();
+    return outcome;
+  }
+  if (stale_layout && walk.live()) lay_out();
+  if (!walk.visited) counters.unchanged++;
+  return outcome;
+}
+
+// Give every node as many records as its last visit needed; all are written anew by the next evaluation.
+void Program::lay_out() {
+  counters.layouts++;
+  epoch++;
+  stale_layout = false;
+  uint32_t next = 0;
+  for (Node& node : nodes) {
+    node.room = std::max(node.room, node.needed);
+    node.first = next;
+    next += node.room;
+    node.below = next;
+    node.version = 0;
+    node.whole = false;
+  }
+  records.assign(next, Record{nullptr, 0, 0, 0, -1, Op::Fail});
+  for (Node& node : nodes) {
+    node.last = node.end < nodes.size() ? nodes[node.end].first : next;
+    for (uint32_t i = node.first; i < node.below; i++) records[i].node = node.index;
+  }
+}
+
+// The value at a node by its path alone, without checks; new reference, or NULL (missing, or with an exception set).
+PyObject* Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing) {
+  int index = find_given(given);
+  *missing = false;
+  if (index < 0) {
+    PyErr_SetString(PyExc_IndexError, "no such node");
+    return nullptr;
+  }
+  std::vector<Node*> path;
+  for (int i = index; i >= 0; i = nodes[i].parent) path.push_back(&nodes[i]);
+  Walk walk{*this, locals, count, nullptr};
+  walk.epoch = epoch - 1;  // never live
+  PyObject* value = nullptr;
+  for (size_t i = path.size(); i-- > 0;) {
+    Visit v(walk, *path[i]);
+    Outcome outcome = path[i]->step->take(v, value);
+    Py_XDECREF(value);
+    if (outcome != Outcome::Holds) {
+      *missing = outcome == Outcome::Fails;
+      return nullptr;
+    }
+    value = Py_NewRef(v.value);
+  }
+  return value;
+}
+
+}  // namespace framelift

@@ -1,0 +1,28 @@
+// A snapshot of the torch state that decides what a graph means: grad mode, autocast, default dtype, active modes ...
+#pragma once
+#include <Python.h>
+
+#include <cstdint>
+
+namespace framelift {
+
+struct TorchState {
+  static constexpr int kAutocastDevices = 8;
+  uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: autocast, inference mode, functorch, dispatch modes
+  int8_t autocast_dtype[kAutocastDevices] = {};
+  int8_t default_dtype = 0;
+  uint8_t precision[4] = {};  // of float32 products: CUDA products, CUDA convolutions, CPU products, CPU convolutions
+  uint32_t flags = 0;
+  int32_t function_modes = 0, dispatch_modes = 0, function_disabled = 0;
+
+  static TorchState now();
+  // Whether the present state is this one.  Never while a torch-function or dispatch mode is active.
+  bool matches() const;
+  bool operator==(const TorchState& other) const = default;
+};
+
+// NULL, without an exception, when the object is not the result of torch_state().
+const TorchState* torch_state_of(PyObject* object);
+bool init_torch_state(PyObject* module);
+
+}  // namespace framelift

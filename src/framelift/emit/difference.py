@@ -1,0 +1,189 @@
+"""Shadows written back: the statements that turn the original container into what its shadow became.
+
+Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose elements only
+changed inside is left alone.  Statements use the built-in base's own methods where the class is a subclass.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..reasons import Interrupt
+from .containers import display
+from .hashing import check_keys
+from .recipe import Text, Walk, type_name
+from .scene import Shadow
+from .typefacts import mro_of
+
+__all__ = ["difference"]
+
+Method = Callable[..., Text]
+
+
+def difference(walk: Walk, shadow: Shadow) -> list[Text]:
+    """The statements that carry a shadow's changes to its original; none when nothing changed."""
+    for kind in mro_of(type(shadow.copy)):
+        if kind in _WRITERS:
+            return _WRITERS[kind](walk, shadow, kind)
+    raise Interrupt("effect-object", type_name(type(shadow.copy)))
+
+
+def _methods(walk: Walk, shadow: Shadow, kind: type) -> Method:
+    """`call("append", x)` gives `e0.append(x)`, or `list.append(e0, x)` for a subclass."""
+    target = walk.part(shadow.copy)
+    if type(shadow.copy) is kind:
+        return lambda method, *arguments: (target, f".{method}(", *_arguments(arguments), ")")
+    name = walk.constant(kind, kind.__name__)
+    return lambda method, *arguments: (name, f".{method}(", target, *(p for a in arguments for p in (", ", *a)), ")")
+
+
+def _arguments(arguments: Iterable[Text]) -> list[Any]:
+    return [part for index, text in enumerate(arguments) for part in ((", ", *text) if index else text)]
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _common(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
+    """The lengths of the common beginning and of the common end after it."""
+    shorter = min(len(one), len(other))
+    head = next((i for i in range(shorter) if one[i] is not other[i]), shorter)
+    rest = shorter - head
+    tail = next((i for i in range(rest) if one[-1 - i] is not other[-1 - i]), rest)
+    return head, tail
+
+
+def _list(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = shadow.before, list(list.__iter__(shadow.copy))
+    if _same(before, after):
+        return []
+    call = _methods(walk, shadow, kind)
+    plain = type(shadow.copy) is list
+    target = walk.part(shadow.copy)
+    if not after:
+        return [call("clear")]
+    head, tail = _common(before, after)
+    end = len(before) - tail
+    new = after[head:len(after) - tail]
+    if head == len(before):
+        return [call("append", (walk.part(new[0]),)) if len(new) == 1 else call("extend", display(walk, new))]
+    if len(new) == end - head == 1:
+        value = walk.part(new[0])
+        return [(target, f"[{head}] = ", value) if plain else call("__setitem__", (str(head),), (value,))]
+    place = f"{head}:{end}"
+    if not new:
+        return [("del ", target, f"[{place}]") if plain else call("__delitem__", (_slice(walk, head, end),))]
+    shown = display(walk, new, "[", "]")
+    return [(target, f"[{place}] = ", *shown) if plain else call("__setitem__", (_slice(walk, head, end),), shown)]
+
+
+def _slice(walk: Walk, start: int, stop: int) -> str:
+    return f"{walk.constant(slice, 'slice')}({start}, {stop})"
+
+
+def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    # Lists of items, never a new dictionary: that would ask the keys for their hash.
+    before, after = list(shadow.before.items()), list(kind.items(shadow.copy))
+    out: list[Text] = []
+    if len(before) != len(after) or any(k is not l or v is not w for (k, v), (l, w) in zip(before, after)):
+        check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
+        out = _dict_changes(walk, shadow, kind, before, after)
+    if kind is collections.defaultdict:
+        factory = kind.default_factory.__get__
+        if factory(shadow.copy) is not factory(shadow.original):
+            value = walk.part(factory(shadow.copy))
+            name = walk.constant(kind, kind.__name__)
+            out.append((name, ".default_factory.__set__(", walk.part(shadow.copy), ", ", value, ")"))
+    return out
+
+
+Items = list[tuple[Any, Any]]
+
+
+def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Items, after: Items) -> list[Text]:
+    target, call = walk.part(shadow.copy), _methods(walk, shadow, kind)
+    plain = type(shadow.copy) is kind
+    if not after:
+        return [call("clear")]
+    staying = _staying(before, after)
+    out: list[Text] = []
+    for key, _ in before:
+        if id(key) not in staying:
+            part = walk.part(key)
+            out.append(("del ", target, "[", part, "]") if plain else call("__delitem__", (part,)))
+    for key, value in after:
+        if id(key) not in staying or staying[id(key)] is not value:
+            parts = walk.part(key), walk.part(value)
+            out.append((target, "[", parts[0], "] = ", parts[1]) if plain else call("__setitem__", *((p,) for p in parts)))
+    return out
+
+
+def _staying(before: Items, after: Items) -> dict[int, Any]:
+    """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in order."""
+    old = {id(key): index for index, (key, _) in enumerate(before)}
+    staying: dict[int, Any] = {}
+    last = -1
+    for key, _ in after:
+        index = old.get(id(key), -1)
+        if index <= last:
+            break  # new, or moved: all that follow come after it in order of insertion
+        staying[id(key)] = before[index][1]
+        last = index
+    return staying
+
+
+def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before = {id(x): x for x in shadow.before}
+    after = {id(x): x for x in set.__iter__(shadow.copy)}
+    if before.keys() == after.keys():
+        return []
+    check_keys(walk, iter((*before.values(), *after.values())), type(shadow.copy), "effect-object")
+    call = _methods(walk, shadow, kind)
+    if not after:
+        return [call("clear")]
+    gone = [call("remove", (walk.part(x),)) for key, x in before.items() if key not in after]
+    return gone + [call("add", (walk.part(x),)) for key, x in after.items() if key not in before]
+
+
+def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = shadow.before, list(collections.deque.__iter__(shadow.copy))
+    if _same(before, after):
+        return []
+    call = _methods(walk, shadow, kind)
+    for drop in range(len(before) + 1):
+        kept = len(before) - drop
+        if _same(before[drop:], after[:kept]):
+            start = [call("popleft")] * drop if kept or not drop else [call("clear")]
+            return start + _more(walk, call, after[kept:])
+        if _same(before[:kept], after[len(after) - kept:]) and kept <= len(after):
+            return [call("pop")] * drop + [call("appendleft", (walk.part(x),)) for x in after[:len(after) - kept][::-1]]
+    raise AssertionError  # drop == len(before) always fits
+
+
+def _more(walk: Walk, call: Method, items: Sequence[Any]) -> list[Text]:
+    if len(items) == 1:
+        return [call("append", (walk.part(items[0]),))]
+    return [call("extend", display(walk, items))] if items else []
+
+
+def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = bytes(shadow.before), bytes(bytearray.__getitem__(shadow.copy, slice(None)))
+    if before == after:
+        return []
+    call = _methods(walk, shadow, kind)
+    return [call("__setitem__", (_slice(walk, 0, len(before)),), (walk.part(after),))]
+
+
+def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
+    return []
+
+
+_WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
+    list: _list, set: _set, collections.deque: _deque, bytearray: _bytearray,
+    dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,
+    tuple: _unchanged, frozenset: _unchanged,
+}

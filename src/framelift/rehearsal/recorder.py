@@ -1,0 +1,344 @@
+"""The recorder: every torch call of a rehearsal comes here, becomes a step of the tape, and answers with stand-ins.
+
+What a call's results are like comes from the metadata cache; special cases are in the torch_rules tables.  Nothing here
+knows of frames, probes or origins.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx.graph_module import GraphModule
+from torch.overrides import TorchFunctionMode
+
+from ..exc import InternalError
+from ..graph.arguments import rebuild, take
+from ..graph.fakes import Fakes
+from ..graph.facts import check_kind, facts_of, new_stand_in
+from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
+from ..graph.state import SavedState, State, read_state
+from ..graph.tape import Step, build_graph
+from ..graph.targets import Target, _Getter, target_of
+from ..graph.values import Storage, Value
+from ..reasons import Interrupt
+from .torch_rules import GIVES_VALUES, RULES
+from .torch_rules_attributes import ATTRIBUTES, assign
+from .torch_rules_operations import is_torch_operation, torch_operations
+
+__all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
+
+_MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a rehearsal recorded.
+
+    `inputs` are the real tensors in placeholder order.  `mutated` are the indices of those whose memory the graph
+    writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
+    that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
+    """
+
+    graph_module: GraphModule
+    inputs: list[torch.Tensor]
+    n_ops: int
+    mutated: tuple[int, ...]
+    shared: tuple[tuple[int, ...], ...]
+    left_state: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+
+
+class Recorder:
+    """Records one rehearsal."""
+
+    def __init__(self) -> None:
+        self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
+        self.tape: list[Step] = []
+        self._values: dict[int, Value] = {}
+        self._inputs: dict[int, Value] = {}         # by id of the real tensor
+        self._storages: dict[int, Storage] = {}     # of real tensors
+        self._fakes = Fakes()
+        self._cache = shared_cache()
+        self._lookup = self._cache.get
+        self._flags = _kernel_choice()
+        self._base: State | None = None
+        self._end: State | None = None
+        self._saved: SavedState | None = None
+        self._mode: _RecordingMode | None = None
+
+    # ---- stand-ins ----
+
+    def stand_in(self, tensor: torch.Tensor, name: str = "") -> torch.Tensor:
+        """What captured code sees for an external tensor; always the same object for the same tensor."""
+        value = self._inputs.get(id(tensor))
+        if value is None:
+            with torch._C.DisableTorchFunction():
+                value = self._new_input(tensor, name)
+        return value.stand_in
+
+    def _new_input(self, tensor: torch.Tensor, name: str) -> Value:
+        check_kind(tensor)
+        facts = facts_of(tensor)
+        memory = tensor.untyped_storage()._cdata
+        storage = self._storages.get(memory)
+        if storage is None:
+            storage = self._storages[memory] = Storage(external=True)
+        value = Value(new_stand_in(facts, type(tensor)), facts, storage)
+        value.external = tensor
+        value.name = _identifier(name)
+        self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
+        return value
+
+    def is_stand_in(self, obj: Any) -> bool:
+        """Whether this object is one of the recorder's stand-ins."""
+        return id(obj) in self._values
+
+    def external(self, stand_in: torch.Tensor) -> torch.Tensor | None:
+        """The real tensor an input's stand-in stands for; None for results."""
+        return self._values[id(stand_in)].external
+
+    def value_of(self, stand_in: Any) -> Value:
+        """The record of a stand-in."""
+        value = self._values.get(id(stand_in))
+        if value is None:
+            take((stand_in,), self._values, [], [])   # says what is wrong with it
+            raise InternalError(f"not a stand-in: {type(stand_in).__name__}")
+        return value
+
+    # ---- calls ----
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One torch API call on stand-ins and plain values."""
+        with torch._C.DisableTorchFunction():
+            return self._call(func, args, kwargs)
+
+    def attribute(self, stand_in: torch.Tensor, name: str) -> Any:
+        """What reading an attribute of a stand-in gives."""
+        value = self.value_of(stand_in)
+        answer = ATTRIBUTES.get(name)
+        if answer is not None:
+            with torch._C.DisableTorchFunction():
+                return answer(self, value)
+        found = getattr(type(stand_in), name, _MISSING)
+        if isinstance(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
+            raise Interrupt("tensor-data", f"Tensor.{name}")
+        with torch._C.DisableTorchFunction():
+            return object.__getattribute__(stand_in, name)
+
+    def set_attribute(self, stand_in: torch.Tensor, name: str, new: Any) -> None:
+        """Assignment to an attribute that torch defines."""
+        assign(self, self.value_of(stand_in), name, new)
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        special = RULES.get(id(func))
+        if special is not None:
+            return special[1](self, args, kwargs)
+        kind = type(func)
+        if kind is types.MethodWrapperType:
+            return self._descriptor(func, args)
+        if kind is types.BuiltinFunctionType and id(func.__self__) in self._values:
+            bound = func.__self__
+            return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
+        return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
+
+    def _descriptor(self, wrapper: Any, args: tuple[Any, ...]) -> Any:
+        """Torch function tells of attributes as `descriptor.__get__` and `descriptor.__set__`."""
+        owner, action = wrapper.__self__, wrapper.__name__
+        if action == "__get__":
+            return self.attribute(args[0], owner.__name__)
+        if action == "__set__":
+            return self.set_attribute(args[0], owner.__name__, args[1])
+        if id(owner) in self._values:   # x.__add__, bound
+            return self._call(getattr(type(owner), action), (owner, *args), {})
+        raise Interrupt("torch-operation", repr(wrapper))
+
+    def record_getter(self, target: Target, stand_in: torch.Tensor) -> Any:
+        """Record reading an attribute that is a tensor."""
+        return self.record(target, (stand_in,), {})
+
+    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False) -> Any:
+        """Record one operation and answer with its results.  Torch function must be off."""
+        state = read_state()
+        key: list[Any] = [target, state, self._flags]
+        found: list[Value] = []
+        kept = take(args, self._values, key, found)
+        kept_named: dict[str, Any] = {}
+        if kwargs:
+            key.append(tuple(kwargs))
+            kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if len(found) > 1 and len(set(found)) < len(found):
+            found, pattern = _distinct(found)
+            key.append(pattern)   # a tensor given twice may behave unlike two equal ones
+        whole = tuple(key)
+        outcome = self._lookup(whole)
+        if outcome is None:
+            outcome = self._ask(target, kept, kept_named, found, gives_values)
+            if len(whole) < _MOST_KEY_PARTS and not _is_long(whole):
+                self._cache.put(whole, outcome)
+        if outcome.written or outcome.changes:
+            self._change(target, outcome, found, state)
+        if outcome.silent:
+            return self._results(outcome.result, None, (), found, {})
+        step = Step(target, kept, kept_named, found, state, outcome.effect)
+        self.tape.append(step)
+        return self._results(outcome.result, step, (), found, {})
+
+    def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
+             gives_values: bool) -> Outcome:
+        def call(fakes: list[Any]) -> Any:
+            fake_of = {id(value): fake for value, fake in zip(found, fakes)}
+            args = [rebuild(arg, lambda value: fake_of[id(value)]) for arg in kept]
+            named = {name: rebuild(arg, lambda value: fake_of[id(value)]) for name, arg in kept_named.items()}
+            if type(target) is _Getter:
+                return getattr(args[0], target.name)
+            return target.func(*args, **named)
+        self._cache.misses += 1
+        observed = self._fakes.observe(target.name, [value.facts for value in found], call)
+        return outcome_of(observed, target.name, gives_values)
+
+    def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value],
+                 fresh: dict[int, Storage]) -> Any:
+        kind = type(result)
+        if kind is New:
+            source = result.source
+            storage = found[source].storage if source >= 0 else fresh.get(source)
+            if storage is None:
+                storage = fresh[source] = Storage(external=False)
+            value = Value(new_stand_in(result.facts), result.facts, storage, result.view)
+            value.step = step
+            value.path = path
+            self._values[id(value.stand_in)] = value
+            return value.stand_in
+        if kind is Same:
+            return found[result.index].stand_in
+        if kind is Const:
+            return result.value
+        items = [self._results(item, step, (*path, i), found, fresh) for i, item in enumerate(result.items)]
+        return items if result.kind is list else result.kind(items)
+
+    # ---- tensors changed in place ----
+
+    def _change(self, target: Target, outcome: Outcome, found: list[Value], state: State) -> None:
+        """Take over what an operation does to its arguments, or interrupt where autograd's rules are not followed here."""
+        with_grad = state.grad and any(value.facts.requires_grad for value in found)
+        for index in outcome.written:
+            value = found[index]
+            if with_grad and value.view:
+                _check_view_write(target, value)
+            value.storage.written = True
+        for index, facts in outcome.changes:
+            value = found[index]
+            if value.external is not None:
+                raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
+            if facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
+                self._gain_history(target, value, index in outcome.written)
+            if facts.size != value.facts.size or facts.stride != value.facts.stride:
+                with torch.no_grad():
+                    value.stand_in.set_(new_stand_in(facts))
+            value.facts = facts
+
+    def _gain_history(self, target: Target, value: Value, written: bool) -> None:
+        """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
+        storage = value.storage
+        odd = storage.external or not written or any(other.view not in ("", "view") for other in storage.values)
+        if odd:
+            raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
+        for other in storage.values:
+            if not other.facts.requires_grad:
+                other.facts = other.facts.but(requires_grad=True, is_leaf=False)
+
+    # ---- the end ----
+
+    def finish(self, outputs: Sequence[torch.Tensor]) -> Finished:
+        """The graph that gives these stand-ins, and what it was built on."""
+        base = self._base or read_state()
+        end = self._end or read_state()
+        with torch._C.DisableTorchFunction():
+            graph_module, inputs, n_ops = build_graph(self.tape, [self.value_of(out) for out in outputs], base)
+        groups: dict[int, list[int]] = {}
+        for i, value in enumerate(inputs):
+            groups.setdefault(id(value.storage), []).append(i)
+        real = [value.external for value in inputs]
+        assert all(tensor is not None for tensor in real)
+        return Finished(graph_module, real, n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
+                        tuple(tuple(group) for group in groups.values() if len(group) > 1), _left_state(base, end))
+
+    def __enter__(self) -> Recorder:
+        if torch._C._len_torch_function_stack() or not torch._C._is_torch_function_enabled():
+            raise Interrupt("active-mode", "a torch function mode")
+        if torch._C._len_torch_dispatch_stack():
+            raise Interrupt("active-mode", "a torch dispatch mode")
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            raise Interrupt("active-mode", "a function transform")
+        self._saved = SavedState()
+        self._base, self._end = read_state(), None
+        self._mode = _RecordingMode(self)
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        assert self._mode is not None and self._saved is not None
+        while torch._C._len_torch_function_stack():
+            torch._C._pop_torch_function_stack()
+        try:
+            self._end = None if exc[0] is not None else read_state()
+        finally:
+            self._saved.restore()
+            self._mode.recorder = None
+            self._mode = self._saved = None
+
+
+class _RecordingMode(TorchFunctionMode):
+    """Sends every torch call to the recorder.  Torch takes the mode off the stack while this runs."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder: Recorder | None = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        assert self.recorder is not None
+        return self.recorder._call(func, args, kwargs or {})
+
+
+def _distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:
+    """The values without repetition, and for each place in `found` which of them stood there."""
+    order = list(dict.fromkeys(found))
+    where = {value: i for i, value in enumerate(order)}
+    return order, tuple(where[value] for value in found)
+
+
+def _is_long(key: tuple[Any, ...]) -> bool:
+    return any(type(part) is tuple and len(part) > _MOST_KEY_PARTS for part in key)
+
+
+def _check_view_write(target: Target, value: Value) -> None:
+    """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
+    leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
+    if value.view not in ("view", "detached") or (value.view == "view" and leaf):
+        raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")
+
+
+def _left_state(base: State, end: State) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
+    if (base.inference, base.autocast, base.deterministic) != (end.inference, end.autocast, end.deterministic):
+        raise Interrupt("torch-state", "leaving an autocast, inference or deterministic mode on")
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+    if base.grad != end.grad:
+        calls.append((torch._C._set_grad_enabled, (end.grad,)))
+    if base.dtype is not end.dtype:
+        calls.append((torch.set_default_dtype, (end.dtype,)))
+    return tuple(calls)
+
+
+def _kernel_choice() -> tuple[bool, ...]:
+    """Flags that choose kernels, and with them strides.  Nothing in a rehearsal can change them."""
+    cuda = torch.backends.cuda
+    return (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled, cuda.flash_sdp_enabled(),
+            cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled())
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")

@@ -1,0 +1,181 @@
+"""Special cases of torch callables: `RULES` maps a callable to `handler(recorder, args, kwargs)`.
+
+A callable without a rule is recorded as one node, if it is an operation (torch_rules_operations.py).  Reading an
+attribute of a tensor is in torch_rules_attributes.py.  Handlers run with torch function off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..graph.targets import target_of
+from ..reasons import Interrupt
+
+__all__ = ["GIVES_VALUES", "RULES", "rule", "rule_for"]
+
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+#: id of the callable -> (the callable, to keep it alive; its handler)
+RULES: dict[int, tuple[Any, Handler]] = {}
+
+#: callables whose Python results follow from metadata alone: id -> the callable
+GIVES_VALUES: dict[int, Any] = {}
+
+
+def rule(*callables: Any) -> Callable[[Handler], Handler]:
+    """Register a handler for exactly these callables."""
+    def register(handler: Handler) -> Handler:
+        for func in callables:
+            RULES[id(func)] = (func, handler)
+        return handler
+    return register
+
+
+def rule_for(func: Any) -> Handler | None:
+    """The handler of a callable, if it has one."""
+    found = RULES.get(id(func))
+    return None if found is None else found[1]
+
+
+def _named(names: str, *owners: Any) -> list[Any]:
+    """The callables of these names in the owners given; names an owner does not have are passed over."""
+    return [getattr(owner, name) for name in names.split() for owner in owners if hasattr(owner, name)]
+
+
+_TENSOR = (torch.Tensor, torch._C.TensorBase)
+_ANYWHERE = (*_TENSOR, torch, torch._C._VariableFunctions)
+
+# ---- never captured: reason -> names of Tensor methods and torch functions -------------------------------------------
+
+_INTERRUPTS: dict[str, list[Any]] = {
+    "tensor-bool": _named("__bool__ is_nonzero __contains__", *_ANYWHERE),
+    "tensor-item": _named("item tolist __int__ __long__ __float__ __complex__ __index__", *_TENSOR),
+    "tensor-repr": _named("__repr__ __str__ __format__", torch.Tensor),
+    "tensor-data": [
+        *_named("numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
+                "storage_offset set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
+                "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe", *_TENSOR),
+        *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE)],
+    "torch-operation": [
+        *_named("backward register_hook register_post_accumulate_grad_hook retain_grad apply_ map_ map2_ resize_ "
+                "resize_as_ resize resize_as as_subclass _make_subclass _make_wrapper_subclass __deepcopy__ "
+                "__reduce_ex__ __setstate__ _reduce_ex_internal module_load new __delitem__ __dir__ reinforce "
+                "_clear_non_serializable_cached_data _fix_weakref", *_TENSOR),
+        *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+                "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
+                "_from_blob _print", *_ANYWHERE),
+        torch.autograd.backward, torch.autograd.grad, torch.nn.Parameter, torch.nn.Buffer,
+        torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer],
+    "torch-state": [
+        *_named("manual_seed seed initial_seed get_rng_state set_rng_state set_default_device set_default_tensor_type "
+                "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
+                "set_float32_matmul_precision set_deterministic_debug_mode use_deterministic_algorithms", torch),
+        torch._C._set_deterministic_algorithms, torch.random.fork_rng],
+}
+
+
+def _interrupt(reason: str, func: Any) -> Handler:
+    name = getattr(func, "__qualname__", None) or repr(func)
+
+    def handler(_recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+        raise Interrupt(reason, name)
+    return handler
+
+
+for _reason, _funcs in _INTERRUPTS.items():
+    for _func in _funcs:
+        RULES[id(_func)] = (_func, _interrupt(_reason, _func))
+
+for _legacy in torch._tensor_classes:   # torch.FloatTensor and its kind make real tensors unseen
+    RULES[id(_legacy)] = (_legacy, _interrupt("torch-operation", _legacy))
+
+# ---- answered from metadata ------------------------------------------------------------------------------------------
+
+GIVES_VALUES.update((id(func), func) for func in [
+    *_named("size dim ndimension stride numel nelement is_contiguous element_size is_floating_point is_complex is_signed "
+            "is_conj is_neg is_inference is_same_size get_device type dim_order is_non_overlapping_and_dense is_coalesced "
+            "sym_size sym_stride sym_numel is_distributed has_names __len__", *_ANYWHERE),
+    *_named("result_type can_cast promote_types broadcast_shapes _shape_as_tensor", torch)])
+
+
+@rule(*_named("size", *_TENSOR))
+def _size(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    size = recorder.value_of(args[0]).facts.size
+    if len(args) == 1 and not kwargs:
+        return size
+    if len(args) == 2 and type(args[1]) is int and -len(size) <= args[1] < len(size):
+        return size[args[1]]
+    return recorder.record(target_of(torch.Tensor.size), args, kwargs, True)
+
+
+@rule(*_named("dim ndimension", *_TENSOR))
+def _dim(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+    return len(recorder.value_of(args[0]).facts.size)
+
+
+@rule(torch.Tensor.__len__)
+def _len(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+    size = recorder.value_of(args[0]).facts.size
+    if not size:
+        raise TypeError("len() of a 0-d tensor")
+    return size[0]
+
+
+@rule(torch.Tensor.__iter__)
+def _iter(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    if not recorder.value_of(args[0]).facts.size:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(recorder.record(target_of(torch.Tensor.unbind), (args[0], 0), {}))
+
+
+@rule(torch.Tensor.__reversed__)
+def _reversed(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    if not recorder.value_of(args[0]).facts.size:
+        return args[0]
+    return recorder.record(target_of(torch.Tensor.flip), (args[0], 0), {})
+
+
+@rule(torch.Tensor.__hash__)
+def _hash(_recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+    return id(args[0])
+
+
+@rule(torch.Tensor)
+def _legacy_constructor(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.Tensor(2, 3) is uninitialised memory, torch.Tensor([2, 3]) is data, both of the default dtype."""
+    if not kwargs:
+        if all(type(arg) is int for arg in args) or (len(args) == 1 and type(args[0]) is torch.Size):
+            return recorder.record(target_of(torch.empty), args or (0,), {})
+        if len(args) == 1 and type(args[0]) in (list, tuple):
+            return recorder.record(target_of(torch.tensor), args, {"dtype": torch.get_default_dtype()})
+    raise Interrupt("torch-operation", "torch.Tensor(...)")
+
+
+# ---- metadata changed in place ---------------------------------------------------------------------------------------
+
+@rule(*_named("requires_grad_", *_TENSOR))
+def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
+    if recorder.value_of(args[0]).facts.requires_grad is not wanted:
+        raise Interrupt("torch-operation", "Tensor.requires_grad_, which changes a tensor's autograd state")
+    return args[0]
+
+
+# ---- torch state: done for real; the next operation is recorded with the state it meets (graph/state.py) --------------
+
+_STATE = [torch._C._set_grad_enabled, torch._C._set_default_dtype, torch.set_autocast_enabled,
+          torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
+          torch.autocast_decrement_nesting, torch.clear_autocast_cache]
+
+
+def _set_state(func: Any) -> Handler:
+    def handler(_recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs)
+    return handler
+
+
+for _func in _STATE:
+    RULES[id(_func)] = (_func, _set_state(_func))

@@ -1,0 +1,71 @@
+"""Reading and writing the attributes of tensors: `ATTRIBUTES` maps a name to `answer(recorder, value)`.
+
+Attributes that torch defines and that have no answer here interrupt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..graph.targets import getter_target
+from ..graph.values import Value
+from ..reasons import Interrupt
+
+__all__ = ["ATTRIBUTES", "assign"]
+
+Answer = Callable[[Any, Value], Any]
+
+ATTRIBUTES: dict[str, Answer] = {
+    "shape": lambda _, v: v.facts.size,
+    "dtype": lambda _, v: v.facts.dtype,
+    "device": lambda _, v: v.facts.device,
+    "ndim": lambda _, v: len(v.facts.size),
+    "layout": lambda _, v: torch.strided,
+    "requires_grad": lambda _, v: v.facts.requires_grad,
+    "is_leaf": lambda _, v: v.facts.is_leaf,
+    "itemsize": lambda _, v: v.facts.dtype.itemsize,
+    "nbytes": lambda _, v: v.facts.dtype.itemsize * v.facts.size.numel(),
+    "name": lambda _, v: None,
+    "_has_symbolic_sizes_strides": lambda _, v: False,
+}
+
+for _name in ("cpu", "cuda", "meta", "mps", "xpu", "xla", "ipu", "hpu", "mtia", "maia", "vulkan"):
+    ATTRIBUTES[f"is_{_name}"] = lambda _, v, _name=_name: v.facts.device.type == _name
+for _name in ("is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested"):
+    ATTRIBUTES[_name] = lambda _, v: False
+for _name in ("T", "mT", "H", "mH", "real", "imag", "data"):
+    ATTRIBUTES[_name] = lambda recorder, v, _target=getter_target(_name): recorder.record_getter(_target, v.stand_in)
+
+
+def answer(name: str) -> Callable[[Answer], Answer]:
+    """Register the answer to reading attribute `name`."""
+    def register(function: Answer) -> Answer:
+        ATTRIBUTES[name] = function
+        return function
+    return register
+
+
+@answer("grad")
+def _grad(recorder: Any, value: Value) -> Any:
+    if value.external is None:
+        return None   # no backward runs inside a rehearsal
+    if recorder.grad_of is None:
+        raise Interrupt("torch-operation", "Tensor.grad of an input")
+    return recorder.grad_of(value.external)
+
+
+@answer("grad_fn")
+def _grad_fn(_recorder: Any, value: Value) -> Any:
+    if value.facts.is_leaf:
+        return None
+    raise Interrupt("tensor-data", "Tensor.grad_fn")
+
+
+def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:
+    """Assignment to an attribute that torch defines: only what changes nothing is done."""
+    if name == "requires_grad" and new is value.facts.requires_grad:
+        return
+    raise Interrupt("torch-operation", f"assignment to Tensor.{name}")
