@@ -164,19 +164,18 @@ struct Kind {
 };
 const Kind* find_kind(const char* name);
 PyObject* kind_names();
-bool init_checks();
 
 // guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
 bool immutable_leaf(PyObject* value);
 bool init_leaves();
 
-// Tells a program that an object it holds weakly is gone.
-struct Liveness;
+bool init_liveness();  // guard_program.cpp: how a program learns that an object it holds weakly is gone
 
 struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
+  std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals, distinct;  // slots
   std::vector<bool> distinct_is_argument;
   std::vector<std::pair<uint32_t, uint32_t>> same;   // (node, check) of SAME checks

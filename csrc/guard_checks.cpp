@@ -30,6 +30,16 @@ static bool prepare_type(Program& p, Node& node, Check& check, PyObject* value) 
   return prepare_object(p, node, check, value);
 }
 
+static bool prepare_name(Program&, Node&, Check& check, PyObject* value) {
+  if (!PyUnicode_CheckExact(value)) {
+    PyErr_SetString(PyExc_TypeError, "NO_LOOKUP takes a name");
+    return false;
+  }
+  check.leaf = Py_NewRef(value);
+  PyUnicode_InternInPlace(&check.leaf);
+  return true;
+}
+
 static bool prepare_leaf(Program&, Node&, Check& check, PyObject* value) {
   check.leaf = Py_NewRef(value);
   return true;
@@ -80,7 +90,7 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   check.tensor = parse_tensor_facts(value);
   if (!check.tensor) return false;
   if (tensor_runs_code(*check.tensor)) node.unsafe = true;
-  return p.hold(tensor_type(*check.tensor));
+  return p.hold((PyObject*)check.tensor->type);
 }
 
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
@@ -285,7 +295,7 @@ static const Kind kKinds[] = {
     {"TYPE", prepare_type, test_type},       {"IS", prepare_object, test_is},
     {"EQ", prepare_leaf, test_eq},           {"CODE", prepare_object, test_code},
     {"LEN", prepare_number, test_len},       {"KEYS", prepare_keys, test_keys},
-    {"ABSENT", prepare_leaf, test_absent},   {"NO_LOOKUP", prepare_leaf, test_no_lookup},
+    {"ABSENT", prepare_leaf, test_absent},   {"NO_LOOKUP", prepare_name, test_no_lookup},
     {"DUNDERS", prepare_dunders, test_dunders}, {"EMPTY", prepare_nothing, test_empty},
     {"TENSOR", prepare_tensor, test_tensor}, {"SAME", prepare_number, test_same},
     {"CHECK", prepare_call, test_call},

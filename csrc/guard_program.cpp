@@ -40,8 +40,10 @@ bool Program::hold(PyObject* object) {
   PyObject* keeper;
   if (hold_weakly(object)) {
     if (!liveness) {
-      liveness = PyObject_CallNoArgs((PyObject*)&Liveness_Type);
-      if (!liveness) return false;
+      Liveness* made = PyObject_New(Liveness, &Liveness_Type);
+      if (!made) return false;
+      made->dead = false;
+      liveness = (PyObject*)made;
       callback = PyCFunction_New(&death_definition, liveness);
       if (!callback) return false;
     }
@@ -101,9 +103,7 @@ static bool complain(const char* what, PyObject* about) {
 }
 
 int Program::find_given(long given) const {
-  for (const Node& node : nodes)
-    if ((long)node.given == given) return (int)node.index;
-  return -1;
+  return given >= 0 && given < (long)places.size() ? places[given] : -1;
 }
 
 bool Program::build_checks(Node& node, PyObject* checks) {
@@ -164,8 +164,8 @@ bool Program::build_nodes(PyObject* list) {
     order.push_back(given);
     pending.insert(pending.end(), children[given].rbegin(), children[given].rend());
   }
-  std::vector<int32_t> place(n);
-  for (uint32_t i = 0; i < n; i++) place[order[i]] = (int32_t)i;
+  places.resize(n);
+  for (uint32_t i = 0; i < n; i++) places[order[i]] = (int32_t)i;
   nodes.reserve(n);
   for (uint32_t i = 0; i < n; i++) {
     int parent;
@@ -179,7 +179,7 @@ bool Program::build_nodes(PyObject* list) {
     Node& node = nodes.back();
     node.index = i;
     node.given = order[i];
-    node.parent = parent < 0 ? -1 : place[parent];
+    node.parent = parent < 0 ? -1 : places[parent];
     node.step = found;
     node.unsafe = found->runs_code;
     bool is_root = !strcmp(step, "arg") || !strcmp(step, "const");
@@ -268,6 +268,7 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
     state = *snapshot;
     state_object = Py_NewRef(state_or_none);
   }
+  held.clear();
   lay_out();
   return true;
 }

@@ -2,25 +2,29 @@
 #pragma once
 #include <Python.h>
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace framelift {
 
-struct TensorCheck;
-struct TensorCheckDeleter {
-  void operator()(TensorCheck*) const;
+struct TensorCheck {
+  PyTypeObject* type;  // borrowed; compared by identity
+  uint64_t keys;       // raw dispatch key set
+  int64_t device;      // (type << 32) + index
+  int8_t dtype, layout;
+  int8_t has_grad;     // -1: not asked
+  bool requires_grad, is_leaf;
+  bool contradictory;  // facts that no tensor can have together
+  bool any_size, any_stride, check_strides;  // any_...: some entries are kAny
+  std::vector<int64_t> size, stride;
+  static constexpr int64_t kAny = -1;  // an entry of size or stride that is not compared
 };
-}  // namespace framelift
-template <>
-struct std::default_delete<framelift::TensorCheck> : framelift::TensorCheckDeleter {};
-
-namespace framelift {
 
 // NULL with an exception set when the object does not have the fields of TensorFacts.
 std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts);
 // Whether `value` is a tensor of these facts.  Runs no Python code unless tensor_runs_code says so.
 bool tensor_holds(const TensorCheck& check, PyObject* value);
 bool tensor_runs_code(const TensorCheck& check);
-PyObject* tensor_type(const TensorCheck& check);  // borrowed: the Python class, compared by identity
 
 }  // namespace framelift

@@ -15,7 +15,7 @@ from typing import Any
 from ..reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
-from .typefacts import lookup, mro_of
+from .typefacts import is_shared, lookup, mro_of
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def _function(walk: Walk, node: Node) -> Recipe:
                    walk.part(of.__name__))
     closure = display(walk, of.__closure__) if of.__closure__ else ()
     shell = (*start, *((", None, ", *closure) if closure else ()), ")")
-    fills = [(node, f".{name} = ", walk.part(value)) for name, value in _set_later(walk, of)]
+    fills = [(node, f".{name} = ", walk.part(value)) for name, value in _set_later(of)]
     if of.__defaults__ is None:
         return Recipe(None if fills else shell, shell, tuple(fills))
     defaults = walk.part(of.__defaults__)
@@ -41,15 +41,14 @@ def _function(walk: Walk, node: Node) -> Recipe:
     return Recipe(make, shell, ((node, ".__defaults__ = ", defaults), *fills))
 
 
-def _set_later(walk: Walk, of: types.FunctionType) -> list[tuple[str, Any]]:
+def _set_later(of: types.FunctionType) -> list[tuple[str, Any]]:
     """The attributes in which a function differs from what its constructor would give."""
     trial = types.FunctionType(of.__code__, of.__globals__, of.__name__, None, of.__closure__)
     changed = [(name, getattr(of, name)) for name in _LATER if not _same(getattr(of, name), getattr(trial, name))]
     for name in ("__annotations__", "__dict__"):
-        if getattr(of, name):
-            changed.append((name, getattr(of, name)))
-        else:
-            walk.private(getattr(of, name))
+        found = getattr(of, name)
+        if found or is_shared(found):  # functools.wraps shares annotations
+            changed.append((name, found))
     return changed
 
 
@@ -106,9 +105,8 @@ def _partial(walk: Walk, node: Node) -> Recipe:
     of = node.obj
     kind = walk.constant(functools.partial, "partial")
     function, arguments, keywords = walk.part(of.func), walk.part(of.args), walk.part(of.keywords)
-    attributes = walk.part(vars(of)) if vars(of) else "None"
-    if not vars(of):
-        walk.private(vars(of))
+    found = vars(of)
+    attributes = walk.part(found) if found or is_shared(found) else "None"
     fill = (node, ".__setstate__((", function, ", ", arguments, ", ", keywords, ", ", attributes, "))")
     return Recipe(None, (kind, "(", walk.constant(object, "object"), ")"), (fill,))
 
@@ -127,9 +125,9 @@ def _property(walk: Walk, node: Node) -> Recipe:
 @exact(staticmethod, classmethod)
 def _wrapper(walk: Walk, node: Node) -> Recipe:
     kind, of = type(node.obj), node.obj
-    if type(of.__func__) is not types.FunctionType or _differ(vars(of), vars(kind(of.__func__))):
+    found = vars(of)
+    if type(of.__func__) is not types.FunctionType or _differ(found, vars(kind(of.__func__))) or is_shared(found):
         raise Interrupt("result-object", f"{kind.__name__} with attributes")
-    walk.private(vars(of))
     return Recipe((walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")"))
 
 

@@ -17,7 +17,7 @@ from ..reasons import Interrupt
 from .containers import display, pairs
 from .hashing import check_keys
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
-from .typefacts import Layout, is_attribute_name, layout_of, lookup, namespace, sets_plainly
+from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
 
 __all__ = ["instance", "set_raw"]
 
@@ -183,8 +183,8 @@ def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tupl
     parts: tuple[Node, ...] = ()
     if layout.dictionary is not None:
         found = layout.dictionary.__get__(node.obj)
-        if not found and walk.scene.shadow_of(found) is None:
-            walk.private(found)
+        if not found and not is_shared(found):
+            pass
         elif layout.replaceable:
             fills.append(set_raw(walk, node, cls, "__dict__", walk.part(found)))
         else:
@@ -233,9 +233,9 @@ def _object(walk: Walk, _node: Node) -> Recipe:
 
 @exact(collections.OrderedDict)
 def _ordered(walk: Walk, node: Node) -> Recipe:
-    if vars(node.obj):
+    attributes = vars(node.obj)
+    if attributes or is_shared(attributes):
         return instance(walk, node)
-    walk.private(vars(node.obj))
     name = walk.constant(collections.OrderedDict, "OrderedDict")
     whole = check_keys(walk, iter(node.obj), collections.OrderedDict)
     shown = pairs(walk, node.obj.items())

@@ -129,7 +129,6 @@ class Walk:
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
         self._open: list[Node] = []
-        self._private: list[Any] = []
 
     def part(self, obj: Any) -> str | Node:
         """The text of a leaf, constant, external or output, or the node of an internal object; counts as one use."""
@@ -212,20 +211,12 @@ class Walk:
         found.uses += 1
         return found
 
-    def private(self, obj: Any) -> None:
-        """Say that a recipe leaves out an object because nothing else refers to it; checked at the end of the walk."""
-        self._private.append(obj)
-
     def expand(self) -> None:
         """Give every node met so far its recipe, and so on for the nodes those mention."""
         while self._open:
             node = self._open.pop()
             if node.recipe is _UNKNOWN:
                 node.recipe = self._recipe(node)
-        seen = set(self._memo)
-        for obj in self._private:
-            if id(obj) in seen or seen.add(id(obj)):
-                raise Interrupt("result-object", f"{type_name(type(obj))} (the attributes of another object)")
 
     def _recipe(self, node: Node) -> Recipe:
         cls = type(node.obj)

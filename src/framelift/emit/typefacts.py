@@ -7,11 +7,13 @@ instance must be explained by a known base, slots, a dictionary and a list of we
 from __future__ import annotations
 
 import keyword
+import sys
 import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MISSING", "Layout", "is_attribute_name", "layout_of", "lookup", "mro_of", "namespace", "read_raw", "sets_plainly"]
+__all__ = ["MISSING", "Layout", "is_attribute_name", "is_shared", "layout_of", "lookup", "mro_of", "namespace", "read_raw",
+           "sets_plainly"]
 
 MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
 
@@ -123,3 +125,24 @@ def read_raw(obj: Any, name: str) -> Any:
     if type(dictionary) is types.GetSetDescriptorType:
         found = dictionary.__get__(obj).get(name, found)
     return found
+
+
+def is_shared(dictionary: dict[str, Any]) -> bool:
+    """Whether anything but its owner and the caller's one variable refers to an object's dictionary.
+
+    A dictionary that is empty and not shared needs no recipe: the rebuilt owner has its own.
+    """
+    return sys.getrefcount(dictionary) > _ALONE
+
+
+def _alone() -> int:
+    """The references of a dictionary that only its owner has, counted just as `is_shared` counts them."""
+    def count(dictionary: dict[str, Any]) -> int:
+        return sys.getrefcount(dictionary)
+
+    owner = types.FunctionType(count.__code__, {})
+    found = owner.__dict__
+    return count(found)
+
+
+_ALONE = _alone()

@@ -51,10 +51,11 @@ def take(args: Any, values: dict[int, Value], key: list[Any], found: list[Value]
 
 def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], found: list[Value]) -> Any:
     if kind in _SEQUENCES or kind is range or _is_record(kind):
-        inner: list[Any] = [list if kind is list else tuple]
+        as_list = kind is list or kind is range   # to torch a range is one index, a tuple is several
+        inner: list[Any] = [list if as_list else tuple]
         kept = take(arg, values, inner, found)
         key.append(tuple(inner))
-        return kept if kind is list or kind is range else tuple(kept)
+        return kept if as_list else tuple(kept)
     if kind is slice:
         inner = [slice]
         kept = take((arg.start, arg.stop, arg.step), values, inner, found)

@@ -6,6 +6,7 @@ state; that is what allows it to be cached.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ from .facts import Facts, facts_of, intern_facts
 
 __all__ = ["Fakes", "Observed"]
 
+_log = logging.getLogger("torch._subclasses.fake_tensor")
 _SEEDED = torch.Tag.nondeterministic_seeded
 _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
@@ -49,6 +51,7 @@ class _WatchedMode(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=False)
+        self.cache_enabled = False   # ours is in front of it
         self.stays = False
         self.written: set[int] = set()
 
@@ -135,6 +138,7 @@ class Fakes:
     def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
              fakes: list[FakeTensor]) -> Any:
         cache = torch.is_autocast_cache_enabled()
+        quiet, _log.disabled = _log.disabled, True   # it logs what fails; the interrupt says it
         torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
         try:
             with warnings.catch_warnings(), mode:
@@ -150,6 +154,7 @@ class Fakes:
             raise Interrupt("torch-operation-failed", f"{name}: {type(error).__name__}: {error}") from error
         finally:
             torch.set_autocast_cache_enabled(cache)
+            _log.disabled = quiet
 
     def _borrow(self, facts: list[Facts]) -> list[FakeTensor]:
         """One fake per facts; the same facts twice are two fakes."""

@@ -89,7 +89,7 @@ class StateNodes:
         self.base = base
         self.now = base
         self._emit = emit
-        self._autocasts: list[Any] = []
+        self._autocasts: list[tuple[tuple[Any, ...] | None, list[Any]]] = []   # open regions: state inside, their nodes
         self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
 
     def become(self, wanted: State) -> None:
@@ -124,13 +124,17 @@ class StateNodes:
 
     def _become_autocast(self, wanted: tuple[Any, ...] | None) -> None:
         # Enter and exit, not the bare setters: they also drop the cache of cast weights, which would go stale.
-        while self._autocasts:
-            self._emit(_exit_autocast, (self._autocasts.pop(),))
-        if wanted == self.base.autocast:
+        # Regions nest, because the cache lives as long as the outermost one.  A region without autocast inside one with
+        # it, in a graph that begins without, closes both: too many casts differ in rounding, too few could be stale.
+        levels = [self.base.autocast, *(inside for inside, _ in self._autocasts)]
+        if wanted in levels:
+            for _, nodes in reversed(self._autocasts[levels.index(wanted):]):
+                for node in reversed(nodes):
+                    self._emit(_exit_autocast, (node,))
+            del self._autocasts[levels.index(wanted):]
             return
         off = (*((device, None) for device in AUTOCAST_DEVICES), True)
-        parts, before = wanted or off, self.base.autocast or off
-        for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]):
-            if dtype != old or parts[-1] != before[-1]:
-                self._autocasts.append(
-                    self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1])))
+        parts, before = wanted or off, self.now.autocast or off
+        nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
+                 for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
+        self._autocasts.append((wanted, nodes))

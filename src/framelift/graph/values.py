@@ -24,7 +24,7 @@ class Value:
     """One stand-in: what is known of it now, and where its node comes from.
 
     `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
-    or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom").
+    or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
     A result has `step` (the tape step that made it) and `path` (its place in the step's result); an input has `external`.
     """
 

@@ -7,6 +7,7 @@ Judges look at types and at immutable values only: they run on captured argument
 from __future__ import annotations
 
 import _string
+import bisect
 import functools
 import json.encoder
 import operator
@@ -31,13 +32,18 @@ def _judges(*callables: Any) -> Callable[[Judge], Judge]:
     return register
 
 
+def _is(value: Any, types_: Any) -> bool:
+    # isinstance() would ask the value for its `__class__`, which may be Python code.
+    return issubclass(type(value), types_)
+
+
 #: asked for nothing but their items when a dict is made of them
 _NO_MAPPING_HANDLE = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
 
 
 def _mapping_word(mapping: Any) -> str:
     # Anything else is asked for its attribute `keys`, which C would read off a handle unwatched.
-    return "pure" if isinstance(mapping, _NO_MAPPING_HANDLE) else "internals"
+    return "pure" if _is(mapping, _NO_MAPPING_HANDLE) else "internals"
 
 
 @_judges(dict, OrderedDict, types.SimpleNamespace)
@@ -51,6 +57,19 @@ def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
 
+@_judges(operator.ior)
+def _ior(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _made_of_second(args, kwargs) if args and _is(args[0], dict) else "pure"
+
+
+@_judges(bisect.insort_left, bisect.insort_right)
+def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A sequence that is no list is asked for its attribute `insert`.
+    if kwargs.keys() - {"key"} or len(args) > 4 or not _is(kwargs.get("key"), (types.FunctionType, types.NoneType)):
+        return "callback"
+    return "pure" if args and type(args[0]) is list else "internals"
+
+
 #: C callables that a defaultdict may call for a missing key
 _FACTORIES = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, deque, OrderedDict)
 
@@ -58,7 +77,7 @@ _FACTORIES = (None, list, dict, set, tuple, frozenset, int, float, bool, complex
 @_judges(defaultdict)
 def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     factory = args[0] if args else None
-    if not isinstance(factory, types.FunctionType) and not any(factory is known for known in _FACTORIES):
+    if not _is(factory, types.FunctionType) and not any(factory is known for known in _FACTORIES):
         return "callback"
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
@@ -70,7 +89,7 @@ def _default_init(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 @_judges(str.format, str.format_map)
 def _template(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return "text" if args and isinstance(args[0], str) and plain_template(args[0]) else "attributes"
+    return "text" if args and _is(args[0], str) and plain_template(args[0]) else "attributes"
 
 
 def plain_template(template: str) -> bool:
@@ -93,7 +112,7 @@ def plain_template(template: str) -> bool:
 @_judges(functools.partial)
 def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # A partial of a partial takes the inner one's arguments over, and those may not have been imported.
-    return "attributes" if args and isinstance(args[0], functools.partial) else "pure"
+    return "attributes" if args and _is(args[0], functools.partial) else "pure"
 
 
 @_judges(functools.partial.__new__)
@@ -122,7 +141,8 @@ def _attrgetter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 @_judges(json.encoder.c_make_encoder)
 def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # (markers, default, encoder, …): the first two callables are kept and called from C.
-    watched = len(args) == 9 and isinstance(args[1], (types.FunctionType, types.MethodType)) and isinstance(
-        getattr(args[1], "__func__", args[1]), types.FunctionType)
-    known = len(args) == 9 and args[2] in (json.encoder.c_encode_basestring, json.encoder.c_encode_basestring_ascii)
-    return "pure" if watched and known else "callback"
+    if len(args) != 9:
+        return "callback"
+    default = args[1].__func__ if _is(args[1], types.MethodType) else args[1]
+    known = args[2] is json.encoder.c_encode_basestring or args[2] is json.encoder.c_encode_basestring_ascii
+    return "pure" if known and _is(default, types.FunctionType) else "callback"

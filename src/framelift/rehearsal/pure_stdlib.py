@@ -35,7 +35,7 @@ STATE: dict[str, tuple[str, ...]] = {
 #: of the pure ones, those that call their arguments: a C callable given to them must be declared itself
 CALLERS: tuple[str, ...] = (
     "_functools.cmp_to_key", "_functools.reduce", "_operator.call", "_bisect.bisect_left", "_bisect.bisect_right",
-    "_bisect.insort_left", "_bisect.insort_right", "itertools.accumulate", "itertools.dropwhile", "itertools.filterfalse",
+    "itertools.accumulate", "itertools.dropwhile", "itertools.filterfalse",
     "itertools.groupby", "itertools.starmap", "itertools.takewhile", "re.Pattern.sub", "re.Pattern.subn",
 )
 
@@ -54,15 +54,16 @@ _NUMBERS = (
 _ALGORITHMS = (
     # `call` runs what it is given, and a callable given as an argument is judged by the call rule.
     Functions("_operator", {"pure": "_compare_digest abs add and_ call concat contains countOf delitem eq floordiv ge getitem "
-                                    "gt iadd iand iconcat ifloordiv ilshift imatmul imul index indexOf inv invert ior ipow "
+                                    "gt iadd iand iconcat ifloordiv ilshift imatmul imul index indexOf inv invert ipow "
                                     "irshift is_ is_not isub itruediv ixor le length_hint lshift lt matmul mul ne neg "
                                     "not_ or_ pos pow rshift setitem sub truediv truth xor",
+                            "judged": "ior",        # of a dict
                             "text": "imod mod"}),   # of a string
     Functions("itertools", {"internals": "tee"}),   # looks for an attribute `__copy__`
     Functions("_functools", {"pure": "cmp_to_key reduce"}),
     Functions("_collections", {"internals": "_count_elements"}),   # looks for `get` on a mapping that is no dict
     Functions("_heapq", {"pure": "_heapify_max _heappop_max _heapreplace_max heapify heappop heappush heappushpop heapreplace"}),
-    Functions("_bisect", {"pure": "bisect_left bisect_right insort_left insort_right"}),
+    Functions("_bisect", {"pure": "bisect_left bisect_right", "judged": "insort_left insort_right"}),
 )
 
 _TEXT = (

@@ -250,6 +250,8 @@ class Recorder:
         for other in storage.values:
             if not other.facts.requires_grad:
                 other.facts = other.facts.but(requires_grad=True, is_leaf=False)
+                if other.view and other is not value:
+                    other.view = "regained"   # autograd is fickle about writes to it from now on
 
     # ---- the end ----
 

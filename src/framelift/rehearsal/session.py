@@ -39,6 +39,7 @@ class Session:
         self.state = _core.torch_state()
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in)
+        self.recorder.grad_of = self._grad_of
 
     # ---- the root -------------------------------------------------------------------------------------------------
 
@@ -82,6 +83,11 @@ class Session:
 
     def refuse(self, code: types.CodeType, detail: str | None) -> NoReturn:
         raise Interrupt(*(detail.split("|", 1) if detail and "|" in detail else ("unsupported-code", detail or code.co_qualname)))
+
+    def _grad_of(self, tensor: torch.Tensor) -> Any:
+        """The `.grad` of an input: external like any attribute."""
+        record = self.world.memo[id(tensor)]
+        return let_in(self.world, tensor.grad, record.origin.to("attr", "grad"))
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 
@@ -130,6 +136,7 @@ class Session:
 
     def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
         self.world.overlay[(id(globals_), name)] = value
+        self.world.own_root(globals_)
         self.world.write("setglobal", globals_, name, value)
 
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
@@ -138,6 +145,7 @@ class Session:
             raise NameError(f"name {name!r} is not defined", name=name)
         self.world.overlay[(id(globals_), name)] = DELETED
         self.world.effects.pop(("setglobal", id(globals_), name), None)
+        self.world.own_root(globals_)
         self.world.write("delglobal", globals_, name, None)
 
     def load_cell(self, cell: types.CellType, name: str) -> Any:
@@ -222,7 +230,7 @@ class Session:
             self.recorder.set_attribute(tensor, name, value)
             return
         self.world.overlay[(id(tensor), name)] = value
-        self.world.write("setattr", tensor, name, value)
+        self.world.write("tensorattr", tensor, name, value)
 
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
@@ -287,7 +295,7 @@ class Session:
         raise Interrupt("callable-on-handle", verdicts.describe(callable_))
 
     def unwrap(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return verdicts.unwrap(callable_, args, kwargs)
+        return verdicts.unwrap(self, callable_, args, kwargs)
 
     # ---- what emit asks (emit.scene.Scene) ------------------------------------------------------------------------
 

@@ -164,18 +164,19 @@ def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return args[0]
 
 
-# ---- torch state: done for real; the next operation is recorded with the state it meets (graph/state.py) --------------
+# ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state.py),
+# ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
 
-_STATE = [torch._C._set_grad_enabled, torch._C._set_default_dtype, torch.set_autocast_enabled,
+_NATIVE = [torch.device, torch._C._set_grad_enabled, torch._C._set_default_dtype, torch.set_autocast_enabled,
           torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
           torch.autocast_decrement_nesting, torch.clear_autocast_cache]
 
 
-def _set_state(func: Any) -> Handler:
+def _native(func: Any) -> Handler:
     def handler(_recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     return handler
 
 
-for _func in _STATE:
-    RULES[id(_func)] = (_func, _set_state(_func))
+for _func in _NATIVE:
+    RULES[id(_func)] = (_func, _native(_func))

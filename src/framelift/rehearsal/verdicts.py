@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..origin import const
 from ..reasons import Interrupt
+from ..world.importer import let_in
 from . import pure, substitutes, torch_rules  # noqa: F401  (they fill the tables)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
@@ -62,7 +64,9 @@ def _operation(callable_: Any) -> Any:
 
 
 def _wrapper(callable_: Any) -> Any:
-    return True if isinstance(callable_, _WRAPPERS) or isinstance(callable_, _core.Compiled) else None
+    if isinstance(callable_, _WRAPPERS) or isinstance(callable_, _core.Compiled):
+        return True
+    return True if isinstance(callable_, torch.nn.Module) and "_compiled" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
 
 def _in(table: dict[int, Any]) -> Any:
@@ -124,12 +128,15 @@ _ORDER: tuple[tuple[int, Any], ...] = (
 )
 
 
-def unwrap(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if isinstance(callable_, functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if isinstance(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if isinstance(callable_, _core.Compiled):
-        return callable_.function, callable_.bound + args, kwargs
-    return callable_.__wrapped__, args, kwargs
+    if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
+        bound = let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
+        return callable_.function, bound + args, kwargs
+    if isinstance(callable_, functools._lru_cache_wrapper):
+        return callable_.__wrapped__, args, kwargs
+    return _core.read(callable_, "_orig_mod"), args, kwargs

@@ -19,6 +19,7 @@ from ..twin import make_twin
 __all__ = ["resolve_code", "skipped"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
@@ -44,7 +45,7 @@ def resolve_code(code: types.CodeType) -> Any:
     A twin (code object); None for framelift's own code; a handler; (handlers by function, twin) where several functions
     share the code, as closures do; or a text that says why its frames cannot be watched.
     """
-    if code.co_filename.startswith(_HERE):
+    if code.co_filename.startswith(_HERE) and code.co_filename != _MODULE_WRAPPER:
         return None
     handlers = _handlers().get(code)
     if handlers is not None:

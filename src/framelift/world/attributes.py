@@ -249,8 +249,9 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
     if instance_entry(world, obj, name) is ABSENT:
         raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
     world.overlay[(id(obj), name)] = DELETED
-    world.effects.pop(("setattr", id(obj), name), None)
-    world.write("delattr", obj, name, None)
+    kind = "module" if isinstance(obj, types.ModuleType) else "attr"
+    world.effects.pop((f"set{kind}", id(obj), name), None)
+    world.write(f"del{kind}", obj, name, None)
     _core.forget(obj, name)
 
 

@@ -68,6 +68,7 @@ for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
 RULES[type(torch._C._VariableFunctions)] = _constant
+RULES[_core.Compiled] = _constant
 
 
 @functools.lru_cache(maxsize=4096)

@@ -98,6 +98,10 @@ class World:
             self.distinct.append(origin)
         return seen
 
+    def own_root(self, obj: Any) -> None:
+        """`obj` (a globals dictionary) is its own origin."""
+        self.by_seen.setdefault(id(obj), External(obj, obj, const(obj)))
+
     def add_shadow(self, shadow: Shadow) -> None:
         self.shadows.append(shadow)
         self.shadow_ids[id(shadow.copy)] = shadow

@@ -1,0 +1,120 @@
+// Comparing a tensor with prepared facts.  The only file of the guards that needs torch's Python headers.
+#include "tensor_check.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+
+namespace framelift {
+
+static int64_t pack_device(c10::Device device) { return ((int64_t)device.type() << 32) + (int64_t)device.index(); }
+
+// ---- parsing ----
+
+namespace {
+struct Field {  // an attribute of the facts, for the time of parsing
+  PyObject* value;
+  Field(PyObject* facts, const char* name) : value(PyObject_GetAttrString(facts, name)) {}
+  ~Field() { Py_XDECREF(value); }
+  explicit operator bool() const { return value != nullptr; }
+};
+}  // namespace
+
+static bool parse_entries(PyObject* tuple, std::vector<int64_t>& to, bool* any) {
+  if (!PyTuple_Check(tuple)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    PyObject* entry = PyTuple_GET_ITEM(tuple, i);
+    if (entry == Py_None) {
+      *any = true;
+      to.push_back(TensorCheck::kAny);
+      continue;
+    }
+    to.push_back(PyLong_AsLongLong(entry));
+    if (PyErr_Occurred()) return false;
+  }
+  return true;
+}
+
+std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
+  Field type(facts, "python_type"), dtype(facts, "dtype"), device(facts, "device"), layout(facts, "layout"),
+      size(facts, "size"), stride(facts, "stride"), requires_grad(facts, "requires_grad"), is_leaf(facts, "is_leaf"),
+      keys(facts, "keys"), is_conj(facts, "is_conj"), is_neg(facts, "is_neg"), is_inference(facts, "is_inference"),
+      has_grad(facts, "has_grad");
+  if (PyErr_Occurred()) return nullptr;
+  auto check = std::make_unique<TensorCheck>();
+  bool fits = PyType_Check(type.value) && THPDtype_Check(dtype.value) && THPDevice_Check(device.value) &&
+              THPLayout_Check(layout.value);
+  check->any_size = check->any_stride = false;
+  check->check_strides = stride.value != Py_None;
+  fits = fits && parse_entries(size.value, check->size, &check->any_size) &&
+         (!check->check_strides || parse_entries(stride.value, check->stride, &check->any_stride));
+  if (!fits) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "TENSOR takes TensorFacts");
+    return nullptr;
+  }
+  check->type = (PyTypeObject*)type.value;
+  check->dtype = (int8_t)((THPDtype*)dtype.value)->scalar_type;
+  check->device = pack_device(((THPDevice*)device.value)->device);
+  check->layout = (int8_t)((THPLayout*)layout.value)->layout;
+  check->keys = PyLong_AsUnsignedLongLong(keys.value);
+  if (PyErr_Occurred()) return nullptr;
+  check->requires_grad = requires_grad.value == Py_True;
+  check->is_leaf = is_leaf.value == Py_True;
+  check->has_grad = has_grad.value == Py_None ? -1 : has_grad.value == Py_True;
+  c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check->keys);
+  bool inference = !set.has(c10::DispatchKey::ADInplaceOrView) && !set.has_any(c10::autograd_dispatch_keyset);
+  check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.value == Py_True) ||
+                         set.has(c10::DispatchKey::Negative) != (is_neg.value == Py_True) ||
+                         inference != (is_inference.value == Py_True);
+  return check;
+}
+
+bool tensor_runs_code(const TensorCheck& check) {
+  c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check.keys);
+  return set.has_any(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                                          c10::DispatchKey::NestedTensor}));
+}
+
+// ---- comparing ----
+
+static bool same_entries(const std::vector<int64_t>& expected, bool some_any, c10::IntArrayRef actual) {
+  if (actual.size() != expected.size()) return false;
+  if (!some_any) {
+    for (size_t i = 0; i < expected.size(); i++)
+      if (expected[i] != actual[i]) return false;
+    return true;
+  }
+  for (size_t i = 0; i < expected.size(); i++)
+    if (expected[i] != TensorCheck::kAny && expected[i] != actual[i]) return false;
+  return true;
+}
+
+// Autograd's view of the tensor.  No metadata means: a leaf that needs no gradient and has none.
+static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl) {
+  auto* meta = static_cast<torch::autograd::AutogradMeta*>(impl->autograd_meta());
+  if (!meta) return !check.requires_grad && check.is_leaf && check.has_grad != 1;
+  if (meta->requires_grad() != check.requires_grad || (meta->grad_fn_ == nullptr) != check.is_leaf) return false;
+  return check.has_grad < 0 || meta->grad_.defined() == (check.has_grad == 1);
+}
+
+bool tensor_holds(const TensorCheck& check, PyObject* value) {
+  if (Py_TYPE(value) != check.type || check.contradictory) return false;
+  const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
+  // Equal keys first: they say whether the getters below are plain reads.
+  if (impl->key_set().raw_repr() != check.keys) return false;
+  try {
+    return (int8_t)c10::typeMetaToScalarType(impl->dtype()) == check.dtype && pack_device(impl->device()) == check.device &&
+           (int8_t)impl->layout() == check.layout && !impl->has_symbolic_sizes_strides() &&
+           same_entries(check.size, check.any_size, impl->sizes()) &&
+           (!check.check_strides || same_entries(check.stride, check.any_stride, impl->strides())) &&
+           same_autograd(check, impl);
+  } catch (const std::exception&) {  // a kind of tensor that has no such property
+    PyErr_Clear();
+    return false;
+  }
+}
+
+}  // namespace framelift
