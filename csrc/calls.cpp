@@ -27,10 +27,14 @@ static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
-  if (PyCFunction_Check(callable)) return ((PyCFunctionObject*)callable)->m_ml;
+  // All types share one definition of __new__, and slot wrappers of one name share theirs: there only the object tells.
+  if (PyCFunction_Check(callable)) {
+    PyMethodDef* definition = ((PyCFunctionObject*)callable)->m_ml;
+    return strcmp(definition->ml_name, "__new__") ? (const void*)definition : callable;
+  }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type))
     return ((PyMethodDescrObject*)callable)->d_method;
-  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return ((PyWrapperDescrObject*)callable)->d_base;
+  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return callable;
   if (PyType_Check(callable) && !(((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return callable;
   return nullptr;
 }
@@ -52,10 +56,12 @@ static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out, PyObjec
   long kind = PyLong_AsLong(PyTuple_GET_ITEM(answer, 0));
   *out = {(Kind)kind, Py_NewRef(PyTuple_GET_ITEM(answer, 1))};
   Py_DECREF(answer);
-  if (key)
+  if (key) {
     verdicts[key] = *out;
-  else
+    if (key == callable) Py_INCREF(callable);  // an address is an identity only while the object lives
+  } else {
     *keep = out->payload;
+  }
   return true;
 }
 
@@ -99,7 +105,9 @@ static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n
     bool c_callable = identity(a) != nullptr || (!PyFunction_Check(a) && !PyMethod_Check(a) && !PyType_Check(a) &&
                                                   PyCallable_Check(a) && !r->external.count(a));
     if (!c_callable) continue;
-    if (PyCFunction_Check(a) && PyCFunction_GET_SELF(a) && safe_receivers.count(Py_TYPE(PyCFunction_GET_SELF(a)))) continue;
+    if (PyCFunction_Check(a) && PyCFunction_GET_SELF(a) && safe_receivers.count(Py_TYPE(PyCFunction_GET_SELF(a))) &&
+        !special_methods.count(((PyCFunctionObject*)a)->m_ml))
+      continue;
     Verdict v;
     PyObject* keep;
     if (!find_verdict(r, a, &v, &keep)) return false;

@@ -178,6 +178,7 @@ struct Program {
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals, distinct;  // slots
   std::vector<bool> distinct_is_argument;
+  std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;   // (node, check) of SAME checks
   int32_t slot_count = 0;
   bool has_state = false;

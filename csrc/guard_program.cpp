@@ -258,6 +258,14 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
     }
   }
   settle_flags();
+  std::vector<bool> used((size_t)slot_count);
+  std::vector<int32_t> asked(inputs);
+  asked.insert(asked.end(), externals.begin(), externals.end());
+  last_use.resize(asked.size());
+  for (size_t i = asked.size(); i-- > 0;) {
+    last_use[i] = !used[asked[i]];
+    used[asked[i]] = true;
+  }
   size_t table = 8;
   while (table < 2 * distinct.size() + 1) table *= 2;
   distinct_table.assign(table, nullptr);

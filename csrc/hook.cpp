@@ -16,7 +16,7 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames;
+static PyObject *name_note_receiver, *name_note_function, *name_note_class, *name_refuse, *name_frames;
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -147,11 +147,17 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
 }
 
 // The code's parameter number 0 is `self` of a method that C code may have looked up: its class is then a guarded fact.
-static int note_receiver(Rehearsal* r, PyCodeObject* code, PyObject* const* locals) {
+static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* locals) {
+  PyCodeObject* code = (PyCodeObject*)PyFunction_GET_CODE(function);
   if (code->co_argcount == 0 || !locals[0]) return 0;
   PyTypeObject* type = Py_TYPE(locals[0]);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return 0;
-  return note_class(r, (PyObject*)type);
+  if (note_class(r, (PyObject*)type) < 0) return -1;
+  if (!r->receivers.insert({(PyObject*)type, function}).second) return 0;
+  PyObject* args[] = {(PyObject*)type, function};
+  PyObject* done = ask_session(r, name_note_receiver, args, 2);
+  Py_XDECREF(done);
+  return done ? 0 : -1;
 }
 
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
@@ -179,7 +185,7 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   } else if (refused) {
     PyObject* args[] = {code, info->payload ? info->payload : Py_None};
     result = ask_session(r, name_refuse, args, 2);
-  } else if (note_function(r, function) == 0 && note_receiver(r, frame_code(frame), frame->localsplus) == 0) {
+  } else if (note_function(r, function) == 0 && note_receiver(r, function, frame->localsplus) == 0) {
     PyObject* handler = info->kind == CodeInfo::Handler ? info->payload : nullptr;
     PyObject* twin = info->payload;
     if (info->kind == CodeInfo::ByFunction) {
@@ -366,6 +372,7 @@ static PyMethodDef methods[] = {
 bool init_hook(PyObject* module) {
   extra_index = request_code_extra(free_info);
   name_note_function = PyUnicode_InternFromString("note_function");
+  name_note_receiver = PyUnicode_InternFromString("note_receiver");
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");

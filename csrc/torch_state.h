@@ -11,7 +11,7 @@ struct TorchState {
   uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: autocast, inference mode, functorch, dispatch modes
   int8_t autocast_dtype[kAutocastDevices] = {};
   int8_t default_dtype = 0;
-  uint8_t precision[4] = {};  // of float32 products: CUDA products, CUDA convolutions, CPU products, CPU convolutions
+  uint8_t precision[2] = {};  // of float32 on CUDA: products, convolutions
   uint32_t flags = 0;
   int32_t function_modes = 0, dispatch_modes = 0, function_disabled = 0;
 

@@ -406,6 +406,16 @@ def test_instance_dictionary_may_be_the_instance_or_shared() -> None:
     one.__dict__ = two.__dict__ = {"n": 1}
     first, second, space = Stage().run([one, two, one.__dict__])
     assert first.__dict__ is second.__dict__ is space == {"n": 1}
+    one.__dict__ = two.__dict__ = {}
+    first, second = Stage().run([one, two])
+    assert first.__dict__ is second.__dict__
+    ordered = collections.OrderedDict(a=1)
+    first, second = Stage().run([ordered, vars(ordered)])
+    assert vars(first) is second
+    stage = Stage()
+    original: dict[str, object] = {}
+    one.__dict__ = stage.shadow(original)
+    assert stage.run(one).__dict__ is original
     space = types.SimpleNamespace(a=1)
     for value in ([space, vars(space)], [vars(space), space]):
         got = Stage().run(value)
@@ -478,7 +488,10 @@ def test_exceptions() -> None:
     value = check(value)
     assert value.second == [1] and isinstance(value.__cause__, KeyError) and value.__notes__ == ["n"] and value.__traceback__ is None
     assert Stage().run(StopIteration(5)).value == 5
-    assert Stage().run(SystemExit(3)).code == 3
+    assert Stage().run(StopIteration(())).value == () and Stage().run(SystemExit(3)).code == 3
+    stage = Stage()
+    result = stage.result()
+    assert stage.run(StopIteration(result)).value is stage.real[id(result)]
     with pytest.raises(Interrupt):
         Stage().run(OSError(2, "no"))
 
@@ -540,6 +553,7 @@ class OddKey:
     lambda: (x for x in ()), lambda: Finalised(), lambda: {OddKey(): 1}, lambda: {(1, OddKey())}, lambda: memoryview(b"a"),
     lambda: iter({1}), lambda: torch.empty(1), lambda: torch.Generator(), lambda: __import__("threading").Lock(), lambda: types.MappingProxyType({}),
     lambda: itertools.count(), lambda: super(Plain, Plain()), lambda: functools.lru_cache(counter), lambda: types.ModuleType("m"),
+    lambda: reversed(collections.UserList([1])), lambda: list.__iter__(ListChild()), lambda: zip(collections.UserList()), lambda: torch.SymInt(None),
     lambda: types.FunctionType(counter.__code__, {}), lambda: open, lambda: __import__("io").StringIO(),
 ], ids=itertools.count().__next__ and (lambda f: f.__code__.co_names[:1] and f.__code__.co_names[0] or "literal"))
 def test_denied(make) -> None:
@@ -631,7 +645,7 @@ TIES = {list: lambda a, b: a.append(b), dict: lambda a, b: a.__setitem__("tie", 
         collections.OrderedDict: lambda a, b: a.__setitem__("tie", b), types.SimpleNamespace: lambda a, b: setattr(a, "tie", b)}
 
 
-@settings(max_examples=300)
+@settings(max_examples=4000)
 @given(st.data())
 def test_random_values(data) -> None:
     stage = Stage()
@@ -678,11 +692,12 @@ KINDS = {
     "list": (list, list), "list child": (list, LoudList), "dict": (dict, dict), "dict child": (dict, LoudDict), "ordered": (dict, collections.OrderedDict),
     "default": (dict, lambda pairs: collections.defaultdict(list, pairs)), "set": (set, set), "set child": (set, type("SetChild", (set,), {})),
     "deque": (collections.deque, collections.deque), "short deque": (collections.deque, lambda items: collections.deque(items, 3)), "bytearray": (bytearray, bytearray),
+    "bytearray child": (bytearray, type("Bytes", (bytearray,), {})), "deque child": (collections.deque, type("Deque", (collections.deque,), {})),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=120)
+@settings(max_examples=1000)
 @given(data=st.data())
 def test_random_changes_are_written_back(kind: str, data) -> None:
     base, make = KINDS[kind]

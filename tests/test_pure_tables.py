@@ -35,8 +35,9 @@ from framelift.rehearsal.pure_table import ALLOWED, DENIALS, is_c_callable
 from framelift.rehearsal.registry import HIGHER_ORDER, PURE, PURE_ON_INTERNALS
 
 #: every C callable in these is judged
-COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib _heapq _json _operator
-_sre _statistics _string _struct _typing _warnings _weakref array binascii cmath itertools math sys types unicodedata zlib""".split()
+COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib _heapq _json
+_operator _sre _statistics _string _struct _typing _warnings _weakref array binascii cmath itertools math sys types
+unicodedata zlib""".split()
 #: modules that are denied as a whole
 DENIED = [name for name in pure_stdlib.DENIED_MODULES if name in sys.builtin_module_names or name in sys.modules]
 
@@ -116,7 +117,8 @@ def test_impure_callables_are_denied(callable_: Any) -> None:
     itertools.chain, itertools.chain.from_iterable, operator.add, operator.itemgetter(0), functools.reduce, re.compile("a").match,
     re.compile("a").fullmatch, re.match("a", "a").group, ValueError, collections.deque, collections.deque().popleft, object.__new__,
     datetime.date, datetime.timedelta, (x for x in ()).send, torch.Size, torch.Size([1]).numel, torch.device, torch.finfo,
-    torch.is_grad_enabled, torch.get_default_dtype, torch._C._get_tracing_state, torch._C._log_api_usage_once, lambda: 0, [].__len__,
+    torch.is_grad_enabled, torch.get_default_dtype, torch._C._get_tracing_state, torch._C._log_api_usage_once,
+    lambda: 0, [].__len__,
 ], ids=named)
 def test_pure_callables_are_allowed(callable_: Any) -> None:
     assert verdict(callable_) == "pure"
@@ -141,7 +143,8 @@ class Plain:
 
 @pytest.mark.parametrize(("callable_", "args", "word"), [
     (dict, (), "pure"), (dict, ({},), "pure"), (dict, (zip("a", "b"),), "pure"), (dict, (Plain(),), "internals"),
-    ({}.update, ({},), "pure"), (dict.update, ({}, Plain()), "internals"), (OwnDict, ({},), "pure"), (OwnDict, (Plain(),), "internals"),
+    ({}.update, ({},), "pure"), (dict.update, ({}, Plain()), "internals"),
+    (OwnDict, ({},), "pure"), (OwnDict, (Plain(),), "internals"),
     (collections.defaultdict, (list,), "pure"), (collections.defaultdict, (time.time,), "callback"),
     (collections.OrderedDict, (Plain(),), "internals"), (types.SimpleNamespace, (), "pure"),
     ("{} {a:>{w}}".format, (1,), "text"), ("{0.real}".format, (1,), "attributes"), ("{:{0.x}}".format, (1,), "attributes"),
@@ -230,7 +233,8 @@ for _name, _result in {
         "len": 2, "index": 1, "int": 1, "float": 1.5, "complex": 1j, "bool": True, "iter": lambda: iter([1, 2]), "getitem": 1,
         "contains": True, "hash": 7, "bytes": b"b", "next": 1, "reversed": lambda: iter([2, 1]), "round": 1, "floor": 1, "ceil": 1,
         "trunc": 1, "abs": 1, "neg": 1, "invert": 1, "call": 1, "length_hint": 2, "fspath": "p", "setitem": None, "delitem": None,
-        "add": 1, "radd": 1, "iadd": 1, "mul": 1, "rmul": 1, "mod": 1, "sub": 1, "or": 1, "ror": 1, "eq": True, "lt": True, "le": True,
+        "add": 1, "radd": 1, "iadd": 1, "mul": 1, "rmul": 1, "mod": 1, "sub": 1, "or": 1, "ror": 1, "eq": True,
+        "lt": True, "le": True,
 }.items():
     setattr(Rich, f"__{_name}__", _answers(_result))
 
@@ -238,11 +242,13 @@ for _name, _result in {
 SAMPLES: tuple[Any, ...] = (
     1, True, 1.5, 1j, "ab", b"ab", range(3), None, slice(1, 2), [1, 2], (1, 2), {1, 2}, frozenset([1]), bytearray(b"ab"), {"a": 1},
     {"a": 1}.keys(), {"a": 1}.items(), types.MappingProxyType({"a": 1}), types.SimpleNamespace(a=1), iter([1]), iter({1: 1}),
-    enumerate([1]), zip([1]), map(abs, [1]), filter(None, [1]), reversed((1, 2)), (x for x in (1, 2)), ValueError("a"), OSError(1, "x"),
-    ExceptionGroup("g", [ValueError()]), object(), collections.deque([1]), collections.defaultdict(list), collections.OrderedDict(a=1),
-    operator.itemgetter(0), functools.cmp_to_key(lambda a, b: 0), re.compile("a"), re.match("a", "a"), datetime.date(2020, 1, 1),
+    enumerate([1]), zip([1]), map(abs, [1]), filter(None, [1]), reversed((1, 2)), (x for x in (1, 2)), ValueError("a"),
+    OSError(1, "x"), ExceptionGroup("g", [ValueError()]), object(), collections.deque([1]), collections.defaultdict(list),
+    collections.OrderedDict(a=1), operator.itemgetter(0), functools.cmp_to_key(lambda a, b: 0), re.compile("a"), re.match("a", "a"),
+    datetime.date(2020, 1, 1),
     datetime.datetime(2020, 1, 1), datetime.timedelta(1), decimal.Decimal("1.5"), list[int], int | str, itertools.count(),
-    itertools.chain([1]), itertools.accumulate([1]), torch.Size([1]), torch.device("cpu"), torch.float32, torch.finfo(torch.float32))
+    itertools.chain([1]), itertools.accumulate([1]), torch.Size([1]), torch.device("cpu"), torch.float32,
+    torch.finfo(torch.float32))
 
 
 def _pure_calls() -> Iterator[tuple[str, Any]]:
@@ -261,8 +267,8 @@ def _pure_calls() -> Iterator[tuple[str, Any]]:
 
 
 def test_pure_callables_read_no_attributes_of_handles() -> None:
-    # Class facts, and a class that is no class: see the note in pure_builtins.
-    harmless = {"__class__", "__bases__", "_abc_impl"}
+    # Class facts, asked of what is no class, or of what is no tensor.
+    harmless = {"__class__", "__bases__", "_abc_impl", "__torch_function__"}
     found = collections.defaultdict(set)
     for name, callable_ in _pure_calls():
         for probe in (Bare(), Rich()):

@@ -108,9 +108,8 @@ INTERRUPTS = {
                         lambda x: x.requires_grad_(), lambda x: setattr(x, "requires_grad", True), lambda x: setattr(x, "data", x * 2),
                         lambda x: torch.zeros(3, requires_grad=True), lambda x: x.t_() if False else x.unsqueeze_(0),
                         lambda x: torch.rand(3, generator=torch.Generator()), lambda x: x.resize_(2), lambda x: x.apply_(abs),
-                        lambda x: x.is_pinned and x.as_subclass(torch.nn.Parameter)],
+                        lambda x: x.to_sparse()],
     "torch-operation-failed": [lambda x: x @ x, lambda x: x.view(5), lambda x: torch.cat([x, x[0]])],
-    "tensor-kind": [lambda x: x.to_mkldnn()],
 }
 
 

@@ -33,7 +33,7 @@ class Origin:
     'self.__dict__["scale"]'
     """
 
-    __slots__ = ("_hash", "base", "key", "step")
+    __slots__ = ("_children", "_hash", "base", "key", "step")
 
     def __init__(self, base: Origin | None, step: str, key: Any = None) -> None:
         self.base = base
@@ -41,10 +41,15 @@ class Origin:
         self.key = key
         # Unhashable or identity-compared keys (const) are told apart by identity.
         self._hash = hash((base, step, id(key) if step == "const" else key))
+        self._children: dict[tuple[str, type, Any], Origin] = {}
 
     def to(self, step: str, key: Any = None) -> Origin:
-        """The origin one step further."""
-        return Origin(self, step, key)
+        """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
+        place = (step, key.__class__, key)
+        found = self._children.get(place)
+        if found is None:
+            found = self._children[place] = Origin(self, step, key)
+        return found
 
     def __hash__(self) -> int:
         return self._hash

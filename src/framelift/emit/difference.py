@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
@@ -25,7 +25,8 @@ Method = Callable[..., Text]
 
 def difference(walk: Walk, shadow: Shadow) -> list[Text]:
     """The statements that carry a shadow's changes to its original; none when nothing changed."""
-    for kind in mro_of(type(shadow.copy)):
+    cls = type(shadow.copy)
+    for kind in (cls,) if cls in _WRITERS else mro_of(cls):
         if kind in _WRITERS:
             return _WRITERS[kind](walk, shadow, kind)
     raise Interrupt("effect-object", type_name(type(shadow.copy)))
@@ -44,8 +45,8 @@ def _arguments(arguments: Iterable[Text]) -> list[Any]:
     return [part for index, text in enumerate(arguments) for part in ((", ", *text) if index else text)]
 
 
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) and all(map(operator.is_, one, other))
+def _same(one: Collection[Any], other: Collection[Any]) -> bool:
+    return len(one) == len(other) and (not one or all(map(operator.is_, one, other)))
 
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
@@ -86,18 +87,19 @@ def _slice(walk: Walk, start: int, stop: int) -> str:
 
 
 def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    # Lists of items, never a new dictionary: that would ask the keys for their hash.
-    before, after = list(shadow.before.items()), list(kind.items(shadow.copy))
+    # Never through a new dictionary: that would ask the keys for their hash.
+    old, new = shadow.before, shadow.copy
     out: list[Text] = []
-    if len(before) != len(after) or any(k is not l or v is not w for (k, v), (l, w) in zip(before, after)):
+    if not (_same(old, kind.keys(new)) and _same(old.values(), kind.values(new))):
+        before, after = list(old.items()), list(kind.items(new))
         check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
         out = _dict_changes(walk, shadow, kind, before, after)
     if kind is collections.defaultdict:
         factory = kind.default_factory.__get__
-        if factory(shadow.copy) is not factory(shadow.original):
-            value = walk.part(factory(shadow.copy))
+        if factory(new) is not factory(shadow.original):
+            value = walk.part(factory(new))
             name = walk.constant(kind, kind.__name__)
-            out.append((name, ".default_factory.__set__(", walk.part(shadow.copy), ", ", value, ")"))
+            out.append((name, ".default_factory.__set__(", walk.part(new), ", ", value, ")"))
     return out
 
 
@@ -174,8 +176,10 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     before, after = bytes(shadow.before), bytes(bytearray.__getitem__(shadow.copy, slice(None)))
     if before == after:
         return []
-    call = _methods(walk, shadow, kind)
-    return [call("__setitem__", (_slice(walk, 0, len(before)),), (walk.part(after),))]
+    value = walk.part(after)
+    if type(shadow.copy) is bytearray:
+        return [(walk.part(shadow.copy), "[:] = ", value)]
+    return [_methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
 
 
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:

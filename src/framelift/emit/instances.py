@@ -98,15 +98,16 @@ _EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
 }
 if "name_from" in vars(ImportError):
     _EXCEPTION_FIELDS[ImportError] += ("name_from",)
-_ARGUMENTS = {"args": BaseException.args}
 _CHAIN = {"__cause__": BaseException.__cause__, "__context__": BaseException.__context__}
 
 
 def _exception(fields: dict[str, Any]) -> _Base:
     def contents(walk: Walk, node: Node) -> Contents:
         obj = node.obj
-        fills = [_set_slot(walk, node, name, slot, value) for name, slot in (_ARGUMENTS | fields | _CHAIN).items()
-                 if (value := slot.__get__(obj)) not in (None, ())]
+        arguments = BaseException.args.__get__(obj)
+        fills = [_set_slot(walk, node, "args", BaseException.args, arguments)] if arguments else []
+        fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | _CHAIN).items()
+                  if (value := slot.__get__(obj)) is not None]
         suppress = BaseException.__suppress_context__
         if suppress.__get__(obj) != (BaseException.__cause__.__get__(obj) is not None):
             fills.append(_set_slot(walk, node, "__suppress_context__", suppress, suppress.__get__(obj)))

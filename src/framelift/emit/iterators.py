@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from ..reasons import Interrupt
-from .recipe import EXACT, Node, Recipe, Walk, exact, joined, type_name
+from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []
 
@@ -28,9 +28,9 @@ def _view(walk: Walk, node: Node) -> Recipe:
 
 @exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
 def _position(walk: Walk, node: Node) -> Recipe:
-    """Iterators that hold a sequence and an index say so themselves."""
+    """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their code."""
     function, arguments, *state = node.obj.__reduce__()
-    if function not in (iter, reversed) or len(arguments) != 1:
+    if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys():
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
     if not state or state[0] == 0 and function is iter:

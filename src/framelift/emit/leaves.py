@@ -37,7 +37,7 @@ def _single(walk: Walk, obj: Any) -> str:
 
 @leaf(int)
 def _int(walk: Walk, obj: int) -> str:
-    return repr(obj) if obj.bit_length() <= 64 else walk.constant(obj, "number")
+    return repr(obj) if obj.bit_length() <= 64 else walk.value(obj, "number")
 
 
 @leaf(float)
@@ -48,17 +48,17 @@ def _float(walk: Walk, obj: float) -> str:
 
 @leaf(str)
 def _str(walk: Walk, obj: str) -> str:
-    return repr(obj) if len(obj) <= _LONG else walk.constant(obj, "text")
+    return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 
 
 @leaf(bytes)
 def _bytes(walk: Walk, obj: bytes) -> str:
-    return repr(obj) if len(obj) <= _LONG else walk.constant(obj, "data")
+    return repr(obj) if len(obj) <= _LONG else walk.value(obj, "data")
 
 
 @leaf(torch.dtype, torch.device, torch.layout, torch.memory_format)
 def _torch_leaf(walk: Walk, obj: Any) -> str:
-    return walk.constant(obj, str(obj).removeprefix("torch."))
+    return walk.value(obj, str(obj).removeprefix("torch."))
 
 
 @leaf(complex, types.CodeType, decimal.Decimal, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern,

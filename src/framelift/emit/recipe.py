@@ -8,6 +8,7 @@ order recipes become statements is said in order.py.
 from __future__ import annotations
 
 import builtins
+import collections
 import enum
 import keyword
 import re
@@ -61,7 +62,8 @@ class Recipe:
         if self.make is not None:
             return [part for part in self.make if type(part) is Node]
         assert self.shell is not None
-        return [part for text in (self.shell, *self.fills, self.parts) for part in text if type(part) is Node and part is not of]
+        texts = (self.shell, *self.fills, self.parts)
+        return [part for text in texts for part in text if type(part) is Node and part is not of]
 
 
 _UNKNOWN = Recipe()
@@ -128,7 +130,8 @@ class Walk:
         self.kept: list[Any] = []               # ids stay valid while the walk goes on
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
-        self._open: list[Node] = []
+        self._values: dict[Any, str] = {}
+        self._open: collections.deque[Node] = collections.deque()
 
     def part(self, obj: Any) -> str | Node:
         """The text of a leaf, constant, external or output, or the node of an internal object; counts as one use."""
@@ -196,6 +199,13 @@ class Walk:
         self._names[id(obj)] = name
         return name
 
+    def value(self, obj: Any, hint: str) -> str:
+        """The constant's name for an immutable value; equal values of one type are one constant."""
+        name = self._values.get((type(obj), obj))
+        if name is None:
+            name = self._values[type(obj), obj] = self.constant(obj, hint)
+        return name
+
     def interior(self, obj: Any, recipe: Callable[[Node], Recipe]) -> Node | None:
         """Say that an internal object is a part of another one, whatever path met it first; None: it is external."""
         found = self._memo.get(id(obj))
@@ -214,7 +224,7 @@ class Walk:
     def expand(self) -> None:
         """Give every node met so far its recipe, and so on for the nodes those mention."""
         while self._open:
-            node = self._open.pop()
+            node = self._open.popleft()
             if node.recipe is _UNKNOWN:
                 node.recipe = self._recipe(node)
 

@@ -67,8 +67,8 @@ _DECIMAL_EXACT = ("__bool__ __ceil__ __complex__ __copy__ __deepcopy__ __float__
 def _numbers_and_time() -> tuple[Kind, ...]:
     # The local time zone and the locale are state of the process.
     # A zone in Python is asked for its methods from C, so that it must not be a handle.
-    local = {"pure": "__hash__", "internals": "combine replace __replace__", "clock": "astimezone fromtimestamp now timestamp today utcnow",
-             "state": "__format__ strftime strptime"}
+    local = {"pure": "__hash__", "internals": "combine replace __replace__",
+             "clock": "astimezone fromtimestamp now timestamp today utcnow", "state": "__format__ strftime strptime"}
     return (
         Kind("_decimal.Decimal", make="state", methods="state", words={"pure": _DECIMAL_EXACT}),
         Kind("_decimal.Context", make="state", methods="state"),

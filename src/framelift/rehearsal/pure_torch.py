@@ -60,7 +60,8 @@ _CONSTANT = ("_is_autocast_available _get_privateuse1_backend_name _accelerator_
 FUNCTIONS: tuple[Functions, ...] = (
     Functions("torch._C", {
         # The two loggers count calls for torch's own statistics, once per place.
-        "pure": f"{_CONSTANT} _log_api_usage_once _log_api_usage_metadata",
+        "pure": f"{_CONSTANT} _log_api_usage_once",
+        "internals": "_log_api_usage_metadata",
         "mode": "_has_torch_function _has_torch_function_unary _has_torch_function_variadic _len_torch_function_stack "
                 "_len_torch_dispatch_stack _get_function_stack_at _get_dispatch_stack_at _get_dispatch_mode "
                 "_is_torch_function_enabled _is_torch_function_all_disabled _is_torch_function_mode_enabled "
@@ -77,10 +78,10 @@ FUNCTIONS: tuple[Functions, ...] = (
     }),
     # Overridable, so the recorder is asked first; they take dtypes only, and answer the same without it.
     Functions("torch", {"pure": "promote_types can_cast is_vulkan_available", "operation": "result_type"}),
-    Functions("torch._C._autograd", {"pure": "kineto_available", "unknown": "_supported_activities", "operation": "_make_saved_tensor",
-                                     "state": "_push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks "
-                                              "_top_saved_tensors_default_hooks _saved_tensors_hooks_disable "
-                                              "_saved_tensors_hooks_enable"}),
+    Functions("torch._C._autograd", {
+        "pure": "kineto_available", "unknown": "_supported_activities", "operation": "_make_saved_tensor",
+        "state": "_push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks _top_saved_tensors_default_hooks "
+                 "_saved_tensors_hooks_disable _saved_tensors_hooks_enable"}),
     Functions("torch._C._functorch", {
         "state": "_grad_increment_nesting _grad_decrement_nesting _vmap_increment_nesting _vmap_decrement_nesting "
                  "_jvp_increment_nesting _jvp_decrement_nesting _func_increment_nesting _func_decrement_nesting "

@@ -116,6 +116,10 @@ class Session:
     def note_class(self, cls: type) -> None:
         self.world.note_class(cls)
 
+    def note_receiver(self, cls: type, function: types.FunctionType) -> None:
+        """A function runs on an instance of `cls`: if C code found it there by name, that is a guarded fact."""
+        self.world.lookup(cls, function.__name__)
+
     def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
         return class_attributes.class_attribute(self.world, cls, name)
 

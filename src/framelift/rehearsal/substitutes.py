@@ -7,7 +7,6 @@ captured code.  One small function per callable.
 from __future__ import annotations
 
 import builtins
-import collections
 import functools
 import itertools
 import types
@@ -33,7 +32,7 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 HIGHER_ORDER.update((id(c), c) for c in (
-    map, filter, sorted, min, max, iter, functools.reduce, functools.cmp_to_key, collections.defaultdict,
+    map, filter, sorted, min, max, iter, functools.reduce, functools.cmp_to_key,
     itertools.accumulate, itertools.starmap, itertools.groupby, itertools.takewhile, itertools.dropwhile, itertools.filterfalse))
 
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.

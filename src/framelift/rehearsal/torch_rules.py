@@ -154,6 +154,25 @@ def _legacy_constructor(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, 
     raise Interrupt("torch-operation", "torch.Tensor(...)")
 
 
+def _holds_stand_in(recorder: Any, data: Any) -> bool:
+    if type(data) in (list, tuple):
+        return any(_holds_stand_in(recorder, item) for item in data)
+    return recorder.is_stand_in(data)
+
+
+def _from_data(func: Any, position: int) -> Handler:
+    """Factories that take nested lists read the values of tensors in them."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        data = args[position] if len(args) > position else kwargs.get("data")
+        if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
+            raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
+        return recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray, 0), (torch.Tensor.new_tensor, 1)):
+    RULES[id(_func)] = (_func, _from_data(_func, _position))
+
 # ---- metadata changed in place ---------------------------------------------------------------------------------------
 
 @rule(*_named("requires_grad_", *_TENSOR))

@@ -189,6 +189,7 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     world.lookup(cls, name)
     world.overlay[(id(cls), name)] = value
     world.write("settype", cls, name, value)
+    world.forget_lookups()
     _core.forget_name(name)
 
 

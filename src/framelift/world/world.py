@@ -39,6 +39,7 @@ class World:
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
         self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
+        self._looked_up: dict[tuple[int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
 
     # ---- guards ---------------------------------------------------------------------------------------------------
@@ -56,6 +57,18 @@ class World:
 
     def lookup(self, cls: type, name: str) -> Any:
         """What the MRO of `cls` holds under `name`, pending writes included; guarded.  ABSENT when nothing."""
+        key = (id(cls), name)
+        found = self._looked_up.get(key, self)   # the world itself: not looked up yet
+        if found is self:
+            found = self._looked_up[key] = self._lookup(cls, name)
+            self.keep.append(cls)
+        return found
+
+    def forget_lookups(self) -> None:
+        """A class attribute was written."""
+        self._looked_up.clear()
+
+    def _lookup(self, cls: type, name: str) -> Any:
         for base in _mro(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is not ABSENT:

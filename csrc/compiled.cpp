@@ -1,0 +1,382 @@
+// Compiled: the callable that stands for a captured function.  It binds arguments, runs the first entry whose guards
+// hold, and asks the driver on a miss.  Entry: guards, what to run, and how often it ran.
+#include <alloca.h>
+
+#include <cstring>
+
+#include "compiled_binding.h"
+#include "guard.h"
+
+namespace framelift {
+
+// ---- entries ----
+
+struct EntryObject {
+  PyObject_HEAD
+  GuardProgramObject* program;
+  PyObject* run;  // callable(inputs, externals), or None: run the frame in plain Python
+  PyObject* info;
+  unsigned long long hits;
+};
+static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"program", "run", "info", nullptr};
+  PyObject *program, *run, *info = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O", (char**)names, &GuardProgram_Type, &program, &run, &info)) return nullptr;
+  EntryObject* self = (EntryObject*)type->tp_alloc(type, 0);
+  if (!self) return nullptr;
+  self->program = (GuardProgramObject*)Py_NewRef(program);
+  self->run = Py_NewRef(run);
+  self->info = Py_NewRef(info);
+  return (PyObject*)self;
+}
+
+static int entry_traverse(PyObject* self, visitproc visit, void* arg) {
+  EntryObject* entry = (EntryObject*)self;
+  Py_VISIT(entry->program);
+  Py_VISIT(entry->run);
+  Py_VISIT(entry->info);
+  return 0;
+}
+
+static int entry_clear(PyObject* self) {
+  EntryObject* entry = (EntryObject*)self;
+  Py_CLEAR(entry->program);
+  Py_CLEAR(entry->run);
+  Py_CLEAR(entry->info);
+  return 0;
+}
+
+static void entry_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  entry_clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static bool is_dead(EntryObject* entry) { return !entry->program || entry->program->program->dead(); }
+
+static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_dead((EntryObject*)self)); }
+
+static PyMemberDef entry_members[] = {
+    {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
+    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: plain Python"},
+    {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
+    {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
+    {nullptr, 0, 0, 0, nullptr}};
+static PyGetSetDef entry_getters[] = {{"dead", entry_dead, nullptr, "Its guards can never hold again.", nullptr},
+                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// The slots' values in the order asked for; each reference moves at its last use.
+static PyObject* take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset, PyObject** slots) {
+  PyObject* tuple = PyTuple_New((Py_ssize_t)which.size());
+  for (size_t i = 0; tuple && i < which.size(); i++) {
+    PyObject*& value = slots[which[i]];
+    PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, last_use[offset + i] ? value : Py_NewRef(value));
+    if (last_use[offset + i]) value = nullptr;
+  }
+  return tuple;
+}
+
+static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
+  Program& program = *entry->program->program;
+  PyObject* inputs = take_values(program.inputs, program.last_use, 0, slots);
+  PyObject* externals = inputs ? take_values(program.externals, program.last_use, program.inputs.size(), slots) : nullptr;
+  for (int32_t i = 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
+  PyObject* result = nullptr;
+  if (externals) {
+    PyObject* arguments[] = {nullptr, inputs, externals};
+    result = PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  }
+  Py_XDECREF(inputs);
+  Py_XDECREF(externals);
+  return result;
+}
+
+// As try_entries, for one entry that the caller keeps alive.
+static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  Program& program = *entry->program->program;
+  size_t bytes = (size_t)program.slot_count * sizeof(PyObject*);
+  bool on_stack = bytes <= 32768;
+  PyObject** slots = (PyObject**)(on_stack ? alloca(bytes + 1) : PyMem_Malloc(bytes));
+  if (!slots) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memset(slots, 0, bytes);
+  int node, check, verdict = 0;
+  Outcome outcome = program.check(locals, n, slots, &node, &check);
+  if (outcome == Outcome::Error || !verify(entry->program, locals, n, outcome, node, check)) verdict = -1;
+  if (verdict == 0 && outcome == Outcome::Holds) {
+    entry->hits++;
+    if (entry->run == Py_None) {
+      verdict = 2;
+    } else {
+      *result = run_entry(entry, slots);
+      verdict = *result ? 1 : -1;
+    }
+  }
+  for (int32_t i = 0; i < program.slot_count; i++) Py_XDECREF(slots[i]);
+  if (!on_stack) PyMem_Free(slots);
+  return verdict;
+}
+
+int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  if (!PyList_Check(entries)) {
+    PyErr_SetString(PyExc_TypeError, "entries are a list");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries);) {  // the list may change while Python code runs
+    PyObject* item = PyList_GET_ITEM(entries, i);
+    if (Py_TYPE(item) != &Entry_Type) {
+      PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
+      return -1;
+    }
+    EntryObject* entry = (EntryObject*)Py_NewRef(item);
+    int verdict = 0;
+    if (!is_dead(entry)) {
+      verdict = try_entry(entry, locals, n, result);
+      i++;
+    } else if (PyList_SetSlice(entries, i, i + 1, nullptr) < 0) {
+      verdict = -1;
+    }
+    Py_DECREF(entry);
+    if (verdict != 0) return verdict;
+  }
+  return 0;
+}
+
+// ---- the callable ----
+
+struct CompiledObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *function, *bound, *miss, *entries, *frames, *dict, *weakrefs;
+  unsigned long long hits;
+};
+static PyTypeObject Compiled_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+static bool disabled = false;
+
+static PyObject* raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+  PyObject* module = PyImport_ImportModule("framelift.exc");
+  PyObject* error = module ? PyObject_GetAttrString(module, "InternalError") : nullptr;
+  Py_XDECREF(module);
+  PyErr_Clear();
+  PyObject *tuple = PyTuple_New(n), *failure = nullptr, *text = nullptr;
+  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+  if (tuple && PyList_GET_SIZE(self->entries) > 0 && Py_TYPE(PyList_GET_ITEM(self->entries, 0)) == &Entry_Type) {
+    PyObject* program = Py_NewRef((PyObject*)((EntryObject*)PyList_GET_ITEM(self->entries, 0))->program);
+    failure = PyObject_CallMethod(program, "check", "O", tuple);
+    PyObject* info = failure ? PyObject_GetAttrString(program, "info") : nullptr;
+    if (info && PyObject_HasAttrString(info, "sentence"))
+      text = PyObject_CallMethod(info, "sentence", "OOO", program, failure, tuple);
+    Py_XDECREF(info);
+    Py_DECREF(program);
+  }
+  if (!text) PyErr_Clear();
+  PyErr_Format(error ? error : PyExc_RuntimeError, "%U was captured, but its guards do not hold for the very call they came from: %S",
+               ((PyFunctionObject*)self->function)->func_qualname, text ? text : failure ? failure : Py_None);
+  for (PyObject* object : {error, tuple, failure, text}) Py_XDECREF(object);
+  return nullptr;
+}
+
+static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+  PyObject* tuple = PyTuple_New(n);
+  if (!tuple) return -1;
+  for (Py_ssize_t i = 0; i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+  PyObject* miss = Py_NewRef(self->miss);
+  PyObject* arguments[] = {nullptr, (PyObject*)self, tuple};
+  PyObject* answer = PyObject_Vectorcall(miss, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  int captured = answer ? PyObject_IsTrue(answer) : -1;
+  Py_XDECREF(answer);
+  Py_DECREF(miss);
+  Py_DECREF(tuple);
+  return captured;
+}
+
+// Guards, entries and the driver are framelift's own code: frames below them are not the surrounding capture's business.
+struct OwnCode {
+  PyObject* context = thread_state().context;
+  OwnCode() { thread_state().context = nullptr; }
+  ~OwnCode() { thread_state().context = context; }
+};
+
+// 1: *result is set; 2: run plainly; -1: exception.
+static int look_up(CompiledObject* self, const Binding& binding, PyObject** result) {
+  OwnCode scope;
+  PyObject* entries = Py_NewRef(self->entries);
+  PyObject* const* locals = binding.locals();
+  Py_ssize_t n = binding.count();
+  int verdict = try_entries(entries, locals, n, result);
+  if (verdict == 0) {
+    int captured = thread_state().mode == Mode::RunOnly || self->miss == Py_None ? 0 : ask_driver(self, locals, n);
+    verdict = captured < 0 ? -1 : captured == 0 ? 2 : try_entries(entries, locals, n, result);
+    if (verdict == 0) {
+      raise_second_miss(self, locals, n);
+      verdict = -1;
+    }
+  }
+  if (verdict == 1) self->hits++;
+  Py_DECREF(entries);
+  return verdict;
+}
+
+static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  PyObject* function = Py_NewRef(self->function);
+  PyObject* result = nullptr;
+  Mode mode = thread_state().mode;
+  if (disabled || mode == Mode::Rehearse || mode == Mode::Paused) {
+    result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+  } else {
+    Py_INCREF(self);
+    int verdict = 2;
+    bool bound;
+    {
+      Binding binding(function);
+      bound = binding.bind(args, PyVectorcall_NARGS(nargsf), kwnames);
+      if (bound) verdict = look_up(self, binding, &result);
+    }
+    if (!bound) result = PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
+    else if (verdict == 2) result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
+    Py_DECREF(self);
+  }
+  Py_DECREF(function);
+  return result;
+}
+
+static PyObject* compiled_vectorcall(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  CompiledObject* self = (CompiledObject*)object;
+  Py_ssize_t before = PyTuple_GET_SIZE(self->bound);
+  if (before == 0) return call_with(self, args, nargsf, kwnames);
+  Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+  Py_ssize_t total = before + given + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  PyObject* bound = Py_NewRef(self->bound);
+  std::vector<PyObject*> all(1 + (size_t)total);  // the first is room for a callee to use
+  for (Py_ssize_t i = 0; i < before; i++) all[1 + i] = PyTuple_GET_ITEM(bound, i);
+  for (Py_ssize_t i = before; i < total; i++) all[1 + i] = args[i - before];
+  PyObject* result = call_with(self, all.data() + 1, (size_t)(before + given) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+  Py_DECREF(bound);
+  return result;
+}
+
+// As functools.update_wrapper: the compiled function looks like the one it stands for.
+static bool mirror(CompiledObject* self, PyObject* name) {
+  self->dict = PyDict_New();
+  if (!self->dict) return false;
+  PyObject* own = PyObject_GetAttrString(self->function, "__dict__");
+  bool ok = own && PyDict_Update(self->dict, own) == 0;
+  Py_XDECREF(own);
+  for (const char* attribute : {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"}) {
+    PyObject* value = ok ? PyObject_GetAttrString(self->function, attribute) : nullptr;
+    if (value) ok = PyDict_SetItemString(self->dict, attribute, value) == 0;
+    else PyErr_Clear();
+    Py_XDECREF(value);
+  }
+  ok = ok && PyDict_SetItemString(self->dict, "__wrapped__", self->function) == 0;
+  if (name != Py_None) ok = ok && PyDict_SetItemString(self->dict, "__name__", name) == 0;
+  return ok;
+}
+
+static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"function", "miss", "bound", "name", nullptr};
+  PyObject *function, *miss, *bound = nullptr, *name = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O!O", (char**)names, &PyFunction_Type, &function, &miss, &PyTuple_Type,
+                                   &bound, &name))
+    return nullptr;
+  CompiledObject* self = (CompiledObject*)type->tp_alloc(type, 0);
+  if (!self) return nullptr;
+  self->vectorcall = compiled_vectorcall;
+  self->function = Py_NewRef(function);
+  self->miss = Py_NewRef(miss);
+  self->bound = bound ? Py_NewRef(bound) : PyTuple_New(0);
+  self->entries = PyList_New(0);
+  self->frames = PyDict_New();
+  if (!self->bound || !self->entries || !self->frames || !mirror(self, name)) Py_CLEAR(self);
+  return (PyObject*)self;
+}
+
+static int compiled_traverse(PyObject* object, visitproc visit, void* arg) {
+  CompiledObject* self = (CompiledObject*)object;
+  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict}) Py_VISIT(member);
+  return 0;
+}
+
+static int compiled_clear(PyObject* object) {
+  CompiledObject* self = (CompiledObject*)object;
+  for (PyObject** member : {&self->function, &self->bound, &self->miss, &self->entries, &self->frames, &self->dict})
+    Py_CLEAR(*member);
+  return 0;
+}
+
+static void compiled_dealloc(PyObject* object) {
+  PyObject_GC_UnTrack(object);
+  if (((CompiledObject*)object)->weakrefs) PyObject_ClearWeakRefs(object);
+  compiled_clear(object);
+  Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
+  return !instance || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject* compiled_repr(PyObject* object) {
+  CompiledObject* self = (CompiledObject*)object;
+  return PyUnicode_FromFormat("<compiled %U, %zd entries>", ((PyFunctionObject*)self->function)->func_qualname,
+                              PyList_GET_SIZE(self->entries));
+}
+
+static PyMemberDef compiled_members[] = {
+    {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
+    {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
+    {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> whether an entry was put in front"},
+    {"entries", T_OBJECT, offsetof(CompiledObject, entries), READONLY, "the entries, first tried first"},
+    {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
+    {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
+    {nullptr, 0, 0, 0, nullptr}};
+static PyGetSetDef compiled_getters[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+static PyObject* set_disabled(PyObject*, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  bool before = disabled;
+  disabled = truth;
+  return PyBool_FromLong(before);
+}
+static PyMethodDef functions[] = {
+    {"set_disabled", set_disabled, METH_O, "Make all compiled callables run plain Python, or not; returns what was."},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_compiled(PyObject* module) {
+  Entry_Type.tp_name = "framelift._core.Entry";
+  Entry_Type.tp_basicsize = sizeof(EntryObject);
+  Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  Entry_Type.tp_doc = "Entry(program, run, info=None)";
+  Entry_Type.tp_new = entry_create;
+  Entry_Type.tp_dealloc = entry_dealloc;
+  Entry_Type.tp_traverse = entry_traverse;
+  Entry_Type.tp_clear = entry_clear;
+  Entry_Type.tp_members = entry_members;
+  Entry_Type.tp_getset = entry_getters;
+  Compiled_Type.tp_name = "framelift._core.Compiled";
+  Compiled_Type.tp_basicsize = sizeof(CompiledObject);
+  Compiled_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+  Compiled_Type.tp_doc = "Compiled(function, miss, bound=(), name=None)";
+  Compiled_Type.tp_new = compiled_create;
+  Compiled_Type.tp_dealloc = compiled_dealloc;
+  Compiled_Type.tp_traverse = compiled_traverse;
+  Compiled_Type.tp_clear = compiled_clear;
+  Compiled_Type.tp_vectorcall_offset = offsetof(CompiledObject, vectorcall);
+  Compiled_Type.tp_call = PyVectorcall_Call;
+  Compiled_Type.tp_descr_get = compiled_get;
+  Compiled_Type.tp_repr = compiled_repr;
+  Compiled_Type.tp_members = compiled_members;
+  Compiled_Type.tp_getset = compiled_getters;
+  Compiled_Type.tp_dictoffset = offsetof(CompiledObject, dict);
+  Compiled_Type.tp_weaklistoffset = offsetof(CompiledObject, weakrefs);
+  return PyType_Ready(&Entry_Type) == 0 && PyType_Ready(&Compiled_Type) == 0 && PyModule_AddFunctions(module, functions) == 0 &&
+         PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
+         PyModule_AddObjectRef(module, "Compiled", (PyObject*)&Compiled_Type) == 0;
+}
+
+}  // namespace framelift

@@ -1,0 +1,33 @@
+// Binding a call's arguments to a function's parameters, as CPython does when it makes the frame.
+#pragma once
+#include "frames.h"
+
+namespace framelift {
+
+// The parameters' values in the order of the frame's locals: positional, keyword-only, *args, **kwargs.
+class Binding {
+ public:
+  explicit Binding(PyObject* function);
+  ~Binding();
+  Binding(const Binding&) = delete;
+  // True when everything is bound.  False, without an exception, when CPython would raise its own TypeError or the
+  // values could not be allocated: the caller then just calls the function.
+  bool bind(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+  PyObject* const* locals() const { return values_; }
+  Py_ssize_t count() const { return count_; }
+
+ private:
+  static constexpr Py_ssize_t kInline = 24;
+  PyFunctionObject* function_;
+  PyCodeObject* code_;  // owned: the function may be given another while it is called
+  Py_ssize_t positional_, named_, count_;
+  PyObject* small_[kInline];
+  PyObject** values_;  // owned references; NULL: not bound yet
+
+  bool bind_positional(PyObject* const* args, Py_ssize_t nargs);
+  bool bind_keywords(PyObject* const* values, PyObject* kwnames);
+  bool fill_defaults();
+  Py_ssize_t find(PyObject* name) const;
+};
+
+}  // namespace framelift
