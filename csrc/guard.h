@@ -150,8 +150,8 @@ struct Visit {
 struct StepRow {
   const char* name;
   Outcome (*take)(Visit&, PyObject* base);
-  bool runs_code;
 };
+bool init_steps();
 const StepRow* find_step(const char* name);
 PyObject* step_names();
 

@@ -156,7 +156,7 @@ static Py_ssize_t builtin_length(Visit& v) {
   }
   v.recordable = false;
   if (PyByteArray_Check(value)) return PyByteArray_GET_SIZE(value);
-  v.walk.ran_code = v.walk.ran_code || is_heap_type(Py_TYPE(value));
+  if (!(Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) v.walk.ran_code = true;
   return PyObject_Size(value);
 }
 

@@ -173,7 +173,7 @@ bool init_guards(PyObject* module) {
   GuardProgram_Type.tp_methods = methods;
   GuardProgram_Type.tp_members = members;
   GuardProgram_Type.tp_getset = getters;
-  if (PyType_Ready(&GuardProgram_Type) < 0 || !init_liveness() || !init_leaves() || !init_torch_state(module)) return false;
+  if (PyType_Ready(&GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves() || !init_torch_state(module)) return false;
   if (PyModule_AddFunctions(module, functions) < 0) return false;
   PyObject *steps = step_names(), *kinds = kind_names();
   bool added = steps && kinds && PyModule_AddObjectRef(module, "STEPS", steps) == 0 &&

@@ -181,7 +181,6 @@ bool Program::build_nodes(PyObject* list) {
     node.given = order[i];
     node.parent = parent < 0 ? -1 : places[parent];
     node.step = found;
-    node.unsafe = found->runs_code;
     bool is_root = !strcmp(step, "arg") || !strcmp(step, "const");
     if (is_root != (parent < 0)) return complain("arg and const are roots, and only these", row);
     if (!set_key(*this, node, key) || !build_checks(node, checks)) return false;

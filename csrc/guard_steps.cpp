@@ -6,6 +6,8 @@
 
 namespace framelift {
 
+static PyTypeObject* deque_type = nullptr;
+
 static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
   if (!borrowed) return Outcome::Fails;
   v.value = Py_NewRef(borrowed);
@@ -67,7 +69,12 @@ static Outcome take_dict_item(Visit& v, PyObject* base) {
 static Outcome take_item(Visit& v, PyObject* base) {
   if (PyDict_Check(base)) return take_dict_item(v, base);
   bool is_list = PyList_Check(base), is_tuple = PyTuple_Check(base);
-  if (!PyLong_CheckExact(v.node.key) || !(is_list || is_tuple)) return answer(v, PyObject_GetItem(base, v.node.key));
+  if (!PyLong_CheckExact(v.node.key) || !(is_list || is_tuple)) {
+    bool quiet = Py_TYPE(base) == deque_type && PyLong_CheckExact(v.node.key), ran_code = v.walk.ran_code;
+    Outcome outcome = answer(v, PyObject_GetItem(base, v.node.key));
+    if (quiet) v.walk.ran_code = ran_code;
+    return outcome;
+  }
   Py_ssize_t size = Py_SIZE(base), index = PyLong_AsSsize_t(v.node.key);
   if (index == -1 && PyErr_Occurred()) return answer(v, nullptr);
   if (index < 0) {
@@ -199,29 +206,51 @@ static Outcome take_partial_func(Visit& v, PyObject* base) { return partial_fiel
 static Outcome take_partial_args(Visit& v, PyObject* base) { return partial_field(v, base, "args"); }
 static Outcome take_partial_keywords(Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }
 
-static Outcome take_attr(Visit& v, PyObject* base) { return answer(v, PyObject_GetAttr(base, v.node.key)); }
+// Fields that C code keeps on a type nobody can change are read without running Python code.
+static Outcome take_attr(Visit& v, PyObject* base) {
+  PyTypeObject* type = Py_TYPE(base);
+  bool fixed = (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && type->tp_getattro == PyObject_GenericGetAttr;
+  PyObject* descriptor = fixed ? _PyType_Lookup(type, v.node.key) : nullptr;
+  PyObject** at = member_at(descriptor, base);
+  if (at && *at) return field(v, at, false);
+  if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, PyObject_GetAttr(base, v.node.key));
+  CollectorPause pause;
+  bool ran_code = v.walk.ran_code;
+  Outcome outcome = answer(v, PyObject_GetAttr(base, v.node.key));
+  v.walk.ran_code = ran_code;
+  return outcome;
+}
 
 static const StepRow kSteps[] = {
-    {"arg", take_argument, false},
-    {"const", take_constant, false},
-    {"dict", take_dict, false},
-    {"item", take_item, false},
-    {"slot", take_slot, false},
-    {"type", take_type, false},
-    {"lookup", take_lookup, false},
-    {"globals", take_globals, false},
-    {"builtins", take_builtins, false},
-    {"default", take_default, false},
-    {"kwdefault", take_kwdefault, false},
-    {"cell", take_cell, false},
-    {"contents", take_contents, false},
-    {"self", take_self, false},
-    {"func", take_func, false},
-    {"partial_func", take_partial_func, false},
-    {"partial_args", take_partial_args, false},
-    {"partial_keywords", take_partial_keywords, false},
-    {"attr", take_attr, true},
+    {"arg", take_argument},
+    {"const", take_constant},
+    {"dict", take_dict},
+    {"item", take_item},
+    {"slot", take_slot},
+    {"type", take_type},
+    {"lookup", take_lookup},
+    {"globals", take_globals},
+    {"builtins", take_builtins},
+    {"default", take_default},
+    {"kwdefault", take_kwdefault},
+    {"cell", take_cell},
+    {"contents", take_contents},
+    {"self", take_self},
+    {"func", take_func},
+    {"partial_func", take_partial_func},
+    {"partial_args", take_partial_args},
+    {"partial_keywords", take_partial_keywords},
+    {"attr", take_attr},
 };
+
+bool init_steps() {
+  if (deque_type) return true;
+  PyObject* module = PyImport_ImportModule("collections");
+  PyObject* deque = module ? PyObject_GetAttrString(module, "deque") : nullptr;
+  Py_XDECREF(module);
+  deque_type = (PyTypeObject*)deque;  // kept for the life of the process
+  return deque != nullptr;
+}
 
 const StepRow* find_step(const char* name) {
   for (const StepRow& row : kSteps)

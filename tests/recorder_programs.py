@@ -319,16 +319,6 @@ def autocast_cpu(x, w):
     return a, b.float(), c, d.float()
 
 
-@program(real(3, 4))
-def default_dtype(x):
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    y = torch.ones(4)
-    torch.set_default_dtype(before)
-    assert y.dtype is torch.float64
-    return x + y, torch.ones(2)
-
-
 @program(real(3, 4), real(3, 4))
 def input_mutation(x, y):
     x.add_(1)

@@ -41,7 +41,7 @@ def test_programs_through_aot_eager(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["perceptron", "view_then_write", "input_mutation", "batch_norm", "no_grad_blocks", "autocast_cpu",
-                                  "multiple_results", "write_gives_history", "default_dtype"])
+                                  "multiple_results", "write_gives_history"])
 def test_programs_through_inductor(name: str) -> None:
     check(name, "inductor")
 

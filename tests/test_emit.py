@@ -645,7 +645,7 @@ TIES = {list: lambda a, b: a.append(b), dict: lambda a, b: a.__setitem__("tie", 
         collections.OrderedDict: lambda a, b: a.__setitem__("tie", b), types.SimpleNamespace: lambda a, b: setattr(a, "tie", b)}
 
 
-@settings(max_examples=4000)
+@settings(max_examples=300)
 @given(st.data())
 def test_random_values(data) -> None:
     stage = Stage()
@@ -697,7 +697,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=1000)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_random_changes_are_written_back(kind: str, data) -> None:
     base, make = KINDS[kind]

@@ -247,6 +247,36 @@ def test_state_left_changed_is_told_and_the_process_is_not_changed() -> None:
     assert not finished.graph_module(*finished.inputs)[0].requires_grad and torch.is_grad_enabled()
 
 
+def test_default_dtype_inside() -> None:
+    def harmless(x):
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_dtype(torch.float32)
+        return x + 1
+
+    def harmful(x):
+        torch.set_default_dtype(torch.float64)
+        return x + torch.ones(3)
+    record(harmless, torch.ones(3))
+    with pytest.raises(Interrupt) as caught:
+        record(harmful, torch.ones(3))
+    assert caught.value.reason.id == "torch-state" and torch.get_default_dtype() is torch.float32
+
+
+def test_an_exit_inside_with_blocks_leaves_their_state() -> None:
+    recorder = Recorder()
+    real = torch.ones(2, 2)
+    with recorder:
+        x = recorder.stand_in(real)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            y = x @ x
+            recorder.mark_end()
+    finished = recorder.finish([y])
+    assert finished.left_state == (
+        (torch._C._set_grad_enabled, (False,)), (torch.set_autocast_enabled, ("cpu", True)),
+        (torch.set_autocast_dtype, ("cpu", torch.float16)), (torch.autocast_increment_nesting, ()))
+    assert finished.graph_module(*finished.inputs)[0].dtype is torch.float16
+
+
 def test_inference_mode_inside() -> None:
     def function(x):
         with torch.inference_mode():

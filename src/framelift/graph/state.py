@@ -2,7 +2,7 @@
 
 State is observed, not followed: whatever call changed it, the next recorded operation carries the state it met, and
 the graph gets the nodes that make the same state around the same operation.  State nobody records an operation in
-leaves no node.  Graphs end in the state they began with; what the program itself left changed is `Finished.left_state`.
+leaves no node.  Graphs end in the state they began with; what the program itself left changed is told by `LeftState`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["SavedState", "State", "StateNodes", "read_state"]
+__all__ = ["LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -53,15 +53,59 @@ def _autocast() -> tuple[Any, ...] | None:
     return (*parts, torch.is_autocast_cache_enabled())
 
 
+def autocast_nesting() -> int:
+    """How many autocast regions are open; torch tells it only when it changes."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def check_state(base: State, now: State) -> None:
+    """Interrupt for changes that a graph cannot make for the operations in it.
+
+    Compiled graphs make tensors of whatever dtype is the default when they run, and choose kernels when they are compiled.
+    """
+    if now.dtype is not base.dtype:
+        raise Interrupt("torch-state", "torch.set_default_dtype")
+    if now.deterministic != base.deterministic:
+        raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+
+
+class LeftState:
+    """The state at an exit, compared with the one at the start: `calls` are what brings the latter to the former."""
+
+    def __init__(self, saved: SavedState) -> None:
+        now = SavedState()
+        calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        if now.inference != saved.inference:
+            raise Interrupt("torch-state", "leaving an inference mode open")
+        if now.deterministic != saved.deterministic:
+            raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+        if now.grad != saved.grad:
+            calls.append((torch._C._set_grad_enabled, (now.grad,)))
+        if now.dtype is not saved.dtype:
+            calls.append((torch.set_default_dtype, (now.dtype,)))
+        for (device, enabled, dtype), (_, was_enabled, was_dtype) in zip(now.autocast, saved.autocast):
+            if enabled != was_enabled:
+                calls.append((torch.set_autocast_enabled, (device, enabled)))
+            if dtype is not was_dtype:
+                calls.append((torch.set_autocast_dtype, (device, dtype)))
+        if now.cache != saved.cache:
+            calls.append((torch.set_autocast_cache_enabled, (now.cache,)))
+        calls += [(torch.autocast_increment_nesting, ())] * (now.nesting - saved.nesting)
+        self.calls = tuple(calls)
+
+
 class SavedState:
     """Everything a rehearsal might have changed, read at its start and put back at its end."""
 
     def __init__(self) -> None:
         self.grad = _is_grad_enabled()
+        self.inference = _is_inference()
         self.dtype = _default_dtype()
         self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
                          for device in AUTOCAST_DEVICES]
         self.cache = torch.is_autocast_cache_enabled()
+        self.nesting = autocast_nesting()
         self.deterministic = (_deterministic(), _deterministic_warn())
         self.cpu_rng = torch.get_rng_state()
         self.cuda_rng = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
@@ -75,6 +119,8 @@ class SavedState:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
         torch.set_autocast_cache_enabled(self.cache)
+        while autocast_nesting() > self.nesting:
+            torch.autocast_decrement_nesting()
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
             torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
         torch.set_rng_state(self.cpu_rng)
@@ -96,14 +142,10 @@ class StateNodes:
         """Add the nodes after which the graph is in the state `wanted`."""
         if wanted == self.now:
             return
-        if wanted.deterministic != self.now.deterministic:
-            raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
         if wanted.inference != self.now.inference:
             self._become_inference(wanted.inference)
         if wanted.grad != self.now.grad:
             self._emit(torch._C._set_grad_enabled, (wanted.grad,))
-        if wanted.dtype is not self.now.dtype:
-            self._emit(torch.set_default_dtype, (wanted.dtype,))
         if wanted.autocast != self.now.autocast:
             self._become_autocast(wanted.autocast)
         self.now = wanted

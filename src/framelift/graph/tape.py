@@ -90,13 +90,17 @@ class _Builder:
     def operation(self, step: Step) -> None:
         self.state.become(step.state)
         target = step.target
+        op, fx_target = target.op, target.fx_target
         args = [rebuild(arg, self._node_of) for arg in step.args]
-        if target.swap:
-            args[0], args[1] = args[1], args[0]
+        if target.reflected:
+            if type(args[1]) is Node:   # called by name: the operator would take the other tensor's method
+                op, fx_target = "call_method", target.reflected
+            else:
+                args[0], args[1] = args[1], args[0]
         elif type(target) is _Getter:
             args.append(target.name)
         kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
-        self._nodes[id(step)] = self._add(self._unused(target.name), target.op, target.fx_target, tuple(args), kwargs)
+        self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
 
     def output(self, outputs: Sequence[Value]) -> None:
         self._add(self._unused("output"), "output", "output", (tuple(map(self._node_of, outputs)),), {})

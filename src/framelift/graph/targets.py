@@ -16,16 +16,19 @@ __all__ = ["OPERATORS", "Target", "getter_target", "tensor_method_name", "target
 
 
 class Target:
-    """One callable.  `swap` says that the graph's target takes the first two arguments in the other order."""
+    """One callable.
 
-    __slots__ = ("func", "fx_target", "name", "op", "swap")
+    `reflected` is the name of a method like `__rsub__`: the graph's target takes its two arguments in the other order.
+    """
 
-    def __init__(self, func: Any, op: str, fx_target: Any, name: str, swap: bool = False) -> None:
+    __slots__ = ("func", "fx_target", "name", "op", "reflected")
+
+    def __init__(self, func: Any, op: str, fx_target: Any, name: str, reflected: str = "") -> None:
         self.func = func
         self.op = op
         self.fx_target = fx_target
         self.name = name
-        self.swap = swap
+        self.reflected = reflected
 
     def __repr__(self) -> str:
         return f"<target {self.op} {self.name}>"
@@ -81,7 +84,7 @@ def _make(func: Any) -> Target:
         return Target(func, "call_function", func, _plain_name(func))
     if name in OPERATORS:
         target, swap = OPERATORS[name]
-        return Target(func, "call_function", target, target.__name__.rstrip("_"), swap)
+        return Target(func, "call_function", target, target.__name__.rstrip("_"), name if swap else "")
     return Target(func, "call_method", name, name.strip("_") or name)
 
 

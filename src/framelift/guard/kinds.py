@@ -2,31 +2,39 @@
 
 `KINDS` is the one list: name -> plain Python meaning.  The native program (csrc/guard_checks.cpp) implements the same
 names; tests run both and compare.  What a failing guard says in words is in explain.py.
+
+A predicate that raises does not hold.
 """
 
 from __future__ import annotations
 
+import collections
 import math
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ..origin import Origin
 
-__all__ = ["KINDS", "Guard", "TensorFacts", "dunders", "same_leaf", "tensor_facts"]
+__all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "dict_keys", "dunders", "immutable_leaf", "same_leaf", "tensor_agrees",
+           "tensor_facts"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
     """One predicate: the value at `origin` satisfies `kind` with `value`.
 
-    `line` is the user line ("file.py:12 in forward") whose read made it, for explanations.
+    `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
+    the instruction), which is turned into that text only when somebody asks.
     """
 
     origin: Origin
     kind: str
     value: Any
-    line: str = ""
+    line: str | tuple[types.CodeType, int] = ""
 
     def __str__(self) -> str:
         return f"{self.origin} {self.kind} {self.value!r}"
@@ -34,14 +42,17 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """What a tensor guard compares.  `python_type` is compared by identity, all else by equality."""
+    """What a tensor guard compares.  `python_type` is compared by identity, all else by equality.
+
+    An entry None in `size` or `stride` is not compared; `stride` None as a whole neither.
+    """
 
     python_type: type
     dtype: Any
     device: Any
     layout: Any
-    size: tuple[int, ...]
-    stride: tuple[int, ...] | None
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...] | None
     requires_grad: bool
     is_leaf: bool
     keys: int          # raw dispatch key set, as torch._C._dispatch_keys(t).raw_repr()
@@ -66,3 +77,141 @@ def same_leaf(a: Any, b: Any) -> bool:
     if type(a) in (set, frozenset):
         return a == b and {(type(x), x) for x in a} == {(type(x), x) for x in b}
     return a is b or bool(a == b)
+
+
+_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, types.CodeType,
+                     torch.dtype, torch.device, torch.layout, torch.memory_format})
+
+
+def immutable_leaf(value: Any) -> bool:
+    """Whether nothing about the value can ever change, so that its identity implies its value."""
+    cls = type(value)
+    if cls in _SIMPLE:
+        return True
+    if cls is slice:
+        return all(map(immutable_leaf, (value.start, value.stop, value.step)))
+    return cls in (tuple, frozenset) and all(map(immutable_leaf, value))
+
+
+# ---- tensors --------------------------------------------------------------------------------------------------------
+
+def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False) -> TensorFacts:
+    """The facts of a real tensor.  `ask_grad`: also whether it has a gradient."""
+    with torch._C.DisableTorchFunction():
+        try:
+            stride = tensor.stride()
+        except RuntimeError:  # layouts without strides
+            stride = None
+        return TensorFacts(type(tensor), tensor.dtype, tensor.device, tensor.layout, tuple(tensor.size()), stride,
+                           tensor.requires_grad, tensor.is_leaf, torch._C._dispatch_keys(tensor).raw_repr(), tensor.is_conj(),
+                           tensor.is_neg(), tensor.is_inference(), tensor.grad is not None if ask_grad else None)
+
+
+_SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
+
+
+def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int, ...] | None) -> bool:
+    return actual is not None and len(expected) == len(actual) and all(e is None or e == a for e, a in zip(expected, actual))
+
+
+def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
+    """Whether `value` is a tensor of these facts."""
+    if type(value) is not facts.python_type:
+        return False
+    now = tensor_facts(value, ask_grad=facts.has_grad is not None)
+    return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad
+            and _entries_agree(facts.size, now.size) and (facts.stride is None or _entries_agree(facts.stride, now.stride)))
+
+
+# ---- containers -----------------------------------------------------------------------------------------------------
+
+_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray)
+
+
+def builtin_length(value: Any) -> int:
+    """The length of the built-in part of a container, whatever a subclass makes of `__len__`."""
+    for base in _SIZED:
+        if isinstance(value, base):
+            return base.__len__(value)
+    return len(value)
+
+
+def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
+    """A dictionary's own keys in its own order, whatever a subclass makes of iteration."""
+    return tuple((collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict).__iter__(value))
+
+
+def _same_key(key: Any, expected: Any) -> bool:
+    return key is expected or (immutable_leaf(expected) and same_leaf(key, expected))
+
+
+def _keys(value: Any, expected: tuple[Any, ...]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    keys = dict_keys(value)
+    return len(keys) == len(expected) and all(map(_same_key, keys, expected))
+
+
+def _absent(value: Any, key: Any) -> bool:
+    return not dict.__contains__(value, key) if isinstance(value, dict) else key not in value
+
+
+# ---- classes --------------------------------------------------------------------------------------------------------
+
+_mro = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
+_NOT_BEHAVIOUR = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"})
+
+
+def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
+    """The class's MRO, and the special names its Python-made classes define, with what the first of them holds."""
+    found: dict[str, Any] = {}
+    for base in _mro(cls):
+        if _flags(base) & _HEAP_TYPE:
+            for name, value in _own(base).items():
+                if name[:2] == "__" and name[-2:] == "__" and len(name) > 4 and name not in _NOT_BEHAVIOUR:
+                    found.setdefault(name, value)
+    return _mro(cls), tuple(sorted(found.items(), key=lambda pair: pair[0]))
+
+
+def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:
+    if not isinstance(value, type):
+        return False
+    mro, pairs = dunders(value)
+    return (len(mro) == len(expected[0]) and all(a is b for a, b in zip(mro, expected[0])) and len(pairs) == len(expected[1])
+            and all(a == b and x is y for (a, x), (b, y) in zip(pairs, expected[1])))
+
+
+def _no_lookup(value: Any, name: str) -> bool:
+    return isinstance(value, type) and not any(name in _own(base) for base in _mro(value))
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+def _is_empty(cell: Any) -> bool:
+    if type(cell) is not types.CellType:
+        return False
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+KINDS: dict[str, Callable[[Any, Any], bool]] = {
+    "TYPE": lambda v, cls: type(v) is cls,
+    "IS": lambda v, obj: v is obj,
+    "EQ": same_leaf,
+    "CODE": lambda v, code: type(v) is types.FunctionType and v.__code__ is code,
+    "LEN": lambda v, n: builtin_length(v) == n,
+    "KEYS": _keys,
+    "ABSENT": _absent,
+    "NO_LOOKUP": _no_lookup,
+    "DUNDERS": _dunders,
+    "EMPTY": lambda v, _: _is_empty(v),
+    "TENSOR": tensor_agrees,
+    "SAME": lambda v, other: v is other,     # the other value, once its origin was followed
+    "CHECK": lambda v, check: bool(check[0](v)),
+}

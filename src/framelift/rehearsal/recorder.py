@@ -20,12 +20,12 @@ from ..graph.arguments import rebuild, take
 from ..graph.fakes import Fakes
 from ..graph.facts import check_kind, facts_of, new_stand_in
 from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
-from ..graph.state import SavedState, State, read_state
+from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.tape import Step, build_graph
 from ..graph.targets import Target, _Getter, target_of
 from ..graph.values import Storage, Value
 from ..reasons import Interrupt
-from .torch_rules import GIVES_VALUES, RULES
+from .torch_rules import GIVES_VALUES, RESHAPES_IN_PLACE, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
 
@@ -66,7 +66,7 @@ class Recorder:
         self._lookup = self._cache.get
         self._flags = _kernel_choice()
         self._base: State | None = None
-        self._end: State | None = None
+        self._left: LeftState | Interrupt | None = None
         self._saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
 
@@ -81,6 +81,8 @@ class Recorder:
         return value.stand_in
 
     def _new_input(self, tensor: torch.Tensor, name: str) -> Value:
+        if id(tensor) in self._values:
+            raise InternalError("a stand-in was imported as if it came from outside")
         check_kind(tensor)
         facts = facts_of(tensor)
         memory = tensor.untyped_storage()._cdata
@@ -163,6 +165,8 @@ class Recorder:
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False) -> Any:
         """Record one operation and answer with its results.  Torch function must be off."""
         state = read_state()
+        if self._base is not None and state != self._base:
+            check_state(self._base, state)
         key: list[Any] = [target, state, self._flags]
         found: list[Value] = []
         kept = take(args, self._values, key, found)
@@ -237,6 +241,8 @@ class Recorder:
             if facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
                 self._gain_history(target, value, index in outcome.written)
             if facts.size != value.facts.size or facts.stride != value.facts.stride:
+                if target.fx_target not in RESHAPES_IN_PLACE:   # fakes resize where torch itself refuses
+                    raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
                 with torch.no_grad():
                     value.stand_in.set_(new_stand_in(facts))
             value.facts = facts
@@ -258,7 +264,8 @@ class Recorder:
     def finish(self, outputs: Sequence[torch.Tensor]) -> Finished:
         """The graph that gives these stand-ins, and what it was built on."""
         base = self._base or read_state()
-        end = self._end or read_state()
+        if isinstance(self._left, Interrupt):
+            raise self._left
         with torch._C.DisableTorchFunction():
             graph_module, inputs, n_ops = build_graph(self.tape, [self.value_of(out) for out in outputs], base)
         groups: dict[int, list[int]] = {}
@@ -267,7 +274,8 @@ class Recorder:
         real = [value.external for value in inputs]
         assert all(tensor is not None for tensor in real)
         return Finished(graph_module, real, n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
-                        tuple(tuple(group) for group in groups.values() if len(group) > 1), _left_state(base, end))
+                        tuple(tuple(group) for group in groups.values() if len(group) > 1),
+                        self._left.calls if self._left is not None else ())
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack() or not torch._C._is_torch_function_enabled():
@@ -277,7 +285,7 @@ class Recorder:
         if torch._C._functorch.peek_interpreter_stack() is not None:
             raise Interrupt("active-mode", "a function transform")
         self._saved = SavedState()
-        self._base, self._end = read_state(), None
+        self._base, self._left = read_state(), None
         self._mode = _RecordingMode(self)
         self._mode.__enter__()
         return self
@@ -287,11 +295,24 @@ class Recorder:
         while torch._C._len_torch_function_stack():
             torch._C._pop_torch_function_stack()
         try:
-            self._end = None if exc[0] is not None else read_state()
+            if exc[0] is None:
+                self.mark_end()
         finally:
             self._saved.restore()
             self._mode.recorder = None
             self._mode = self._saved = None
+
+    def mark_end(self) -> None:
+        """Captured code ends here: the torch state of this moment is what `finish` tells.  Only the first call counts.
+
+        Called at an exit in the midst of `with` blocks, whose unwinding must not be mistaken for the program's doing.
+        """
+        if self._left is None and self._saved is not None:
+            with torch._C.DisableTorchFunction():
+                try:
+                    self._left = LeftState(self._saved)
+                except Interrupt as interrupt:
+                    self._left = interrupt
 
 
 class _RecordingMode(TorchFunctionMode):
@@ -322,17 +343,6 @@ def _check_view_write(target: Target, value: Value) -> None:
     leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
     if value.view not in ("view", "detached") or (value.view == "view" and leaf):
         raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")
-
-
-def _left_state(base: State, end: State) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
-    if (base.inference, base.autocast, base.deterministic) != (end.inference, end.autocast, end.deterministic):
-        raise Interrupt("torch-state", "leaving an autocast, inference or deterministic mode on")
-    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-    if base.grad != end.grad:
-        calls.append((torch._C._set_grad_enabled, (end.grad,)))
-    if base.dtype is not end.dtype:
-        calls.append((torch.set_default_dtype, (end.dtype,)))
-    return tuple(calls)
 
 
 def _kernel_choice() -> tuple[bool, ...]:

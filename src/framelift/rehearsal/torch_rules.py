@@ -14,7 +14,7 @@ import torch
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 
-__all__ = ["GIVES_VALUES", "RULES", "rule", "rule_for"]
+__all__ = ["GIVES_VALUES", "RESHAPES_IN_PLACE", "RULES", "rule", "rule_for"]
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -173,7 +173,26 @@ def _from_data(func: Any, position: int) -> Handler:
 for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray, 0), (torch.Tensor.new_tensor, 1)):
     RULES[id(_func)] = (_func, _from_data(_func, _position))
 
+@rule(*_named("as_strided", *_ANYWHERE))
+def _as_strided(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
+    if kwargs or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
+        raise Interrupt("torch-operation", "as_strided with a storage offset")
+    facts = recorder.value_of(args[0]).facts
+    if _extent(args[1], args[2]) > _extent(facts.size, facts.stride):
+        raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
+    return recorder.record(target_of(torch.Tensor.as_strided), args, kwargs)
+
+
+def _extent(size: Any, stride: Any) -> int:
+    return 0 if 0 in size else 1 + sum((length - 1) * step for length, step in zip(size, stride))
+
+
 # ---- metadata changed in place ---------------------------------------------------------------------------------------
+
+#: Tensor methods that give a tensor another shape over the same memory
+RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
+
 
 @rule(*_named("requires_grad_", *_TENSOR))
 def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
