@@ -62,7 +62,7 @@ struct Check {
   std::vector<bool> leaves;        // KEYS: compare this key by value
   PyObject* names = nullptr;       // owned: DUNDERS: name -> position in `objects`
   size_t mro = 0;                  // DUNDERS: the first `mro` objects are the MRO
-  std::unique_ptr<TensorCheck> tensor;
+  const TensorCheck* tensor = nullptr;  // in Program::tensor_checks
 };
 
 struct Node {
@@ -189,6 +189,7 @@ struct Program {
   uint64_t epoch = 0;
   struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
 
+  std::unordered_map<uint64_t, std::vector<std::unique_ptr<TensorCheck>>> tensor_checks;  // by a hash
   std::vector<PyObject*> owned;                        // constants and weak references
   std::unordered_map<PyObject*, PyObject*> held;       // object -> itself or its weak reference, in `owned`
   PyObject* liveness = nullptr;

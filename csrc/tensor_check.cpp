@@ -12,6 +12,13 @@ namespace framelift {
 
 static int64_t pack_device(c10::Device device) { return ((int64_t)device.type() << 32) + (int64_t)device.index(); }
 
+// The layout that a tensor of these keys has; tensors implemented in Python are not asked for theirs.
+static c10::Layout layout_of(c10::DispatchKeySet keys) {
+  if (keys.has_all(c10::DispatchKeySet(c10::DispatchKey::Sparse))) return c10::kSparse;
+  if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr}))) return c10::kSparseCsr;
+  return keys.has(c10::DispatchKey::MkldnnCPU) ? c10::kMkldnn : c10::kStrided;
+}
+
 // ---- parsing ----
 
 namespace {
@@ -47,10 +54,9 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   auto check = std::make_unique<TensorCheck>();
   bool fits = PyType_Check(type.value) && THPDtype_Check(dtype.value) && THPDevice_Check(device.value) &&
               THPLayout_Check(layout.value);
-  check->any_size = check->any_stride = false;
-  check->check_strides = stride.value != Py_None;
-  fits = fits && parse_entries(size.value, check->size, &check->any_size) &&
-         (!check->check_strides || parse_entries(stride.value, check->stride, &check->any_stride));
+  check->check_stride = stride.value != Py_None;
+  fits = fits && parse_entries(size.value, check->size, &check->any_entry) &&
+         (!check->check_stride || parse_entries(stride.value, check->stride, &check->any_entry));
   if (!fits) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "TENSOR takes TensorFacts");
     return nullptr;
@@ -58,7 +64,6 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   check->type = (PyTypeObject*)type.value;
   check->dtype = (int8_t)((THPDtype*)dtype.value)->scalar_type;
   check->device = pack_device(((THPDevice*)device.value)->device);
-  check->layout = (int8_t)((THPLayout*)layout.value)->layout;
   check->keys = PyLong_AsUnsignedLongLong(keys.value);
   if (PyErr_Occurred()) return nullptr;
   check->requires_grad = requires_grad.value == Py_True;
@@ -68,7 +73,8 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   bool inference = !set.has(c10::DispatchKey::ADInplaceOrView) && !set.has_any(c10::autograd_dispatch_keyset);
   check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.value == Py_True) ||
                          set.has(c10::DispatchKey::Negative) != (is_neg.value == Py_True) ||
-                         inference != (is_inference.value == Py_True);
+                         inference != (is_inference.value == Py_True) ||
+                         layout_of(set) != ((THPLayout*)layout.value)->layout;
   return check;
 }
 
@@ -82,13 +88,8 @@ bool tensor_runs_code(const TensorCheck& check) {
 
 static bool same_entries(const std::vector<int64_t>& expected, bool some_any, c10::IntArrayRef actual) {
   if (actual.size() != expected.size()) return false;
-  if (!some_any) {
-    for (size_t i = 0; i < expected.size(); i++)
-      if (expected[i] != actual[i]) return false;
-    return true;
-  }
   for (size_t i = 0; i < expected.size(); i++)
-    if (expected[i] != TensorCheck::kAny && expected[i] != actual[i]) return false;
+    if (expected[i] != actual[i] && !(some_any && expected[i] == TensorCheck::kAny)) return false;
   return true;
 }
 
@@ -96,7 +97,8 @@ static bool same_entries(const std::vector<int64_t>& expected, bool some_any, c1
 static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl) {
   auto* meta = static_cast<torch::autograd::AutogradMeta*>(impl->autograd_meta());
   if (!meta) return !check.requires_grad && check.is_leaf && check.has_grad != 1;
-  if (meta->requires_grad() != check.requires_grad || (meta->grad_fn_ == nullptr) != check.is_leaf) return false;
+  bool requires_grad = meta->is_view_ ? meta->requires_grad() : meta->requires_grad_ || meta->grad_fn_;
+  if (requires_grad != check.requires_grad || (meta->grad_fn_ == nullptr) != check.is_leaf) return false;
   return check.has_grad < 0 || meta->grad_.defined() == (check.has_grad == 1);
 }
 
@@ -107,9 +109,8 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
   if (impl->key_set().raw_repr() != check.keys) return false;
   try {
     return (int8_t)c10::typeMetaToScalarType(impl->dtype()) == check.dtype && pack_device(impl->device()) == check.device &&
-           (int8_t)impl->layout() == check.layout && !impl->has_symbolic_sizes_strides() &&
-           same_entries(check.size, check.any_size, impl->sizes()) &&
-           (!check.check_strides || same_entries(check.stride, check.any_stride, impl->strides())) &&
+           !impl->has_symbolic_sizes_strides() && same_entries(check.size, check.any_entry, impl->sizes()) &&
+           (!check.check_stride || same_entries(check.stride, check.any_entry, impl->strides())) &&
            same_autograd(check, impl);
   } catch (const std::exception&) {  // a kind of tensor that has no such property
     PyErr_Clear();

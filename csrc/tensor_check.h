@@ -9,16 +9,19 @@
 namespace framelift {
 
 struct TensorCheck {
-  PyTypeObject* type;  // borrowed; compared by identity
-  uint64_t keys;       // raw dispatch key set
-  int64_t device;      // (type << 32) + index
-  int8_t dtype, layout;
-  int8_t has_grad;     // -1: not asked
-  bool requires_grad, is_leaf;
-  bool contradictory;  // facts that no tensor can have together
-  bool any_size, any_stride, check_strides;  // any_...: some entries are kAny
+  PyTypeObject* type = nullptr;  // borrowed; compared by identity
+  uint64_t keys = 0;             // raw dispatch key set
+  int64_t device = 0;            // (type << 32) + index
+  int8_t dtype = 0;
+  int8_t has_grad = -1;          // -1: not asked
+  bool requires_grad = false, is_leaf = true;
+  bool check_stride = true;
+  bool any_entry = false;        // some entries are kAny
+  bool contradictory = false;    // facts that no tensor can have together
   std::vector<int64_t> size, stride;
+
   static constexpr int64_t kAny = -1;  // an entry of size or stride that is not compared
+  bool operator==(const TensorCheck&) const = default;
 };
 
 // NULL with an exception set when the object does not have the fields of TensorFacts.

@@ -15,7 +15,6 @@ import copy
 import dataclasses
 import random
 import types
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +61,7 @@ class Outcome:
 
     kind: str                    # "returned" or "raised"
     detail: str                  # the exception in words, with its line
+    error: type[BaseException] | None
     after: Portrait
     surroundings: tuple[Any, ...]
 
@@ -97,7 +97,7 @@ def check(fn: Any, *args: Any, kwargs: dict[str, Any] | None = None, calls: int 
     for number, (want, (got, _)) in enumerate(zip(expected, actual)):
         _compare(want, got, number)
         if raises is not None:
-            assert want.kind == "raised" and want.detail.startswith(raises.__name__), want.detail
+            assert want.error is not None and issubclass(want.error, raises), f"call {number}: {want.kind} {want.detail}"
     _count(start, counts(), graphs, breaks, captures)
     return actual[-1][1]
 
@@ -125,7 +125,8 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
     # One portrait of both, so that identity between results and arguments is part of it.
     shown = (result.args if kind == "raised" else result)
     after = portrait((shown, roots()), exact=exact, own=own)
-    return Outcome(kind, detail, after, global_state()), result
+    error = type(result) if kind == "raised" else None
+    return Outcome(kind, detail, error, after, global_state()), result
 
 
 def global_state() -> tuple[Any, ...]:
@@ -140,7 +141,6 @@ def global_state() -> tuple[Any, ...]:
         ("deterministic", torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
         ("function modes", torch._C._len_torch_function_stack()),
         ("dispatch modes", torch._C._len_torch_dispatch_stack()),
-        ("warning filters", len(warnings.filters)),
     )
 
 

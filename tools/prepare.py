@@ -19,7 +19,7 @@ VENV = ROOT / ".venv"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
 TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich"]
-BUILD = ["setuptools>=68", "wheel"]
+BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
 
 

@@ -74,7 +74,7 @@ def cost(folder: Path | None) -> None:
 def run_one(test: str, mode: str) -> None:
     """In a process of its own: run one test module and print its outcomes as JSON."""
     import unittest
-    made = Trial(frames=mode == "frames")
+    made = Trial()
     if mode != "plain":
         made.immerse()
     outcomes: dict[str, str] = {}
@@ -111,12 +111,12 @@ def _outcomes(test: str, mode: str) -> tuple[dict[str, str], int]:
     return found["outcomes"], found["twins"]
 
 
-def behaviour(tests: list[str], mode: str, verbose: bool) -> int:
+def behaviour(tests: list[str], verbose: bool) -> int:
     """Run tests plain and as twins; the number of tests whose outcome differs without being expected."""
     total = differing = expected = twins = 0
     for test in tests or TESTS:
         plain, _ = _outcomes(test, "plain")
-        twinned, made = _outcomes(test, mode)
+        twinned, made = _outcomes(test, "twins")
         twins += made
         total += len(plain)
         for name in sorted({*plain, *twinned}):
@@ -131,7 +131,7 @@ def behaviour(tests: list[str], mode: str, verbose: bool) -> int:
                 print(f"{name}: {before.split(chr(10))[0]} -> {after.split(chr(10))[0]}: {last[:150]} {reason or ''}")
                 if verbose:
                     print(after)
-    print(f"behaviour ({mode}): {total} tests, {twins} twins, {differing} differ, {expected} differ as expected")
+    print(f"behaviour: {total} tests, {twins} twins, {differing} differ, {expected} differ as expected")
     return differing
 
 
@@ -140,7 +140,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("structure", "behaviour", "cost", "one"))
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--frames", action="store_true", help="call probe in Python, star calls probed as well")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     folder = Path(options.names[0]) if options.names else None
@@ -152,7 +151,7 @@ def main() -> int:
         return 0
     if options.what == "structure":
         return bool(structure(folder))
-    return bool(behaviour(options.names, "frames" if options.frames else "twins", options.verbose))
+    return bool(behaviour(options.names, options.verbose))
 
 
 if __name__ == "__main__":

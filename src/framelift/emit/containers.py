@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterable
 from typing import Any
 
-from .hashing import check_keys
+from .hashing import check_elements, check_keys
 from .leaves import is_leaf
 from .recipe import Node, Recipe, Text, Walk, exact, joined
 
@@ -59,17 +59,17 @@ def _dict(walk: Walk, node: Node) -> Recipe:
 
 @exact(set)
 def _set(walk: Walk, node: Node) -> Recipe:
-    whole = check_keys(walk, iter(node.obj), set)
-    shown = display(walk, node.obj, "{", "}") if node.obj else (walk.constant(set, "set"), "()")
-    fill = (node, ".update(", *shown, ")")
-    return Recipe(shown, (walk.constant(set, "set"), "()"), (fill,), whole=whole)
+    items = tuple(node.obj)
+    whole = check_elements(walk, items, set)
+    name, shown = walk.constant(set, "set"), display(walk, items)
+    return Recipe((name, "(", *(shown if items else ()), ")"), (name, "()"), ((node, ".update(", *shown, ")"),), whole=whole)
 
 
 @exact(frozenset)
 def _frozenset(walk: Walk, node: Node) -> Recipe:
-    whole = check_keys(walk, iter(node.obj), frozenset)
-    name = walk.constant(frozenset, "frozenset")
-    return Recipe((name, "(", *(display(walk, node.obj) if node.obj else ()), ")"), whole=whole)
+    items = tuple(node.obj)
+    whole = check_elements(walk, items, frozenset)
+    return Recipe((walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"), whole=whole)
 
 
 @exact(collections.deque)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..reasons import Interrupt
 from .containers import display
-from .hashing import check_keys
+from .hashing import check_keys, has_fixed_order
 from .recipe import Text, Walk, type_name
 from .scene import Shadow
 from .typefacts import mro_of
@@ -21,6 +21,7 @@ from .typefacts import mro_of
 __all__ = ["difference"]
 
 Method = Callable[..., Text]
+Items = Sequence[Any]
 
 
 def difference(walk: Walk, shadow: Shadow) -> list[Text]:
@@ -103,10 +104,10 @@ def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return out
 
 
-Items = list[tuple[Any, Any]]
+Pairs = list[tuple[Any, Any]]
 
 
-def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Items, after: Items) -> list[Text]:
+def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: Pairs) -> list[Text]:
     target, call = walk.part(shadow.copy), _methods(walk, shadow, kind)
     plain = type(shadow.copy) is kind
     if not after:
@@ -124,7 +125,7 @@ def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Items, after: 
     return out
 
 
-def _staying(before: Items, after: Items) -> dict[int, Any]:
+def _staying(before: Pairs, after: Pairs) -> dict[int, Any]:
     """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in order."""
     old = {id(key): index for index, (key, _) in enumerate(before)}
     staying: dict[int, Any] = {}
@@ -139,16 +140,34 @@ def _staying(before: Items, after: Items) -> dict[int, Any]:
 
 
 def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    before = {id(x): x for x in shadow.before}
-    after = {id(x): x for x in set.__iter__(shadow.copy)}
-    if before.keys() == after.keys():
+    items, start = tuple(set.__iter__(shadow.copy)), tuple(set.__iter__(shadow.original))
+    before, after = {id(x): x for x in shadow.before}, {id(x): x for x in items}
+    fixed = has_fixed_order(items)  # an element added and removed again may leave the others in a new order
+    if before.keys() == after.keys() and (not fixed or start == items):
         return []
-    check_keys(walk, iter((*before.values(), *after.values())), type(shadow.copy), "effect-object")
+    check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
     call = _methods(walk, shadow, kind)
     if not after:
         return [call("clear")]
-    gone = [call("remove", (walk.part(x),)) for key, x in before.items() if key not in after]
-    return gone + [call("add", (walk.part(x),)) for key, x in after.items() if key not in before]
+    gone = [x for key, x in before.items() if key not in after]
+    new = [x for key, x in after.items() if key not in before]
+    if (gone or new) and (not fixed or _ends_as(shadow.original, start, gone, new, items)):
+        return [call("remove", (walk.part(x),)) for x in gone] + [call("add", (walk.part(x),)) for x in new]
+    if _ends_as((), (), (), items, items):
+        return [call("clear"), call("update", display(walk, items))]
+    raise Interrupt("effect-object", f"{type_name(type(shadow.copy))} in an order that depends on its history")
+
+
+def _ends_as(original: Any, start: Items, gone: Items, new: Items, wanted: Items) -> bool:
+    """Whether these removals and insertions make a set iterate as wanted, tried out on a copy that iterates as it does."""
+    trial = set(original)
+    if tuple(trial) != tuple(start):
+        return False
+    for x in gone:
+        trial.remove(x)
+    for x in new:
+        trial.add(x)
+    return tuple(trial) == wanted
 
 
 def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 from ..reasons import Interrupt
 from .hashing import check_keys
-from .instances import set_raw
+from .instances import PLAIN_READS, set_raw
 from .recipe import Node, Text, Walk, type_name
 from .scene import Effect
-from .typefacts import is_attribute_name, sets_plainly
+from .typefacts import is_attribute_name, lookup
 
 __all__ = ["EFFECTS", "effect", "effect_statement", "merged"]
 
@@ -42,22 +42,21 @@ def effect_statement(walk: Walk, change: Effect) -> Text:
 
 
 def merged(effects: Iterable[Effect]) -> list[Effect]:
-    """The effects in order, where a later write to the same place replaces the value of an earlier one."""
+    """The effects in order, where a later write to the same place replaces the value of an earlier one.
+
+    The place in order stays the first one's, since that is where an attribute enters its dictionary.
+    """
     out: list[Effect] = []
-    places: dict[tuple[str, int, str | None], int] = {}
+    last: dict[tuple[int, str | None], int] = {}
     for change in effects:
-        kind, key = change.kind, change.key
-        place = (kind.removeprefix("del").removeprefix("set"), id(change.owner), key)
-        if not (key is None or type(key) is str):
-            out.append(change)
-        elif kind.startswith("del"):
-            places.pop(place, None)
-            out.append(change)
-        elif place in places:
-            out[places[place]] = dataclasses.replace(out[places[place]], value=change.value)
-        else:
-            places[place] = len(out)
-            out.append(change)
+        place = (id(change.owner), change.key) if change.key is None or type(change.key) is str else None
+        index = last.get(place, -1) if place is not None else -1
+        if index >= 0 and out[index].kind == change.kind and not change.kind.startswith("del"):
+            out[index] = dataclasses.replace(out[index], value=change.value)
+            continue
+        if place is not None:
+            last[place] = len(out)
+        out.append(change)
     return out
 
 
@@ -70,9 +69,30 @@ def _setattr(walk: Walk, change: Effect, owner: str) -> Text:
 @effect("delattr")
 def _delattr(walk: Walk, change: Effect, owner: str) -> Text:
     """object.__delattr__(owner, key)"""
-    if sets_plainly(type(change.owner)) and is_attribute_name(change.key):
-        return (f"del {owner}.{change.key}",)
-    return (f"{walk.constant(object, 'object')}.__delattr__({owner}, {change.key!r})",)
+    if type(lookup(type(change.owner), change.key)) is types.MemberDescriptorType:
+        return (f"{walk.constant(object, 'object')}.__delattr__({owner}, {change.key!r})",)
+    return _deldict(walk, change, owner)
+
+
+@effect("setdict")
+def _setdict(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner.__dict__[key] = value"""
+    check_keys(walk, iter((change.key,)), dict, "effect-object")
+    return (_dictionary(walk, change, owner), "[", walk.part(change.key), "] = ", walk.part(change.value))
+
+
+@effect("deldict")
+def _deldict(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner.__dict__.pop(key, None)"""
+    # Captured code may have made what it deleted: the outside then never had it.
+    check_keys(walk, iter((change.key,)), dict, "effect-object")
+    return (_dictionary(walk, change, owner), ".pop(", walk.part(change.key), ", None)")
+
+
+def _dictionary(walk: Walk, change: Effect, owner: str) -> str:
+    if lookup(type(change.owner), "__getattribute__") in PLAIN_READS:
+        return f"{owner}.__dict__"
+    return f"{walk.constant(object, 'object')}.__getattribute__({owner}, '__dict__')"
 
 
 @effect("tensorattr")
@@ -110,8 +130,8 @@ def _setmodule(walk: Walk, change: Effect, owner: str) -> Text:
 
 @effect("delmodule")
 def _delmodule(walk: Walk, change: Effect, owner: str) -> Text:
-    """types.ModuleType.__delattr__(owner, key)"""
-    return (f"{walk.constant(types.ModuleType, 'ModuleType')}.__delattr__({owner}, {change.key!r})",)
+    """owner.__dict__.pop(key, None)"""
+    return _deldict(walk, change, owner)
 
 
 @effect("setglobal")
@@ -122,8 +142,8 @@ def _setglobal(walk: Walk, change: Effect, owner: str) -> Text:
 
 @effect("delglobal")
 def _delglobal(_walk: Walk, change: Effect, owner: str) -> Text:
-    """del owner[key]"""
-    return (f"del {owner}[{change.key!r}]",)
+    """owner.pop(key, None)"""
+    return (f"{owner}.pop({change.key!r}, None)",)
 
 
 @effect("setitem")

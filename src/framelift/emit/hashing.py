@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from .leaves import is_leaf
 from .recipe import Node, Walk, type_name
 from .typefacts import MISSING, lookup, read_raw
 
-__all__ = ["check_keys"]
+__all__ = ["check_elements", "check_keys", "has_fixed_order"]
 
 #: built-in pairs of __hash__ and __eq__ that look at nothing else, or only at the elements
 _PLAIN = {(t.__hash__, t.__eq__) for t in (object, str, int, float, complex, bytes, range, enum.Enum, torch.Tensor,
@@ -50,6 +51,18 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
         else:
             raise Interrupt(reason, f"{type_name(container)} with keys of type {type_name(cls)}")
     return tuple(whole)
+
+
+def has_fixed_order(elements: Iterable[Any]) -> bool:
+    """Whether the order in which a set iterates follows from its values and history, not from addresses."""
+    return all(is_leaf(x) or type(x) in (tuple, frozenset) and has_fixed_order(x) for x in elements)
+
+
+def check_elements(walk: Walk, elements: tuple[Any, ...], container: type) -> tuple[Node, ...]:
+    """As `check_keys`, for a set made by inserting `elements`; interrupts where it would iterate in another order."""
+    if has_fixed_order(elements) and any(map(operator.is_not, set(elements), elements)):
+        raise Interrupt("result-object", f"{type_name(container)} in an order that depends on its history")
+    return check_keys(walk, iter(elements), container)
 
 
 def _generated(cls: type, *methods: Any) -> bool:

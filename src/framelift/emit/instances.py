@@ -15,11 +15,11 @@ from typing import Any
 
 from ..reasons import Interrupt
 from .containers import display, pairs
-from .hashing import check_keys
+from .hashing import check_elements, check_keys
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
 from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
 
-__all__ = ["instance", "set_raw"]
+__all__ = ["PLAIN_READS", "instance", "set_raw"]
 
 Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
 
@@ -39,7 +39,7 @@ def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str 
 def _extend(base: type, method: str) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.__iter__(node.obj))
-        whole = check_keys(walk, iter(items), type(node.obj)) if base is set else ()
+        whole = check_elements(walk, items, type(node.obj)) if base is set else ()
         shown = display(walk, items)
         name = walk.constant(base, base.__name__)
         return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), whole)
@@ -86,7 +86,7 @@ def _payload(kind: type) -> Callable[[Walk, Any], Text]:
 
 def _frozenset(walk: Walk, obj: Any) -> Text:
     items = tuple(frozenset.__iter__(obj))
-    if check_keys(walk, iter(items), type(obj)):
+    if check_elements(walk, items, type(obj)):
         raise Interrupt("result-object", type_name(type(obj)))
     return display(walk, items)
 
@@ -164,7 +164,7 @@ def instance(walk: Walk, node: Node) -> Recipe:
     if "n_sequence_fields" in namespace(cls):
         return _struct_sequence(name, walk, obj)
     layout = walk.layouts.get(cls) or layout_of(cls, _BASES)
-    if layout is None:
+    if layout is None or _is_own(cls):
         raise Interrupt("result-object", type_name(cls))
     walk.layouts[cls] = layout
     kind = _BASES[layout.base]
@@ -177,6 +177,11 @@ def instance(walk: Walk, node: Node) -> Recipe:
     if not fills and not parts:
         return Recipe(make=shell)
     return Recipe(None, shell, fills, parts=parts, whole=whole)
+
+
+def _is_own(cls: type) -> bool:
+    """Whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
+    return str(namespace(cls).get("__module__")).partition(".")[0] == __name__.partition(".")[0]
 
 
 def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tuple[Text, ...], tuple[Node, ...]]:
@@ -200,7 +205,7 @@ def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tupl
 
 
 def _inner_dictionary(walk: Walk, node: Node, cls: type, layout: Layout, found: dict[Any, Any]) -> Node:
-    if lookup(cls, "__getattribute__") in _PLAIN_READS:
+    if lookup(cls, "__getattribute__") in PLAIN_READS:
         read: Text = (node, ".__dict__")
     else:
         read = (walk.constant(layout.dictionary, "dictionary_of"), ".__get__(", node, ")")
@@ -217,7 +222,7 @@ def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
 
 
 #: the built-in types' own __getattribute__, all the generic one
-_PLAIN_READS = {lookup(kind, "__getattribute__") for kind in _BASES}
+PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType)}
 
 
 def _struct_sequence(name: str, walk: Walk, obj: Any) -> Recipe:

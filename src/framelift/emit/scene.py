@@ -1,45 +1,19 @@
-"""What emit needs to know of a finished rehearsal: the `Scene` protocol and the two records it hands over.
+"""What emit needs to know of a finished rehearsal: the `Scene` protocol.  The session that ran the rehearsal implements it.
 
-Nothing here looks at values; the session that ran the rehearsal implements `Scene`.
+Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque), dict, set or
+bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle, globals dictionary,
+cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key` the attribute or variable, None for cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..origin import Origin
+from ..world.records import Effect, Shadow
 
 __all__ = ["Effect", "Scene", "Shadow"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shadow:
-    """A private copy of an external container.
-
-    `before` is a shallow snapshot of `copy`, taken right after the import: a list (also for a deque), dict, set or bytes
-    of the very same elements.
-    """
-
-    copy: Any
-    original: Any
-    origin: Origin
-    before: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Effect:
-    """One pending change of an external object that is not a shadow.
-
-    `owner` is the object as captured code saw it (handle, globals dictionary, cell, class, module, stand-in); `kind` is
-    a name in `effects.EFFECTS`; `key` is the attribute or variable name, and None for cells.
-    """
-
-    kind: str
-    owner: Any
-    key: Any = None
-    value: Any = None
 
 
 class Scene(Protocol):

@@ -96,11 +96,10 @@ class Dialect:
     depth: int
     calls: tuple[bytes, ...]        # calls[n]: call the first slot with the n + 1 slots above it
     load_cell: str                  # opcode that pushes a cell itself
-    star_call: Rule                 # CALL_FUNCTION_EX without a probe, for pass-through probes that must not add a frame
 
 
 def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, int], call: Callable[[int], bytes],
-          load_cell: str, star_call: Rule, mark: Marker, spans: Mapping[str, int] | None = None) -> Dialect:
+          load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None) -> Dialect:
     """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
     spans = spans or {}
     sizes, directions, rules = [1] * 256, [0] * 256, [None] * 256
@@ -118,5 +117,4 @@ def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, in
         plain[number] = entry.where == "all"
         free[number] = entry.where in ("all", "free")
     return Dialect(version, table, tuple(rules), tuple(sizes), tuple(directions), bytes(plain), bytes(free), mark,
-                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell,
-                   star_call)
+                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell)

@@ -1,7 +1,7 @@
 """Probes in Python that do exactly what the replaced opcodes do: the reference meaning of every probe.
 
-Two kinds of calls: `call` in Python, which understands star calls and adds a frame, and `operator.call`, which adds none
-and therefore keeps `super()`, `locals()` and `sys._getframe` right, but needs star calls left plain (`without_frames`).
+They are Python code and so add frames of their own: `sys._getframe`, `locals()` and `super()` called through the `call`
+probe see that frame.  `few_frames` avoids it for all but star calls.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from types import CellType, FunctionType
 from typing import Any
 
 from .dialect import EX_ARGS, EX_KWARGS, PROBES, Dialect
+from .encode import named
+from .writer import Writer
 
-__all__ = ["passthrough", "without_frames"]
+__all__ = ["few_frames", "passthrough"]
 
+_UNDEFINED = "name '{}' is not defined"
 _UNBOUND_FREE = "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
 
 
@@ -28,11 +31,22 @@ def passthrough(**instead: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {name: own[f"_{name}"] for name in PROBES} | instead
 
 
-def without_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]]:
-    """A dialect that leaves star calls plain, and the probes for it."""
+def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]]:
+    """Probes of which only the star call adds a frame to a call, and the dialect for them.
+
+    `operator.call` serves all other calls; being C, it keeps `super()`, `locals()` and `sys._getframe` right.  It does not
+    know star calls, so the Python probe is put in its place just before one; the rest of the replacement is the real rule.
+    """
     number = opmap["CALL_FUNCTION_EX"]
-    rules = (*dialect.rules[:number], dialect.star_call, *dialect.rules[number + 1:])
-    return replace(dialect, rules=rules), passthrough(call=operator.call)
+    rule = dialect.rules[number]
+    assert rule is not None
+
+    def star_call(w: Writer, arg: int) -> bytes:
+        exchange = w.probe["star_call"] + named("SWAP", 4 + (arg & 1)) + named("POP_TOP")
+        return exchange + rule(w, arg)  # type: ignore[operator]
+
+    rules = (*dialect.rules[:number], star_call, *dialect.rules[number + 1:])
+    return replace(dialect, rules=rules), passthrough(call=operator.call, star_call=_call)
 
 
 def _call(callable: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -42,23 +56,28 @@ def _call(callable: Any, /, *args: Any, **kwargs: Any) -> Any:
     return callable(*args, **kwargs)
 
 
-def _undefined(name: str) -> NameError:
-    return NameError(f"name '{name}' is not defined", name=name)
+_MISSING: Any = object()
+
+
+def _find(name: str, *namespaces: Any) -> Any:
+    # Errors are raised outside of `except`, where the opcode would not have left a KeyError as their context either.
+    for namespace in namespaces:
+        try:
+            return namespace[name]
+        except KeyError:
+            pass
+    return _MISSING
+
+
+def _found(value: Any, message: str, name: str) -> Any:
+    if value is _MISSING:
+        raise NameError(message.format(name), name=name)
+    return value
 
 
 def _load_global(name: str) -> Any:
     frame = sys._getframe(1)
-    try:
-        return frame.f_globals[name]
-    except KeyError:
-        return _builtin(frame.f_builtins, name)
-
-
-def _builtin(builtins: Any, name: str) -> Any:
-    try:
-        return builtins[name]
-    except KeyError:
-        raise _undefined(name) from None
+    return _found(_find(name, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
 
 
 def _store_global(value: Any, name: str) -> None:
@@ -66,20 +85,14 @@ def _store_global(value: Any, name: str) -> None:
 
 
 def _delete_global(name: str) -> None:
-    try:
-        del sys._getframe(1).f_globals[name]
-    except KeyError:
-        raise _undefined(name) from None
+    namespace = sys._getframe(1).f_globals
+    _found(_find(name, namespace), _UNDEFINED, name)
+    del namespace[name]
 
 
 def _load_name(name: str) -> Any:
     frame = sys._getframe(1)
-    for namespace in (frame.f_locals, frame.f_globals):
-        try:
-            return namespace[name]
-        except KeyError:
-            continue
-    return _builtin(frame.f_builtins, name)
+    return _found(_find(name, frame.f_locals, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
 
 
 _load_attr = getattr
@@ -91,10 +104,14 @@ def _store_attr(value: Any, obj: Any, name: str) -> None:
 
 
 def _load_deref(cell: CellType, name: str) -> Any:
+    return _found(_contents(cell), _UNBOUND_FREE, name)
+
+
+def _contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        raise NameError(_UNBOUND_FREE.format(name), name=name) from None
+        return _MISSING
 
 
 def _store_deref(value: Any, cell: CellType) -> None:
@@ -111,20 +128,13 @@ def _load_classderef(cell: CellType, name: str) -> Any:
 
 
 def _load_from_dict_or_deref(mapping: Any, cell: CellType, name: str) -> Any:
-    try:
-        return mapping[name]
-    except KeyError:
-        return _load_deref(cell, name)
+    value = _find(name, mapping)
+    return _found(_contents(cell) if value is _MISSING else value, _UNBOUND_FREE, name)
 
 
 def _load_from_dict_or_globals(mapping: Any, name: str) -> Any:
     frame = sys._getframe(1)
-    for namespace in (mapping, frame.f_globals):
-        try:
-            return namespace[name]
-        except KeyError:
-            continue
-    return _builtin(frame.f_builtins, name)
+    return _found(_find(name, mapping, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
 
 
 def _load_super_attr(super_global: Any, cls: type, self: Any, name: str, flags: int) -> Any:
@@ -135,10 +145,9 @@ def _load_super_attr(super_global: Any, cls: type, self: Any, name: str, flags: 
 
 def _import_name(level: int, fromlist: Any, name: str) -> Any:
     frame = sys._getframe(1)
-    try:
-        importer = frame.f_builtins["__import__"]
-    except KeyError:
-        raise ImportError("__import__ not found") from None
+    importer = _find("__import__", frame.f_builtins)
+    if importer is _MISSING:
+        raise ImportError("__import__ not found")
     return importer(name, frame.f_globals, None if frame.f_code.co_flags & 1 else frame.f_locals, fromlist, level)
 
 

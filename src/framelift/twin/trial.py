@@ -14,7 +14,7 @@ from typing import Any
 
 from .dialects import current
 from .maker import twin_with
-from .passthrough import passthrough, without_frames
+from .passthrough import few_frames
 
 __all__ = ["Trial"]
 
@@ -23,10 +23,10 @@ _LEFT_OUT = ("importlib", "_frozen_importlib", "zipimport", "opcode", "dis", __p
 
 
 class Trial:
-    """Makes twins and remembers them.  With `frames` the call probe is Python code and star calls are probed as well."""
+    """Makes twins over pass-through probes and remembers them."""
 
-    def __init__(self, frames: bool = False) -> None:
-        self._dialect, self._probes = (current(), passthrough()) if frames else without_frames(current())
+    def __init__(self) -> None:
+        self._dialect, self._probes = few_frames(current())
         self._probes["make_function"] = self.swap
         self._twins: dict[int, tuple[CodeType, CodeType]] = {}
         self._made: set[int] = set()

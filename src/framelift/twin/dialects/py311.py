@@ -8,7 +8,7 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..marks import Marks
 from ..writer import Writer
-from .shared import SHARED, SWAP2, call_decorator, method, star_call
+from .shared import SHARED, SWAP2, call_decorator, method
 
 __all__ = ["RULES", "dialect"]
 
@@ -45,5 +45,5 @@ def dialect() -> Dialect:
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
     # Only a decorator's PRECALL is ever replaced, and its CALL goes with it.
     pair = len(_call(0)) // 2
-    return build((3, 11), RULES, caches=caches, spans={"PRECALL": pair}, call=_call, load_cell="LOAD_CLOSURE", star_call=star_call,
+    return build((3, 11), RULES, caches=caches, spans={"PRECALL": pair}, call=_call, load_cell="LOAD_CLOSURE",
                  mark=Marks("PRECALL", pair))

@@ -7,7 +7,7 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..marks import Marks
-from .shared import SHARED, star_call
+from .shared import SHARED
 
 __all__ = ["RULES", "dialect"]
 
@@ -25,4 +25,4 @@ def _call(count: int) -> bytes:
 def dialect() -> Dialect:
     """The tables of CPython 3.12."""
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
-    return build((3, 12), RULES, caches=caches, call=_call, load_cell="LOAD_CLOSURE", star_call=star_call, mark=Marks("CALL", len(_call(0)) // 2))
+    return build((3, 12), RULES, caches=caches, call=_call, load_cell="LOAD_CLOSURE", mark=Marks("CALL", len(_call(0)) // 2))

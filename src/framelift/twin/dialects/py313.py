@@ -8,7 +8,7 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..marks import Marks
 from ..writer import Writer
-from .shared import POP, SHARED, SWAP2, ex_names
+from .shared import SHARED, SWAP2, ex_names
 
 __all__ = ["RULES", "dialect"]
 
@@ -44,18 +44,11 @@ def set_function_attribute(w: Writer, arg: int) -> bytes:
     return named("SET_FUNCTION_ATTRIBUTE", arg) + _finished(w)
 
 
-def star_call(w: Writer, arg: int) -> bytes:
-    """[call][callable][args](kwargs), called without the probe: NULL takes the probe's place, after the callable."""
-    top = 2 + (arg & 1)
-    exchange = named("SWAP", top) + named("SWAP", top + 1) + named("SWAP", top)
-    return named("PUSH_NULL") + named("SWAP", top + 2) + POP + exchange + named("CALL_FUNCTION_EX", arg)
-
-
 def _call(count: int) -> bytes:
     return named("CALL", count, caches=3)
 
 
 def dialect() -> Dialect:
     """The tables of CPython 3.13."""
-    return build((3, 13), RULES, caches=_inline_cache_entries, call=_call, load_cell="LOAD_FAST", star_call=star_call,
+    return build((3, 13), RULES, caches=_inline_cache_entries, call=_call, load_cell="LOAD_FAST",
                  mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"))

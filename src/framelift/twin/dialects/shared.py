@@ -11,7 +11,7 @@ from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
 from ..encode import named
 from ..writer import Writer
 
-__all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method", "star_call"]
+__all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method"]
 
 SHARED = RuleTable()
 
@@ -151,8 +151,3 @@ def call_function_ex(w: Writer, arg: int) -> bytes:
 @SHARED("CALL", depth=1, where="marked")
 def call_decorator(w: Writer, arg: int) -> bytes:
     return w.probe["call"] + BELOW[2] + w.calls[1]
-
-
-def star_call(w: Writer, arg: int) -> bytes:
-    """[call][callable][args](kwargs), called without the probe: NULL takes the probe's place."""
-    return named("PUSH_NULL") + named("SWAP", 4 + (arg & 1)) + POP + named("CALL_FUNCTION_EX", arg)
