@@ -156,7 +156,13 @@ static PyObject* same_leaf_function(PyObject*, PyObject* args) {
 
 static PyObject* immutable_leaf_function(PyObject*, PyObject* value) { return PyBool_FromLong(immutable_leaf(value)); }
 
+static PyObject* has_grad_function(PyObject*, PyObject* value) {
+  int has = tensor_has_grad(value);
+  return has < 0 ? nullptr : PyBool_FromLong(has);
+}
+
 static PyMethodDef functions[] = {
+    {"has_grad", has_grad_function, METH_O, "Whether a tensor has a gradient."},
     {"same_leaf", same_leaf_function, METH_VARARGS, "The native twin of guard.kinds.same_leaf."},
     {"immutable_leaf", immutable_leaf_function, METH_O, "The native twin of guard.kinds.immutable_leaf."},
     {nullptr, nullptr, 0, nullptr}};

@@ -54,7 +54,9 @@ static Outcome take_constant(Visit& v, PyObject*) {
 static Outcome take_dict(Visit& v, PyObject* base) {
   if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
   PyObject** slot = instance_dict_at(base);
-  return slot ? field(v, slot, false) : Outcome::Fails;
+  if (slot) return field(v, slot, false);
+  Outcome outcome = by_getattr(v, base, "__dict__");  // some C types pass the question on to another object
+  return outcome == Outcome::Holds && v.value == Py_None ? Outcome::Fails : outcome;
 }
 
 static Outcome take_dict_item(Visit& v, PyObject* base) {

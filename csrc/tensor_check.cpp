@@ -84,6 +84,15 @@ bool tensor_runs_code(const TensorCheck& check) {
                                           c10::DispatchKey::NestedTensor}));
 }
 
+int tensor_has_grad(PyObject* value) {
+  if (!PyObject_TypeCheck(value, (PyTypeObject*)THPVariableClass)) {
+    PyErr_SetString(PyExc_TypeError, "has_grad takes a tensor");
+    return -1;
+  }
+  auto* meta = static_cast<torch::autograd::AutogradMeta*>(THPVariable_Unpack(value).unsafeGetTensorImpl()->autograd_meta());
+  return meta && meta->grad_.defined();
+}
+
 // ---- comparing ----
 
 static bool same_entries(const std::vector<int64_t>& expected, bool some_any, c10::IntArrayRef actual) {

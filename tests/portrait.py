@@ -162,7 +162,9 @@ def _raw_items(value: Any) -> list[Any]:
 
 
 def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
-    pairs = list(dict.items(value))
+    # An OrderedDict's own order is kept beside the dictionary's.
+    base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+    pairs = list(base.items(value))
     factory = self.add(value.default_factory) if isinstance(value, collections.defaultdict) else None
     return ("mapping", _class_name(self, type(value)), self.children(k for k, _ in pairs), self.children(v for _, v in pairs),
             factory, self.add(_attributes(value)))

@@ -237,10 +237,17 @@ def test_effects_on_globals() -> None:
         COUNT += 1
         TABLE["b"] = x
         TABLE.pop("a", None)
-        side.level = COUNT
         return x + COUNT
 
-    check(f, X, calls=3, mutate=unchanged, graphs=None, state=[(globals(), "COUNT"), (globals(), "TABLE"), (side, "level")])
+    check(f, X, calls=3, mutate=unchanged, graphs=None, state=[(globals(), "COUNT"), (globals(), "TABLE")])
+
+
+def test_effects_on_a_module() -> None:
+    def f(x):
+        side.level = getattr(side, "level", 0) + 1
+        return x + side.level
+
+    check(f, X, calls=3, mutate=unchanged, graphs=None, breaks=None, state=[(side, "level")])
 
 
 def test_effects_on_cells() -> None:

@@ -106,7 +106,5 @@ def stats() -> dict[str, Any]:
     >>> sorted(framelift.stats())
     ['breaks', 'captures', 'frames', 'graphs', 'guards', 'recompiles']
     """
-    frames = [{"name": f.name, "file": f.file, "line": f.line, "graphs": int(f.graph_module is not None), "guards": len(f.guards),
-               "ops": f.operations, "reason": f.reason, "cpu_s": f.cpu_seconds} for f in counts.frames]
     return {"captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
-            "frames": frames, "recompiles": list(counts.recompiles)}
+            "frames": list(counts.frames), "recompiles": list(counts.recompiles)}

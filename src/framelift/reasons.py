@@ -35,6 +35,7 @@ class Interrupt(BaseException):
         super().__init__(reason, detail)
         self.reason = REASONS[reason]
         self.detail = detail
+        self.stack: list[tuple[str, int, str]] = []   # (file, line, function) where it was raised, innermost first
 
     @property
     def sentence(self) -> str:

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 def main() -> int:
     from law.generate import generate
     from law.reduce import reduce
+    from law.run import size_of
     from law.runner import judge
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -21,7 +22,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--show", action="store_true", help="show the program even if it passes")
     options = parser.parse_args()
-    program = generate(options.seed, options.size or 1 + options.seed % 8)
+    program = generate(options.seed, options.size or size_of(options.seed))
     verdict = judge(program)
     if verdict.failure and options.reduce:
         program = reduce(program, lambda p: judge(p).failure is not None, options.seconds)

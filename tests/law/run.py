@@ -2,36 +2,96 @@
 
     python tests/law/run.py --programs 20000 --jobs 2
 
-Prints each failing seed with its difference, and at the end how much of the programs was captured.
+Prints each failing seed with its difference, and at the end how much of the programs was captured.  A program that kills
+its process is a failure like any other; the run goes on with the next seed.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import multiprocessing
+import json
 import os
+import queue
+import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+TESTS = Path(__file__).resolve().parents[1]
+CHUNK = 100     # seeds per process
+PATIENCE = 120  # seconds one program may take
 
 
-def _seed(task: tuple[int, int]) -> tuple[int, int, str | None, int, int, dict[str, int]]:
+def size_of(seed: int) -> int:
+    """The size a seed's program has unless asked otherwise."""
+    return 1 + seed % 8
+
+
+def work(first: int, last: int, size: int) -> None:
+    """The body of a worker: one line of JSON when a seed begins, one when it is judged."""
+    sys.path.insert(0, str(TESTS))
+    import torch
     from law.generate import generate
     from law.runner import judge
 
-    import torch
     torch.set_num_threads(1)
-    seed, size = task
-    try:
-        verdict = judge(generate(seed, size))
-    except BaseException as error:  # noqa: BLE001  what escapes both worlds is a failure of its own
-        return seed, size, f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}", 0, 0, {}
-    return seed, size, verdict.failure, verdict.graphs, verdict.captures, verdict.breaks
+    for seed in range(first, last):
+        print(json.dumps({"begin": seed}), flush=True)
+        row: dict[str, Any] = {"seed": seed, "failure": None, "graphs": 0, "captures": 0, "breaks": {}}
+        try:
+            verdict = judge(generate(seed, size or size_of(seed)))
+            row.update(failure=verdict.failure, graphs=verdict.graphs, captures=verdict.captures, breaks=verdict.breaks)
+        except BaseException as error:  # noqa: BLE001  what escapes both worlds is a failure of its own
+            row["failure"] = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}"
+        print(json.dumps(row), flush=True)
+
+
+def run_chunk(first: int, last: int, size: int, rows: queue.Queue[dict[str, Any]]) -> None:
+    """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
+    while first < last:
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        begun = first
+        timer = threading.Timer(PATIENCE, process.kill)
+        for line in process.stdout or ():
+            row = json.loads(line)
+            timer.cancel()
+            timer = threading.Timer(PATIENCE, process.kill)
+            timer.start()
+            begun = row.get("begin", begun)
+            if "seed" in row:
+                rows.put(row)
+                first = row["seed"] + 1
+        timer.cancel()
+        code = process.wait()
+        if first < last:
+            rows.put({"seed": begun, "failure": f"the process died or hung (status {code})", "graphs": 0, "captures": 0, "breaks": {}})
+            first = begun + 1
+
+
+def run_all(first: int, programs: int, size: int, jobs: int) -> queue.Queue[dict[str, Any] | None]:
+    """Start `jobs` threads that share the chunks; the queue ends with one None per thread."""
+    chunks: queue.Queue[tuple[int, int]] = queue.Queue()
+    rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    end = first + programs
+    for start in range(first, end, CHUNK):
+        chunks.put((start, min(start + CHUNK, end)))
+
+    def serve() -> None:
+        while True:
+            try:
+                run_chunk(*chunks.get_nowait(), size, rows)
+            except queue.Empty:
+                rows.put(None)
+                return
+
+    for _ in range(jobs):
+        threading.Thread(target=serve, daemon=True).start()
+    return rows
 
 
 def main() -> int:
@@ -41,23 +101,30 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     options = parser.parse_args()
-    tasks = [(s, options.size or 1 + s % 8) for s in range(options.first, options.first + options.programs)]
-    start, failed, graphs, captures, whole = time.time(), 0, 0, 0, 0
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    begin, finished, failed = time.time(), 0, 0
+    sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(options.jobs, maxtasksperchild=500) as pool:
-        for seed, size, failure, g, c, b in pool.imap_unordered(_seed, tasks, chunksize=8):
-            graphs, captures, whole = graphs + g, captures + c, whole + (not sum(b.values()))
-            breaks.update(b)
-            if failure:
-                failed += 1
-                print(f"seed {seed} size {size}: {failure}", flush=True)
-    print(f"{len(tasks)} programs, {failed} wrong; {captures} captures, {graphs} graphs, {whole} programs without a break; "
-          f"{time.time() - start:.0f} s")
+    rows = run_all(options.first, options.programs, options.size, options.jobs)
+    while finished < options.jobs:
+        row = rows.get()
+        if row is None:
+            finished += 1
+            continue
+        sums.update(programs=1, graphs=row["graphs"], captures=row["captures"], whole=bool(row["graphs"]) and not sum(row["breaks"].values()))
+        breaks.update(row["breaks"])
+        if row["failure"]:
+            failed += 1
+            print(f"seed {row['seed']} size {options.size or size_of(row['seed'])}: {row['failure']}", flush=True)
+    print(f"{sums['programs']} programs, {failed} wrong; {sums['captures']} captures, {sums['graphs']} graphs, "
+          f"{sums['whole']} programs captured without a break; {time.time() - begin:.0f} s")
     for reason, n in breaks.most_common(20):
         print(f"  {n:6} {reason}")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if "--worker" in sys.argv:
+        work(*map(int, sys.argv[2:5]))
+    else:
+        sys.exit(main())

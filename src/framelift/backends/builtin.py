@@ -9,7 +9,7 @@ import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
-from .registry import register
+from .table import register
 
 __all__ = ["aot_eager", "eager", "inductor"]
 

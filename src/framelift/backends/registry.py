@@ -1,8 +1,4 @@
-"""Backends: named functions `backend(graph_module, example_inputs) -> callable`, and the call of one.
-
-A backend gets a graph at the level of the torch API whose parameters are inputs like any other, and the real tensors of
-the first call.  What it returns takes the same flat inputs and gives a tuple.
-"""
+"""Finding a backend by name, and running it on one graph.  What a backend is, is said in table.py."""
 
 from __future__ import annotations
 
@@ -18,33 +14,15 @@ from torch.fx.graph_module import GraphModule
 
 from ..exc import BackendCompilerFailed, InvalidBackend
 from ..graph.state import SavedState
+from . import builtin  # noqa: F401  (registers its own)
+from .table import BACKENDS, Backend, register
 
 __all__ = ["Backend", "compile_graph", "lookup", "names", "register"]
-
-Backend = Callable[..., Callable[..., Any]]
-
-_backends: dict[str, Backend] = {}
-
-
-def register(name: str) -> Callable[[Backend], Backend]:
-    """Register a backend under a name.
-
-    >>> from framelift.backends.registry import register
-    >>> @register("printing")
-    ... def printing(graph_module, example_inputs):
-    ...     graph_module.graph.print_tabular()
-    ...     return graph_module.forward
-    """
-    def keep(backend: Backend) -> Backend:
-        _backends[name] = backend
-        return backend
-    return keep
 
 
 def names() -> list[str]:
     """The registered names."""
-    from . import builtin  # noqa: F401  (registers its own)
-    return sorted(_backends)
+    return sorted(BACKENDS)
 
 
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
@@ -55,7 +33,7 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
             near = difflib.get_close_matches(backend, known, n=3, cutoff=0.4)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"registered are {', '.join(known)}"
             raise InvalidBackend(f"no backend is called {backend!r}; {hint}")
-        found = _backends[backend]
+        found = BACKENDS[backend]
     elif callable(backend):
         found = backend
     else:
@@ -71,7 +49,7 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
 def name_of(backend: Backend) -> str:
     """What a backend is called in messages."""
     inner = backend.func if isinstance(backend, functools.partial) else backend
-    for name, registered in _backends.items():
+    for name, registered in BACKENDS.items():
         if registered is inner:
             return name
     return getattr(inner, "__name__", None) or type(inner).__name__

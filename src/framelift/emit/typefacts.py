@@ -132,17 +132,13 @@ def is_shared(dictionary: dict[str, Any]) -> bool:
 
     A dictionary that is empty and not shared needs no recipe: the rebuilt owner has its own.
     """
-    return sys.getrefcount(dictionary) > _ALONE
+    found = _LONELY.__dict__
+    return sys.getrefcount(dictionary) > _count(found)
 
 
-def _alone() -> int:
-    """The references of a dictionary that only its owner has, counted just as `is_shared` counts them."""
-    def count(dictionary: dict[str, Any]) -> int:
-        return sys.getrefcount(dictionary)
-
-    owner = types.FunctionType(count.__code__, {})
-    found = owner.__dict__
-    return count(found)
+def _count(dictionary: dict[str, Any]) -> int:
+    return sys.getrefcount(dictionary)
 
 
-_ALONE = _alone()
+#: owner of a dictionary that nothing else has; how many references a call itself holds differs with the interpreter's mode
+_LONELY = types.FunctionType(_count.__code__, {})

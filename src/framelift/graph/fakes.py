@@ -1,6 +1,7 @@
-"""One torch call over fake tensors: what its results are like.  Asked when the metadata cache does not know.
+"""One torch call over tensors without data: what its results are like.  Asked when the metadata cache does not know.
 
-The fakes are made from facts for the occasion, so the answer depends on nothing but the arguments' facts and the torch
+Fake tensors know every device and tell of every operator that runs; plain meta tensors are cheaper and do for the
+operations of light.py.  Both are made from facts for the occasion, so the answer depends on nothing but the arguments' facts and the torch
 state; that is what allows it to be cached.
 """
 
@@ -97,11 +98,13 @@ class _NonLeaf(torch.autograd.Function):
 class Observed:
     """What one call over fakes gave: the raw result, and what became of the arguments."""
 
-    __slots__ = ("changes", "fakes", "result", "stays", "storages", "written")
+    __slots__ = ("changes", "device", "fakes", "result", "stays", "storages", "written")
 
-    def __init__(self, result: Any, fakes: list[FakeTensor], storages: list[int], stays: bool,
-                 written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+    def __init__(self, result: Any, fakes: list[torch.Tensor], storages: list[int], stays: bool = False,
+                 written: tuple[int, ...] = (), changes: tuple[tuple[int, Facts], ...] = (),
+                 device: torch.device | None = None) -> None:
         self.result = result
+        self.device = device        # of all results, where the fakes are plain meta tensors
         self.fakes = fakes          # one per distinct argument, in the order given
         self.storages = storages    # of those fakes, before the call
         self.stays = stays
@@ -135,6 +138,22 @@ class Fakes:
             pool[:] = [fake for fake in pool if fake is not fakes[i]]
         return Observed(result, fakes, storages, mode.stays, written, changes)
 
+    def observe_lightly(self, facts: list[Facts], call: Callable[[list[torch.Tensor]], Any]) -> Observed | None:
+        """The same over plain meta tensors; None if that is not enough.  `light.is_light` must have allowed it."""
+        metas = [self._make(one, lambda one: torch.empty_strided(one.size, one.stride, dtype=one.dtype, device="meta"))
+                 for one in facts]
+        storages = [_storage_id(meta) for meta in metas]
+        versions = [meta._version for meta in metas]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = call(metas)
+        except Exception:
+            return None    # the fakes will say what is wrong
+        if [meta._version for meta in metas] != versions:
+            return None    # an `inplace` argument
+        return Observed(result, metas, storages, device=facts[0].device)
+
     def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
              fakes: list[FakeTensor]) -> Any:
         cache = torch.is_autocast_cache_enabled()
@@ -165,16 +184,16 @@ class Fakes:
             index = used.get(wanted, 0)
             used[wanted] = index + 1
             if index == len(pool):
-                pool.append(self._make(wanted))
+                pool.append(self._make(wanted, self._bare))
             fakes.append(pool[index])
         return fakes
 
-    def _make(self, facts: Facts) -> FakeTensor:
+    def _make(self, facts: Facts, bare: Callable[[Facts], torch.Tensor]) -> Any:
+        """What `bare` makes, with the autograd state of the facts."""
         with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
             if facts.requires_grad and not facts.is_leaf:
-                seed = self._bare(_SEED)
-                return _NonLeaf.apply(seed.requires_grad_(), lambda: self._bare(facts))
-            made = self._bare(facts)
+                return _NonLeaf.apply(bare(_SEED).requires_grad_(), lambda: bare(facts))
+            made = bare(facts)
             return made.requires_grad_() if facts.requires_grad else made
 
     def _bare(self, facts: Facts) -> FakeTensor:

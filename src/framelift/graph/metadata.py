@@ -100,11 +100,13 @@ class _Reader:
 
     def __init__(self, observed: Observed, name: str) -> None:
         self.name = name
+        self.device = observed.device
+        self.kind = FakeTensor if observed.device is None else torch.Tensor
         self.same = {id(fake): i for i, fake in reversed(list(enumerate(observed.fakes)))}
         self.sources = {storage: i for i, storage in reversed(list(enumerate(observed.storages)))}
 
     def read(self, raw: Any) -> New | Same | Const | Many:
-        if isinstance(raw, FakeTensor):
+        if isinstance(raw, self.kind):
             return self._tensor(raw)
         kind = type(raw)
         if kind in _VALUES:
@@ -114,13 +116,13 @@ class _Reader:
             return Const(raw) if kind is tuple and all(type(item) is Const for item in items) else Many(kind, items)
         raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
 
-    def _tensor(self, fake: FakeTensor) -> New | Same:
+    def _tensor(self, fake: torch.Tensor) -> New | Same:
         index = self.same.get(id(fake))
         if index is not None:
             return Same(index)
         if fake.layout is not torch.strided or fake.is_quantized:
             raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
-        facts = facts_of(fake)
+        facts = facts_of(fake) if self.device is None else facts_of(fake).but(device=self.device)
         if facts.requires_grad and facts.is_leaf:
             # Backends give every result a history, so such a leaf would come out as something else.
             raise Interrupt("torch-operation", f"{self.name}, which makes a new leaf that requires grad")

@@ -19,7 +19,7 @@ from torch.fx.node import Node
 
 from .arguments import rebuild
 from .state import State, StateNodes
-from .targets import Target, _Getter
+from .targets import Target, Getter
 from .values import Value
 
 __all__ = ["Step", "build_graph"]
@@ -97,7 +97,7 @@ class _Builder:
                 op, fx_target = "call_method", target.reflected
             else:
                 args[0], args[1] = args[1], args[0]
-        elif type(target) is _Getter:
+        elif type(target) is Getter:
             args.append(target.name)
         kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
         self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["OPERATORS", "Target", "getter_target", "tensor_method_name", "target_of"]
+__all__ = ["Getter", "OPERATORS", "Target", "getter_target", "tensor_method_name", "target_of"]
 
 
 class Target:
@@ -96,12 +96,12 @@ def getter_target(name: str) -> Target:
             get = torch._C._autograd._get_data_attr
             found = Target(get, "call_function", get, "data")
         else:
-            found = _Getter(name)
+            found = Getter(name)
         found = _getters.setdefault(name, found)
     return found
 
 
-class _Getter(Target):
+class Getter(Target):
     """`getattr(tensor, name)`: the name is an argument of the node."""
 
     __slots__ = ()

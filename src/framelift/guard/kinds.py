@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..origin import Origin
 
 __all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "dict_keys", "dunders", "immutable_leaf", "same_leaf", "tensor_agrees",
@@ -104,7 +105,7 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False) -> TensorFacts
             stride = None
         return TensorFacts(type(tensor), tensor.dtype, tensor.device, tensor.layout, tuple(tensor.size()), stride,
                            tensor.requires_grad, tensor.is_leaf, torch._C._dispatch_keys(tensor).raw_repr(), tensor.is_conj(),
-                           tensor.is_neg(), tensor.is_inference(), tensor.grad is not None if ask_grad else None)
+                           tensor.is_neg(), tensor.is_inference(), _core.has_grad(tensor) if ask_grad else None)
 
 
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")

@@ -19,10 +19,11 @@ from ..exc import InternalError
 from ..graph.arguments import rebuild, take
 from ..graph.fakes import Fakes
 from ..graph.facts import check_kind, facts_of, new_stand_in
+from ..graph.light import is_light
 from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.tape import Step, build_graph
-from ..graph.targets import Target, _Getter, target_of
+from ..graph.targets import Target, Getter, target_of
 from ..graph.values import Storage, Value
 from ..reasons import Interrupt
 from .torch_rules import GIVES_VALUES, RESHAPES_IN_PLACE, RULES
@@ -180,7 +181,7 @@ class Recorder:
         whole = tuple(key)
         outcome = self._lookup(whole)
         if outcome is None:
-            outcome = self._ask(target, kept, kept_named, found, gives_values)
+            outcome = self._ask(target, kept, kept_named, found, gives_values, state)
             if len(whole) < _MOST_KEY_PARTS and not _is_long(whole):
                 self._cache.put(whole, outcome)
         if outcome.written or outcome.changes:
@@ -192,16 +193,19 @@ class Recorder:
         return self._results(outcome.result, step, (), found, {})
 
     def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
-             gives_values: bool) -> Outcome:
+             gives_values: bool, state: State) -> Outcome:
         def call(fakes: list[Any]) -> Any:
             fake_of = {id(value): fake for value, fake in zip(found, fakes)}
             args = [rebuild(arg, lambda value: fake_of[id(value)]) for arg in kept]
             named = {name: rebuild(arg, lambda value: fake_of[id(value)]) for name, arg in kept_named.items()}
-            if type(target) is _Getter:
+            if type(target) is Getter:
                 return getattr(args[0], target.name)
             return target.func(*args, **named)
         self._cache.misses += 1
-        observed = self._fakes.observe(target.name, [value.facts for value in found], call)
+        facts = [value.facts for value in found]
+        observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, state) else None
+        if observed is None:
+            observed = self._fakes.observe(target.name, facts, call)
         return outcome_of(observed, target.name, gives_values)
 
     def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value],

@@ -95,6 +95,7 @@ class Session:
         """The first frame of an external function: its code is guarded, its cells and defaults are external."""
         world = self.world
         world.keep.append(function)
+        world.own_root(function.__globals__)
         origin = const(function)
         world.guard(origin, "CODE", function.__code__)
         for i, cell in enumerate(function.__closure__ or ()):
@@ -148,7 +149,6 @@ class Session:
         if pending is DELETED or pending is ABSENT and name not in globals_:
             raise NameError(f"name {name!r} is not defined", name=name)
         self.world.overlay[(id(globals_), name)] = DELETED
-        self.world.effects.pop(("setglobal", id(globals_), name), None)
         self.world.own_root(globals_)
         self.world.write("delglobal", globals_, name, None)
 
@@ -170,7 +170,6 @@ class Session:
     def delete_cell(self, cell: types.CellType, name: str) -> None:
         self.load_cell(cell, name)
         self.world.overlay[(id(cell), "")] = DELETED
-        self.world.effects.pop(("setcell", id(cell), None), None)
         self.world.write("delcell", cell, None, None)
 
     # ---- attributes -----------------------------------------------------------------------------------------------
@@ -333,7 +332,7 @@ class Session:
 
     @property
     def effects(self) -> list[Effect]:
-        return list(self.world.effects.values())
+        return self.world.effects
 
 
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)

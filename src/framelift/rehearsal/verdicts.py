@@ -79,6 +79,8 @@ def _python_instance(callable_: Any) -> Any:
 
 
 def _declared_word(callable_: Any) -> tuple[int, Any]:
+    if isinstance(callable_, type) and hasattr(callable_, "__del__"):
+        return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
     word = pure.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]

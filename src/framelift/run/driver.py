@@ -9,7 +9,6 @@ import gc
 import linecache
 import threading
 import time
-import traceback
 import types
 import warnings
 from collections.abc import Callable
@@ -79,10 +78,10 @@ class Driver:
 
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> tuple[Any, Capture]:
         code = function.__code__
-        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, [])
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno)
         session, plan, stop = rehearse(function, locals_)
         world = session.world
-        info.guards = world.guards
+        info.guard_count = len(world.guards)
         run = None
         inputs: list[torch.Tensor] = []
         if plan is not None:
@@ -104,8 +103,11 @@ class Driver:
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
             graph = self.compile_graph(finished.graph_module, finished.inputs)
-        info.source = plan.source
-        return build_entry(plan, graph, info.name), finished.inputs if graph is not None else []
+        entry = build_entry(plan, graph, info.name)
+        info.source = entry.__source__
+        if finished.left_state:
+            entry = _leaving(entry, finished.left_state)
+        return entry, finished.inputs if graph is not None else []
 
     def _stopped(self, stop: BaseException, info: Capture, function: types.FunctionType, root: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
@@ -120,9 +122,9 @@ class Driver:
 
     def _count(self, info: Capture) -> None:
         counts.captures += 1
-        counts.guards += len(info.guards)
+        counts.guards += info.guard_count
         counts.graphs += info.graph_module is not None
-        counts.frames.append(info)
+        counts.frames.append(info.row())
         if info.reason_id and info.reason_id != "raises":
             counts.breaks[info.reason] += 1
         if info.recompile:
@@ -133,6 +135,16 @@ class Driver:
             self.warned = True
             warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
                           f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+
+
+def _leaving(entry: Any, calls: Any) -> Any:
+    """The program leaves torch's global state changed: so does the entry."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        result = entry(inputs, externals)
+        for function, args in calls:
+            function(*args)
+        return result
+    return run
 
 
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...]) -> tuple[Session, Any, BaseException | None]:
@@ -175,20 +187,18 @@ def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> str:
     return explain(last.info.explain, failure, locals_) if failure is not None else ""
 
 
-def user_stack(stop: BaseException) -> str:
-    """The user's own frames of an interrupt, innermost last."""
+def user_stack(stop: Interrupt) -> str:
+    """The user's own frames of an interrupt, outermost first, down from the root."""
     rows = []
-    for frame, line in traceback.walk_tb(stop.__traceback__):
-        name = frame.f_code.co_filename
-        if _is_own(name):
-            continue
-        text = linecache.getline(name, line).strip()
-        rows.append(f'  File "{name}", line {line}, in {frame.f_code.co_name}\n    {text}')
-    return "\n".join(rows)
+    for name, line, function in stop.stack:
+        if name == __file__:
+            break
+        if not name.startswith(_PACKAGE):
+            rows.append(f'  File "{name}", line {line}, in {function}\n    {linecache.getline(name, line).strip()}')
+    return "\n".join(reversed(rows))
 
 
-def _is_own(filename: str) -> bool:
-    return filename.startswith(__file__.rsplit("/run/", 1)[0])
+_PACKAGE = __file__.rsplit("/run/", 1)[0] + "/"
 
 
 def _message(stop: Interrupt, info: Capture) -> str:

@@ -16,7 +16,7 @@ class Capture:
     name: str
     file: str
     line: int
-    guards: list[Any]
+    guard_count: int = 0
     graph_module: Any = None
     source: str = ""            # the entry, as Python source
     operations: int = 0
@@ -25,7 +25,18 @@ class Capture:
     where: str = ""             # the user's line where capturing ended
     recompile: str = ""         # what failed before, "" for the first capture
     cpu_seconds: float = 0.0
-    explain: Any = None         # facts for guard.explain
+    explain: Any = None         # facts for guard.explain; holds user objects weakly
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards as text, in the order of the program."""
+        facts = self.explain
+        return [f"{facts.path(i)} {kind} {old!r}" for i, node in enumerate(facts.nodes) for kind, old, _line in node.checks] if facts else []
+
+    def row(self) -> dict[str, Any]:
+        """What the process's counts keep: plain values only."""
+        return {"name": self.name, "file": self.file, "line": self.line, "graphs": int(self.graph_module is not None),
+                "guards": self.guard_count, "ops": self.operations, "reason": self.reason, "cpu_s": self.cpu_seconds}
 
 
 @dataclass(slots=True)
@@ -36,7 +47,7 @@ class Counts:
     captures: int = 0
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
-    frames: list[Capture] = field(default_factory=list)
+    frames: list[dict[str, Any]] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
 
     def clear(self) -> None:

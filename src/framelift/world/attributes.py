@@ -103,7 +103,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
         return value
     if cls is types.GetSetDescriptorType:
         if name == "__dict__":
-            return InstanceDict(world, obj)
+            return InstanceDict.of(world, obj)
         if name == "__class__":
             return type(obj)
         if name == "__weakref__":
@@ -250,7 +250,6 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
         raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
     world.overlay[(id(obj), name)] = DELETED
     kind = "module" if isinstance(obj, types.ModuleType) else "attr"
-    world.effects.pop((f"set{kind}", id(obj), name), None)
     world.write(f"del{kind}", obj, name, None)
     _core.forget(obj, name)
 

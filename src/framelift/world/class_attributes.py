@@ -133,7 +133,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
     if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
         return getattr(function, name)
     if name == "__dict__":
-        return InstanceDict(world, function)
+        return InstanceDict.of(world, function)
     if name in ("__globals__", "__closure__", "__builtins__"):
         return let_in_opaque(world, getattr(function, name), const(function).to("attr", name), detail=f"function.{name}")
     if own is not None:

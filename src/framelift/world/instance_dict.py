@@ -50,6 +50,17 @@ class InstanceDict(dict):  # type: ignore[type-arg]
         self._world = world
         self._obj = obj
 
+    @staticmethod
+    def of(world: World, obj: Any) -> InstanceDict:
+        """The one view of this object's dictionary."""
+        own = own_dict(obj)
+        known = world.memo.get(id(own))
+        if known is not None and isinstance(known.seen, InstanceDict):
+            return known.seen
+        origin = (world.origin_of(obj) or const(obj)).to("dict")
+        world.guard(origin, "TYPE", dict)
+        return world.register(own, InstanceDict(world, obj), origin, mutable=False)
+
     def _names(self) -> list[str]:
         world, obj = self._world, self._obj
         own = own_dict(obj) or {}

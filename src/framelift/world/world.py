@@ -6,7 +6,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .. import _core
@@ -33,7 +33,7 @@ class World:
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
-        self.effects: dict[tuple[str, int, Any], Effect] = {}
+        self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
         self.keep: list[Any] = []
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
@@ -127,10 +127,8 @@ class World:
     # ---- pending writes -------------------------------------------------------------------------------------------
 
     def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
-        """Add a pending write; a later one to the same place replaces it."""
-        self.effects.pop((kind, id(owner), key), None)
-        self.effects[(kind, id(owner), key)] = Effect(kind, owner, key, value)
-        self.keep.append(owner)
+        """Add a pending write."""
+        self.effects.append(Effect(kind, owner, key, value))
 
     def cell_origin(self, cell: Any) -> Origin:
         return self._cell_origin[id(cell)]
@@ -144,10 +142,6 @@ class World:
 
     def is_external_cell(self, cell: Any) -> bool:
         return id(cell) in self._cell_origin
-
-    @property
-    def pending(self) -> Sequence[Effect]:
-        return list(self.effects.values())
 
 
 _PACKAGE = __file__.rsplit("/world/", 1)[0] + "/"

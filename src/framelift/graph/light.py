@@ -1,0 +1,54 @@
+"""Operations whose metadata torch's own meta kernels give, whatever the device: asked instead of fake tensors, at a
+fifth of the cost.
+
+Only for operations that write nothing, draw no random numbers, and whose results lie on the one device of their
+arguments, with the same strides there as on any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from .facts import Facts
+from .state import State
+
+__all__ = ["is_light"]
+
+_METHODS = """
+    add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu square pow erf
+    floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge logical_and logical_or logical_not
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__
+    __gt__ __ge__ __and__ __or__ __invert__ __matmul__ matmul mm bmm addmm baddbmm softmax log_softmax sum mean
+    view reshape transpose permute expand expand_as unsqueeze squeeze flatten unflatten select narrow chunk split unbind t swapaxes
+    view_as repeat float double half bfloat16 long int bool masked_fill __getitem__
+"""
+_FUNCTIONS = """
+    add sub mul div neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu square pow erf clamp maximum minimum eq ne lt le gt ge
+    logical_and logical_or logical_not matmul mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
+    flatten chunk cat stack masked_fill where
+"""
+_ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm)
+
+
+def _table() -> dict[int, Any]:
+    found = [getattr(owner, name) for names, owners in ((_METHODS, (torch.Tensor, torch._C.TensorBase)), (_FUNCTIONS, (torch,)))
+             for name in names.split() for owner in owners if hasattr(owner, name)]
+    return {id(func): func for func in (*found, *_ELSEWHERE)}
+
+
+_LIGHT = _table()
+_INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
+
+
+def is_light(func: Any, facts: Sequence[Facts], state: State) -> bool:
+    """Whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a mask."""
+    if id(func) not in _LIGHT or not facts or state.autocast is not None or state.inference:
+        return False
+    if id(func) in _INDEXING and len(facts) > 1:
+        return False
+    device = facts[0].device
+    return all(one.device == device and not (one.is_conj or one.is_neg or one.is_inference) for one in facts)
