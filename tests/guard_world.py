@@ -230,8 +230,8 @@ def _change_instance(rng: random.Random, world: dict[str, Any], thing: Any) -> U
 
 
 def _change_slotted(rng: random.Random, world: dict[str, Any], thing: Any) -> Undo:
-    name = rng.choice(thing.__slots__)
-    before = getattr(thing, name)
+    name = rng.choice([n for n in thing.__slots__ if hasattr(thing, n)] or ["a"])
+    before = getattr(thing, name, 1)
     if rng.random() < 0.3:
         delattr(thing, name)
     else:
@@ -241,7 +241,7 @@ def _change_slotted(rng: random.Random, world: dict[str, Any], thing: Any) -> Un
 
 def _change_function(rng: random.Random, world: dict[str, Any], f: types.FunctionType) -> Undo:
     before = (f.__code__, f.__defaults__, f.__kwdefaults__, dict(f.__kwdefaults__ or {}))
-    cells = [(cell, cell.cell_contents) for cell in f.__closure__ or ()]
+    cells = [(cell, cell.cell_contents) for cell in f.__closure__ or () if cell != types.CellType()]
 
     def undo() -> None:
         f.__code__, f.__defaults__, f.__kwdefaults__ = before[:3]
@@ -254,9 +254,9 @@ def _change_function(rng: random.Random, world: dict[str, Any], f: types.Functio
         f.__code__ = f.__code__.replace(co_name="renamed")
     elif action == 1:
         f.__defaults__ = tuple(_new_value(rng, world, v) if rng.random() < 0.4 else v for v in before[1] or ())
-    elif action == 2:
+    elif action == 2 and before[1]:
         f.__defaults__ = None
-        f.__defaults__ = (before[1][0], before[1][1] + 1.0)
+        f.__defaults__ = (before[1][0], 3.5)
     elif action == 3:
         f.__kwdefaults__["k"] = _new_value(rng, world, f.__kwdefaults__["k"])
     elif action == 4 and cells:
@@ -285,7 +285,7 @@ def _change_class(rng: random.Random, world: dict[str, Any], cls: type) -> Undo:
         cls.nope = 1
     elif action == 2:
         cls.__len__ = lambda self: 1
-    elif action == 3 and bases != (object,):
+    elif action == 3 and bases != (object,) and Extra not in bases:
         cls.__bases__ = (*bases, Extra)
     elif action == 4:
         cls.unrelated = 1

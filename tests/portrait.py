@@ -25,29 +25,38 @@ LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(Not
           types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
+class Node(int):
+    """The number of a node, told apart from numbers that are values."""
+
+
 class Portrait:
     """The nodes of one value.  Build with `portrait`."""
 
     def __init__(self, exact: bool, own: Callable[[Any], bool]) -> None:
         self.nodes: list[tuple[Any, ...]] = []
+        self.paths: list[str] = []          # how each node was reached first, for messages
+        self._path: list[str] = []
         self.exact = exact
         self.own = own                      # is this class or function part of the program (look inside) or not
-        self._seen: dict[int, int] = {}
+        self._seen: dict[int, Node] = {}
         self._storages: dict[int, int] = {}
         self._alive: list[Any] = []         # ids are only unique while the objects live
 
-    def add(self, value: Any) -> int:
-        """The node number of `value`."""
+    def add(self, value: Any, label: str = "") -> Node:
+        """The node number of `value`; `label` is the step that leads to it."""
         # Identity of equal immutable leaves is CPython's business, not the program's.
         shared = not isinstance(value, LEAVES)
         if shared and id(value) in self._seen:
             return self._seen[id(value)]
-        number = len(self.nodes)
+        number = Node(len(self.nodes))
         self.nodes.append(())
+        self._path.append(label)
+        self.paths.append("".join(self._path))
         if shared:
             self._seen[id(value)] = number
             self._alive.append(value)
         self.nodes[number] = self._describe(value)
+        self._path.pop()
         return number
 
     def _describe(self, value: Any) -> tuple[Any, ...]:
@@ -65,8 +74,11 @@ class Portrait:
             return None
         return self._storages.setdefault(address, len(self._storages)), tensor.storage_offset()
 
-    def children(self, values: Any) -> tuple[int, ...]:
-        return tuple(self.add(v) for v in values)
+    def children(self, values: Any, labels: Any = None) -> tuple[Node, ...]:
+        """Node numbers of several values; without `labels` they are counted."""
+        values = list(values)
+        names = [f"[{k!r}]"[:40] for k in (range(len(values)) if labels is None else labels)]
+        return tuple(map(self.add, values, names))
 
     def release(self) -> None:
         self._alive.clear()
@@ -87,16 +99,35 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
 
 
 def difference(a: Portrait, b: Portrait) -> str | None:
-    """The first difference in words, or None."""
-    for number, (x, y) in enumerate(zip(a.nodes, b.nodes)):
-        if len(x) != len(y):
-            return f"node {number}: {_short(x)} != {_short(y)}"
-        for p, q in zip(x, y):
-            if not _same(p, q, a.exact):
-                return f"node {number}: {_short(x)} != {_short(y)}"
-    if len(a.nodes) != len(b.nodes):
-        return f"{len(a.nodes)} parts != {len(b.nodes)} parts"
+    """The first difference in words, or None.  Walks both portraits together from the root."""
+    partners: dict[int, int] = {}
+    waiting = [(Node(0), Node(0))]
+    while waiting:
+        i, j = waiting.pop()
+        if i in partners:
+            if partners[i] != j:
+                return f"value{b.paths[j]}: the same object as value{a.paths[i]} in the first, another in the second"
+            continue
+        if j in partners.values():
+            return f"value{a.paths[i]}: not the same object as before in the first, value{b.paths[j]} in the second"
+        partners[i] = j
+        x, y = a.nodes[i], b.nodes[j]
+        if not _same(_itself(x), _itself(y), a.exact):
+            return f"value{a.paths[i]}: {_short(x)} != {_short(y)}"
+        waiting += reversed(list(zip(_children(x), _children(y))))
     return None
+
+
+def _itself(part: Any) -> Any:
+    """A node without the numbers of its children."""
+    if type(part) is tuple:
+        return tuple(map(_itself, part))
+    return "child" if type(part) is Node else part
+
+
+def _children(node: tuple[Any, ...]) -> list[Node]:
+    flat = [x for part in node for x in (part if type(part) is tuple else (part,))]
+    return [x for x in flat if type(x) is Node]
 
 
 def _same(p: Any, q: Any, exact: bool) -> bool:
@@ -166,7 +197,8 @@ def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
     base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
     pairs = list(base.items(value))
     factory = self.add(value.default_factory) if isinstance(value, collections.defaultdict) else None
-    return ("mapping", _class_name(self, type(value)), self.children(k for k, _ in pairs), self.children(v for _, v in pairs),
+    return ("mapping", _class_name(self, type(value)), self.children((k for k, _ in pairs)),
+            self.children((v for _, v in pairs), [k for k, _ in pairs]),
             factory, self.add(_attributes(value)))
 
 
@@ -214,14 +246,14 @@ def _class(self: Portrait, cls: type) -> tuple[Any, ...]:
     if not self.own(cls):
         return "class", cls
     contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and not isinstance(v, types.MemberDescriptorType)}
-    return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values())
+    return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values(), contents)
 
 
 def _module(self: Portrait, m: types.ModuleType) -> tuple[Any, ...]:
     if not self.own(m):
         return "module", m.__name__
     contents = {k: v for k, v in vars(m).items() if not k.startswith("__")}
-    return "own module", m.__name__, tuple(contents), self.children(contents.values())
+    return "own module", m.__name__, tuple(contents), self.children(contents.values(), contents)
 
 
 def _descriptor(self: Portrait, d: Any) -> tuple[Any, ...]:

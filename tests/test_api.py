@@ -168,7 +168,7 @@ def test_entries_show_graph_guards_and_source() -> None:
     compiled(X)
     (entry,) = compiled.entries
     assert isinstance(entry.info.graph_module, torch.fx.GraphModule)
-    assert any("x" in str(g.origin) for g in entry.info.guards)
+    assert any(g.startswith("x ") for g in entry.info.guards)
     assert "def " in entry.info.source and "return" in entry.info.source
     compile(entry.info.source, "<entry>", "exec")
 

@@ -126,10 +126,16 @@ def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaqu
     return world.register(value, opaque_for(value, reason, detail), origin)
 
 
+def _frozen(world: World, value: Any, origin: Origin) -> Any:
+    """A container that is a leaf: guarded by equality, but what is handed back is the very object that came in."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin, mutable=False) if value else value
+
+
 @rule(tuple)
 def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
     if is_leaf(value):
-        return _leaf(world, value, origin)
+        return _frozen(world, value, origin)
     world.guard(origin, "TYPE", tuple)
     world.guard(origin, "LEN", len(value))
     seen = tuple([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)])
@@ -145,7 +151,7 @@ def _slice(world: World, value: slice, origin: Origin) -> Any:
 
 @rule(frozenset)
 def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
-    return _leaf(world, value, origin) if is_leaf(value) else import_container(world, value, origin, let_in)
+    return _frozen(world, value, origin) if is_leaf(value) else import_container(world, value, origin, let_in)
 
 
 @rule(types.MethodType)
