@@ -22,11 +22,11 @@ settings.load_profile("framelift")
 @pytest.fixture(autouse=True)
 def fresh() -> object:
     """Each test starts with empty caches and torch's default state."""
-    import torch
-
-    framelift = sys.modules.get("framelift")
-    if framelift is not None and hasattr(framelift, "reset"):
+    framelift, torch = sys.modules.get("framelift"), sys.modules.get("torch")
+    if framelift is not None:
         framelift.reset()
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
+    if torch is not None:      # tests of twin/ run without it
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(True)
     yield

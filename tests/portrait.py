@@ -25,6 +25,11 @@ LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(Not
           types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
+def _is_value(value: Any) -> bool:
+    """Immutable leaves, and tuples of nothing but leaves: whether equal ones are one object is CPython's business."""
+    return isinstance(value, LEAVES) or type(value) is tuple and all(map(_is_value, value))
+
+
 class Node(int):
     """The number of a node, told apart from numbers that are values."""
 
@@ -44,8 +49,7 @@ class Portrait:
 
     def add(self, value: Any, label: str = "") -> Node:
         """The node number of `value`; `label` is the step that leads to it."""
-        # Identity of equal immutable leaves is CPython's business, not the program's.
-        shared = not isinstance(value, LEAVES)
+        shared = not _is_value(value)
         if shared and id(value) in self._seen:
             return self._seen[id(value)]
         number = Node(len(self.nodes))
@@ -101,6 +105,7 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
 def difference(a: Portrait, b: Portrait) -> str | None:
     """The first difference in words, or None.  Walks both portraits together from the root."""
     partners: dict[int, int] = {}
+    taken: set[int] = set()
     waiting = [(Node(0), Node(0))]
     while waiting:
         i, j = waiting.pop()
@@ -108,9 +113,10 @@ def difference(a: Portrait, b: Portrait) -> str | None:
             if partners[i] != j:
                 return f"value{b.paths[j]}: the same object as value{a.paths[i]} in the first, another in the second"
             continue
-        if j in partners.values():
+        if j in taken:
             return f"value{a.paths[i]}: not the same object as before in the first, value{b.paths[j]} in the second"
         partners[i] = j
+        taken.add(j)
         x, y = a.nodes[i], b.nodes[j]
         if not _same(_itself(x), _itself(y), a.exact):
             return f"value{a.paths[i]}: {_short(x)} != {_short(y)}"

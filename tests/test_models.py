@@ -43,14 +43,14 @@ def test_changed_weights_are_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_changed_attribute_is_seen(name: str) -> None:
-    """A configuration value read in forward is a guard."""
+    """A configuration value read in forward is a guard.  transformers installs hooks under a lock then, so it may break."""
     model, kwargs = MODELS[name](layers=2)
 
     def change(number, world) -> None:
         world.fn.config.output_hidden_states = bool(number % 2)
 
     with torch.no_grad():
-        check(model, kwargs=kwargs, calls=3, mutate=change, graphs=None)
+        check(model, kwargs=kwargs, calls=3, mutate=change, graphs=None, breaks=None, fullgraph=False)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,4 +76,4 @@ def test_graph_is_an_fx_graph_with_parameters_as_inputs(name: str) -> None:
     graph_module.graph.lint()
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     assert len(placeholders) == len(example_inputs)
-    assert all("val" in n.meta or "example_value" in n.meta for n in placeholders)
+    assert {id(p) for p in model.parameters()} & {id(t) for t in example_inputs}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import framelift
+
+TESTS = Path(__file__).resolve().parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(framelift.__file__).resolve().parents[1]), str(TESTS)])}
 
 POISON = """
 import sys
@@ -63,11 +69,11 @@ print("fine")
 
 @pytest.mark.parametrize("program", [pytest.param(BERT, id="bert-eager"), pytest.param(SMALL, id="small-aot_eager-inductor")])
 def test_capture_without_torchdynamo(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parent, timeout=300)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0 and done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-3000:]
 
 
 def test_importing_framelift_does_not_import_torchdynamo() -> None:
     program = "import torch, sys; before = set(sys.modules); import framelift; print([m for m in set(sys.modules) - before if m.startswith('torch._dynamo')])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]

@@ -92,7 +92,8 @@ def test_transformers_gradients(name: str, backend: str) -> None:
         call(**kwargs).last_hidden_state.pow(2).sum().backward()
     for (label, p), (_, q) in zip(model.named_parameters(), twin.named_parameters()):
         if p.grad is None:
-            assert q.grad is None, label
+            # AOTAutograd gives zeros to parameters of outputs that took no part in the loss.
+            assert q.grad is None or backend != "eager" and not q.grad.any(), label
         else:
             torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=1e-4, msg=label)
 

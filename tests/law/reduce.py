@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,16 +17,22 @@ __all__ = ["reduce"]
 def reduce(program: Program, fails: Callable[[Program], bool], seconds: float = 120.0) -> Program:
     """A smaller program for which `fails` still holds; stops after `seconds`."""
     end = time.monotonic() + seconds
-    best = program
-    progress = True
-    while progress and time.monotonic() < end:
-        progress = False
-        for candidate in _candidates(best):
+    best, start, progress = program, 0, False
+    while time.monotonic() < end:
+        found = None
+        for number, candidate in enumerate(itertools.islice(_candidates(best), start, None), start):
             if time.monotonic() > end:
                 break
             if _fails(candidate, fails):
-                best, progress = candidate, True
+                found = number, candidate
                 break
+        if found is not None:
+            # Go on where it succeeded: what was tried before mostly still fails to help.
+            start, best, progress = *found, True
+        elif progress:
+            start, progress = 0, False
+        else:
+            break
     return best
 
 

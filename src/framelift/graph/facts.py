@@ -53,6 +53,10 @@ class Facts:
         names = ("dtype", "device", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference")
         return intern_facts(*(changes.get(name, getattr(self, name)) for name in names))
 
+    def is_contiguous(self) -> bool:
+        """Whether it lies in memory in the order of its dimensions."""
+        return self.template().is_contiguous()
+
     def template(self) -> torch.Tensor:
         """A meta tensor of this layout, from which stand-ins are made."""
         made = self._template

@@ -62,13 +62,15 @@ class Outcome:
     """What is known of a call's result.
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all.
+    `exact`: the strides of the results follow surely from those of the arguments.
     """
 
-    __slots__ = ("changes", "effect", "result", "silent", "written")
+    __slots__ = ("changes", "effect", "exact", "result", "silent", "written")
 
     def __init__(self, result: New | Same | Const | Many, effect: bool, written: tuple[int, ...],
-                 changes: tuple[tuple[int, Facts], ...]) -> None:
+                 changes: tuple[tuple[int, Facts], ...], exact: bool) -> None:
         self.result = result
+        self.exact = exact
         self.effect = effect
         self.written = written
         self.changes = changes
@@ -85,14 +87,21 @@ _VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), tor
            torch.layout, torch.memory_format)
 
 
-def outcome_of(observed: Observed, name: str, gives_values: bool) -> Outcome:
-    """Read what a call over fakes gave.  `gives_values`: a result without any tensor is to be believed."""
+def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool) -> Outcome:
+    """Read what a call over fakes of these facts gave.  `gives_values`: a result without any tensor is to be believed."""
     effect = observed.stays or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
     if type(result) is Const and not (gives_values or result.value is NotImplemented
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
-    return Outcome(result, effect, observed.written, observed.changes)
+    exact = observed.device is not None or _is_view(result) or all(one.is_contiguous() for one in facts)
+    return Outcome(result, effect, observed.written, observed.changes, exact)
+
+
+def _is_view(result: Any) -> bool:
+    if type(result) is Many:
+        return all(map(_is_view, result.items))
+    return type(result) is not New or result.source >= 0
 
 
 class _Reader:

@@ -25,16 +25,18 @@ class Value:
 
     `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
     or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
+    `exact` says that its strides are believed: fakes are sometimes wrong about them for operations on oddly laid out tensors.
     A result has `step` (the tape step that made it) and `path` (its place in the step's result); an input has `external`.
     """
 
-    __slots__ = ("external", "facts", "name", "path", "stand_in", "step", "storage", "view")
+    __slots__ = ("exact", "external", "facts", "name", "path", "stand_in", "step", "storage", "view")
 
     def __init__(self, stand_in: torch.Tensor, facts: Facts, storage: Storage, view: str = "") -> None:
         self.stand_in = stand_in
         self.facts = facts
         self.storage = storage
         self.view = view
+        self.exact = True
         self.external: torch.Tensor | None = None
         self.name = ""
         self.step: object = None

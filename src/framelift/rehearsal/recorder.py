@@ -163,8 +163,12 @@ class Recorder:
         """Record reading an attribute that is a tensor."""
         return self.record(target, (stand_in,), {})
 
-    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False) -> Any:
-        """Record one operation and answer with its results.  Torch function must be off."""
+    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False,
+               keep: bool = False) -> Any:
+        """Record one operation and answer with its results.  Torch function must be off.
+
+        `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
+        """
         state = read_state()
         if self._base is not None and state != self._base:
             check_state(self._base, state)
@@ -186,11 +190,18 @@ class Recorder:
                 self._cache.put(whole, outcome)
         if outcome.written or outcome.changes:
             self._change(target, outcome, found, state)
+        result = outcome.result
         if outcome.silent:
-            return self._results(outcome.result, None, (), found, {})
+            if not keep or type(result) is not Same:
+                return self._results(result, None, (), found, True)
+            result = New(found[result.index].facts, result.index, "view")
         step = Step(target, kept, kept_named, found, state, outcome.effect)
         self.tape.append(step)
-        return self._results(outcome.result, step, (), found, {})
+        exact = outcome.exact
+        if exact:
+            for value in found:
+                exact = exact and value.exact
+        return self._results(result, step, (), found, exact)
 
     def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
              gives_values: bool, state: State) -> Outcome:
@@ -206,26 +217,31 @@ class Recorder:
         observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, state) else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
-        return outcome_of(observed, target.name, gives_values)
+        return outcome_of(observed, facts, target.name, gives_values)
 
-    def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value],
-                 fresh: dict[int, Storage]) -> Any:
+    def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value], exact: bool,
+                 fresh: dict[int, Storage] | None = None) -> Any:
         kind = type(result)
         if kind is New:
             source = result.source
-            storage = found[source].storage if source >= 0 else fresh.get(source)
-            if storage is None:
-                storage = fresh[source] = Storage(external=False)
+            if source >= 0:
+                storage = found[source].storage
+            elif fresh is None:
+                storage = Storage(external=False)
+            else:
+                storage = fresh.get(source) or fresh.setdefault(source, Storage(external=False))
             value = Value(new_stand_in(result.facts), result.facts, storage, result.view)
             value.step = step
             value.path = path
+            value.exact = exact
             self._values[id(value.stand_in)] = value
             return value.stand_in
         if kind is Same:
             return found[result.index].stand_in
         if kind is Const:
             return result.value
-        items = [self._results(item, step, (*path, i), found, fresh) for i, item in enumerate(result.items)]
+        fresh = {} if fresh is None else fresh
+        items = [self._results(item, step, (*path, i), found, exact, fresh) for i, item in enumerate(result.items)]
         return items if result.kind is list else result.kind(items)
 
     # ---- tensors changed in place ----

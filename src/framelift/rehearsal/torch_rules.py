@@ -116,6 +116,34 @@ def _dim(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     return len(recorder.value_of(args[0]).facts.size)
 
 
+def _exact(recorder: Any, tensor: Any, what: str) -> Any:
+    """The tensor's facts, if its strides are to be believed."""
+    value = recorder.value_of(tensor)
+    if not value.exact:
+        raise Interrupt("tensor-data", f"{what} of a result whose layout the kernel chooses")
+    return value.facts
+
+
+def _reads_strides(func: Any) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _exact(recorder, args[0], func.__name__)
+        return recorder.record(target_of(func), args, kwargs, True)
+    return handler
+
+
+for _func in _named("stride is_contiguous dim_order is_non_overlapping_and_dense", *_TENSOR):
+    RULES[id(_func)] = (_func, _reads_strides(_func))
+
+
+@rule(*_named("contiguous", *_TENSOR))
+def _contiguous(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    value = recorder.value_of(args[0])
+    made = recorder.record(target_of(torch.Tensor.contiguous), args, kwargs, keep=not value.exact)
+    if made is not args[0]:
+        recorder.value_of(made).exact = True
+    return made
+
+
 @rule(torch.Tensor.__len__)
 def _len(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     size = recorder.value_of(args[0]).facts.size
@@ -178,7 +206,7 @@ def _as_strided(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
     if kwargs or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
         raise Interrupt("torch-operation", "as_strided with a storage offset")
-    facts = recorder.value_of(args[0]).facts
+    facts = _exact(recorder, args[0], "as_strided")
     if _extent(args[1], args[2]) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
     return recorder.record(target_of(torch.Tensor.as_strided), args, kwargs)

@@ -29,6 +29,18 @@ def call_function_ex(w: Writer, arg: int) -> bytes:
     return w.const[names] + named("CALL_KW", len(names))
 
 
+def _exchange(callable_at: int) -> bytes:
+    """[a][b] ... -> [b][a] ..., where b is the slot number `callable_at` from the top."""
+    return named("SWAP", callable_at) + named("SWAP", callable_at + 1) + named("SWAP", callable_at)
+
+
+@RULES("DICT_MERGE", depth=0)
+def dict_merge(w: Writer, arg: int) -> bytes:
+    # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot lower
+    # than we have it.
+    return _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
+
+
 def _finished(w: Writer) -> bytes:
     return w.probe["make_function"] + SWAP2 + w.calls[0]
 
