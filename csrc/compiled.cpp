@@ -166,7 +166,7 @@ static PyObject* raise_second_miss(CompiledObject* self, PyObject* const* locals
   for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
   if (tuple && PyList_GET_SIZE(self->entries) > 0 && Py_TYPE(PyList_GET_ITEM(self->entries, 0)) == &Entry_Type) {
     PyObject* program = Py_NewRef((PyObject*)((EntryObject*)PyList_GET_ITEM(self->entries, 0))->program);
-    failure = PyObject_CallMethod(program, "check", "O", tuple);
+    failure = PyObject_CallMethod(program, "check", "(O)", tuple);
     PyObject* info = failure ? PyObject_GetAttrString(program, "info") : nullptr;
     if (info && PyObject_HasAttrString(info, "sentence"))
       text = PyObject_CallMethod(info, "sentence", "OOO", program, failure, tuple);
@@ -329,11 +329,22 @@ static PyMemberDef compiled_members[] = {
     {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
     {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> whether an entry was put in front"},
-    {"entries", T_OBJECT, offsetof(CompiledObject, entries), READONLY, "the entries, first tried first"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};
-static PyGetSetDef compiled_getters[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+static PyObject* get_entries(PyObject* self, void*) { return Py_NewRef(((CompiledObject*)self)->entries); }
+
+static int set_entries(PyObject* self, PyObject* value, void*) {
+  if (!value || !PyList_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "entries are a list");
+    return -1;
+  }
+  Py_SETREF(((CompiledObject*)self)->entries, Py_NewRef(value));
+  return 0;
+}
+
+static PyGetSetDef compiled_getters[] = {{"entries", get_entries, set_entries, "The entries, first tried first.", nullptr},
+                                         {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 static PyObject* set_disabled(PyObject*, PyObject* value) {

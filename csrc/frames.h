@@ -26,10 +26,8 @@ struct DictKeysHead {
   uint8_t log2_size, log2_index_bytes, kind;  // kind 0: keys of any type; otherwise exact strings only
 };
 
-// Looking up a str among str keys compares strings only; any other look-up may run a key's __eq__.
-inline bool dict_lookup_is_quiet(PyObject* dict, PyObject* key) {
-  return PyUnicode_CheckExact(key) && ((DictKeysHead*)((PyDictObject*)dict)->ma_keys)->kind != 0;
-}
+// Such keys compare without running Python code.
+inline bool dict_has_only_strings(PyObject* dict) { return ((DictKeysHead*)((PyDictObject*)dict)->ma_keys)->kind != 0; }
 
 // Allocating may start the collector, and with it any finaliser.  Nothing runs while this lives.
 struct CollectorPause {

@@ -88,6 +88,7 @@ struct Node {
   PyObject* value = nullptr;  // borrowed; only valid while the records above hold
   uint64_t version = 0;       // nonzero: all records below were written for this version of `value`
   uint64_t reading = 0;       // version at the start of the last visit
+  bool quiet = false;         // a dictionary all of whose keys compare without Python code
   bool trusted = false;
   bool whole = false;         // all records of the subtree are in place
 };
@@ -142,6 +143,8 @@ struct Visit {
   void add(Op op, const void* at, uint64_t expect, uint32_t index = 0);
   void load(const void* at, const void* expect) { add(Op::Load, at, (uint64_t)expect); }
   void record_type();
+  // Looking up `key` in a dictionary that is the value of `holder` may run a key's __eq__; if so, take note.
+  void before_lookup(const Node& holder, PyObject* dict, PyObject* key);
   Node& parent() const;
 };
 
@@ -168,6 +171,7 @@ PyObject* kind_names();
 // guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
 bool immutable_leaf(PyObject* value);
+bool has_leaf_keys(PyObject* dict);
 bool init_leaves();
 
 bool init_liveness();  // guard_program.cpp: how a program learns that an object it holds weakly is gone

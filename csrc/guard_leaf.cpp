@@ -37,6 +37,15 @@ bool immutable_leaf(PyObject* value) {
   return false;
 }
 
+bool has_leaf_keys(PyObject* dict) {
+  if (dict_has_only_strings(dict)) return true;
+  Py_ssize_t position = 0;
+  PyObject* key;
+  while (PyDict_Next(dict, &position, &key, nullptr))
+    if (!immutable_leaf(key)) return false;
+  return true;
+}
+
 static bool same_double(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return a == b && std::signbit(a) == std::signbit(b);

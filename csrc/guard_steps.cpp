@@ -61,7 +61,7 @@ static Outcome take_dict(Visit& v, PyObject* base) {
 
 static Outcome take_dict_item(Visit& v, PyObject* base) {
   PyObject* key = v.node.key;
-  if (!dict_lookup_is_quiet(base, key)) v.walk.ran_code = true;
+  v.before_lookup(v.parent(), base, key);
   PyObject* value = PyDict_GetItemWithError(base, key);
   if (!value && PyErr_Occurred()) return answer(v, nullptr);
   if (!v.parent().reading) v.recordable = false;
@@ -164,7 +164,7 @@ static Outcome take_kwdefault(Visit& v, PyObject* base) {
   PyObject* dict = *at;
   if (!dict || !PyDict_Check(dict)) return Outcome::Fails;
   uint64_t version = dict_version(dict);
-  if (!dict_lookup_is_quiet(dict, v.node.key)) v.walk.ran_code = true;
+  if (!has_leaf_keys(dict) || !PyUnicode_CheckExact(v.node.key)) v.walk.ran_code = true;
   PyObject* value = PyDict_GetItemWithError(dict, v.node.key);
   if (!value && PyErr_Occurred()) return answer(v, nullptr);
   v.load(at, dict);

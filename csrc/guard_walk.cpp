@@ -35,6 +35,11 @@ void Visit::record_type() {
   typed = true;
 }
 
+void Visit::before_lookup(const Node& holder, PyObject* dict, PyObject* key) {
+  bool leaf = PyUnicode_CheckExact(key) || immutable_leaf(key);
+  if (!leaf || !(holder.quiet || dict_has_only_strings(dict))) walk.ran_code = true;
+}
+
 bool Walk::live() const { return epoch == program.epoch; }
 
 void Walk::note(int32_t slot, PyObject* value) {
@@ -119,6 +124,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   }
   v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
+  if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
   if (live()) {
     node.value = v.value;
     node.reading = reading;

@@ -125,8 +125,11 @@ static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* fu
   return result;
 }
 
-static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n) {
+// `names`: the namespace of a class body (or exec'd code), which is not the frame's own array of locals.
+static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n, PyObject* names) {
   PyFunctionObject* original = (PyFunctionObject*)function;
+  if (!(((PyCodeObject*)twin)->co_flags & CO_OPTIMIZED))
+    return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr, original->func_closure);
   PyObject* callable = PyFunction_New(twin, original->func_globals);
   if (!callable) return nullptr;
   if (original->func_closure) {
@@ -199,7 +202,7 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
       }
       if (!result) note_interrupt(r);
     } else {
-      result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)));
+      result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)), frame->f_locals);
     }
   }
   Py_DECREF(function);
@@ -314,7 +317,7 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
       PyObject* twin = info->kind == CodeInfo::Rewritten ? info->payload : PyTuple_GET_ITEM(info->payload, 1);
       RehearseScope live;
       if (note_function(&rehearsal, args[1]) == 0)
-        result = run_twin(&rehearsal, args[1], twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals));
+        result = run_twin(&rehearsal, args[1], twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
     } else if (info) {
       PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
       result = ask_session(&rehearsal, name_refuse, text, 2);

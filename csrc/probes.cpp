@@ -34,6 +34,9 @@ static bool is_open_static(PyTypeObject* t) {
          t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type;
 }
 
+// By type alone: `isinstance` would ask the object's `__class__`, which is user code.
+static bool is_tensor(PyObject* obj) { return PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject*)THPVariableClass); }
+
 static PyObject* global_of_frame(PyObject* name) {
   PyObject* globals = PyEval_GetGlobals();
   PyObject* value = globals ? PyDict_GetItemWithError(globals, name) : nullptr;
@@ -167,7 +170,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
     return PyObject_GetAttr(obj, name);
   }
-  if (THPVariable_Check(obj)) {
+  if (is_tensor(obj)) {
     auto found = r->class_attributes.find({(PyObject*)type, name});
     if (found != r->class_attributes.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
     PyObject* args[] = {obj, name};
@@ -189,7 +192,7 @@ static bool is_external_target(Rehearsal* r, PyObject* obj) {
   PyTypeObject* type = Py_TYPE(obj);
   if (r->internal.count(obj)) return false;
   if (!is_heap(type)) return is_open_static(type);
-  return THPVariable_Check(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
+  return is_tensor(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
 }
 
 static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {

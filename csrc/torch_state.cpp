@@ -19,8 +19,15 @@ TORCH_API bool is_autocast_cache_enabled();
 
 namespace framelift {
 
-static constexpr at::DeviceType kAutocast[TorchState::kAutocastDevices] = {
-    at::kCPU, at::kCUDA, at::kXPU, at::kMPS, at::kMTIA, at::kHPU, at::kPrivateUse1, at::kXLA};
+struct AutocastDevice {
+  at::DeviceType device;
+  c10::DispatchKey key;  // excluded while autocast is off
+};
+static constexpr AutocastDevice kAutocast[TorchState::kAutocastDevices] = {
+    {at::kCPU, c10::DispatchKey::AutocastCPU},   {at::kCUDA, c10::DispatchKey::AutocastCUDA},
+    {at::kXPU, c10::DispatchKey::AutocastXPU},   {at::kMPS, c10::DispatchKey::AutocastMPS},
+    {at::kMTIA, c10::DispatchKey::AutocastMTIA}, {at::kHPU, c10::DispatchKey::AutocastHPU},
+    {at::kXLA, c10::DispatchKey::AutocastXLA},   {at::kPrivateUse1, c10::DispatchKey::AutocastPrivateUse1}};
 
 struct Flag {
   const char* name;
@@ -48,7 +55,7 @@ TorchState TorchState::now() {
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   state.included = keys.included_.raw_repr();
   state.excluded = keys.excluded_.raw_repr();
-  for (int i = 0; i < kAutocastDevices; i++) state.autocast_dtype[i] = (int8_t)at::autocast::get_autocast_dtype(kAutocast[i]);
+  for (int i = 0; i < kAutocastDevices; i++) state.autocast_dtype[i] = (int8_t)at::autocast::get_autocast_dtype(kAutocast[i].device);
   state.default_dtype = (int8_t)c10::get_default_dtype_as_scalartype();
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
   const at::Context& context = at::globalContext();
@@ -106,7 +113,8 @@ static PyObject* as_dict(PyObject* self, PyObject*) {
   add_line(dict, "default dtype", text(c10::toString((at::ScalarType)state.default_dtype)));
   c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, state.excluded);
   for (int i = 0; i < TorchState::kAutocastDevices; i++) {
-    std::string device = c10::DeviceTypeName(kAutocast[i], true);
+    std::string device = c10::DeviceTypeName(kAutocast[i].device, true);
+    add_line(dict, "autocast " + device, PyBool_FromLong(!excluded.has(kAutocast[i].key)));
     add_line(dict, "autocast dtype " + device, text(c10::toString((at::ScalarType)state.autocast_dtype[i])));
   }
   add_line(dict, "dispatch keys included", text(c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, state.included)).c_str()));

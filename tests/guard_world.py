@@ -178,7 +178,7 @@ def _change_dict(rng: random.Random, world: dict[str, Any], d: dict[Any, Any]) -
     elif action == 3:
         d["unrelated"] = 1
         del d["unrelated"]
-    elif action == 4 and isinstance(d, collections.OrderedDict):
+    elif action >= 4 and isinstance(d, collections.OrderedDict):
         d.move_to_end(rng.choice(list(d)), last=rng.random() < 0.5)
     else:
         d[key] = _new_value(rng, world, d.get(key))
@@ -220,6 +220,8 @@ def _change_instance(rng: random.Random, world: dict[str, Any], thing: Any) -> U
         thing.__class__ = type("Thing", (cls,), {})
     elif action == 1:
         thing.__dict__ = dict(before)
+        if rng.random() < 0.5:
+            vars(thing)["scale"] = 77.0
     elif action == 2:
         name = rng.choice(list(before))
         setattr(thing, name, _new_value(rng, world, before[name]))
@@ -341,6 +343,10 @@ CHANGES = [((collections.OrderedDict, dict), _change_dict), ((list, collections.
            (type, _change_class), (torch.Tensor, _change_tensor), (functools.partial, _change_partial), (set, _change_set)]
 
 
+#: changes that few other guards would notice are tried more often
+OFTEN = {_change_instance: 4, _change_partial: 4, _change_slotted: 2}
+
+
 def sites(world: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Everything in the world that can change, with the function that changes it."""
     found: dict[int, tuple[Any, Any]] = {}
@@ -371,7 +377,7 @@ def sites(world: dict[str, Any]) -> list[tuple[Any, Any]]:
             pending += [getattr(value, n) for n in value.__slots__]
         elif hasattr(value, "__dict__") and not isinstance(value, (type, torch.Tensor)):
             pending += [v for k, v in vars(value).items() if not k.startswith("__")] + [vars(value)]
-    return [site for site in found.values() if site[1] is not None]
+    return [site for site in found.values() if site[1] is not None for _ in range(OFTEN.get(site[1], 1))]
 
 
 def guarded_world(seed: int) -> tuple[dict[str, Any], tuple[Any, ...], Guards, list[Origin]]:

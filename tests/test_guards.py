@@ -19,14 +19,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framelift import _core, config
-from framelift.exc import InternalError
-from framelift.guard.explain import WORDS, explain, explain_all
+from framelift import _core
+from framelift.guard.explain import WORDS, explain
 from framelift.guard.kinds import KINDS, Guard, dunders, immutable_leaf, same_leaf, tensor_facts
 from framelift.guard.program import _PLAN, build_program
 from framelift.guard.reference import check_reference
 from framelift.origin import STEPS, Missing, Origin, arg, const, fetch
-
 from guard_world import guarded_world, sites
 
 X = arg(0, "x")
@@ -244,3 +242,269 @@ def test_repeated_checks_visit_nothing() -> None:
         assert program.check(arguments) is None
     after = program.stats()
     assert after["visits"] == before["visits"] and after["unchanged"] == before["unchanged"] + 10
+
+
+def _at_address(make: Callable[[], Any], address: int) -> Any:
+    """A new object that lies where another one lay; None when the allocator does not cooperate."""
+    kept = []
+    for _ in range(200):
+        made = make()
+        if id(made) == address:
+            return made
+        kept.append(made)
+    return None
+
+
+def _cell_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    cell = types.CellType(None)
+    return cell, X.to("contents"), lambda value: setattr(cell, "cell_contents", value)
+
+
+def _list_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    items = [None]
+    return items, X.to("item", 0), lambda value: items.__setitem__(0, value)
+
+
+def _slot_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    slotted = Slotted()
+    return slotted, X.to("slot", "a"), lambda value: setattr(slotted, "a", value)
+
+
+def _default_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    def function(a: Any = None) -> None: ...
+    return function, X.to("default", 0), lambda value: setattr(function, "__defaults__", (value,))
+
+
+def _dict_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    table = {"k": None}
+    return table, X.to("item", "k"), lambda value: table.__setitem__("k", value)
+
+
+def _nested_place() -> tuple[Any, Origin, Callable[[Any], None]]:
+    items: list[Any] = [None]
+    return items, X.to("item", 0).to("item", 0), lambda value: items.__setitem__(0, (value,))
+
+
+@pytest.mark.parametrize("place", [_cell_place, _list_place, _slot_place, _default_place, _dict_place, _nested_place])
+def test_an_address_used_again_is_no_proof(place: Any) -> None:
+    holder, origin, put = place()
+    program = program_of(Guard(origin, "EQ", float("2.5")), Guard(X, "TYPE", type(holder)))
+    reached = 0
+    for _ in range(50):
+        value = float("2.5")
+        address = id(value)
+        put(value)
+        del value
+        assert all(program.check((holder,)) is None for _ in range(3))
+        put(None)
+        assert program.check((holder,)) is not None
+        other = _at_address(lambda: float("7.5"), address)
+        if other is None:
+            continue
+        reached += 1
+        put(other)
+        assert program.check((holder,)) is not None
+    # A float that the program compares by address is kept alive by it, so nothing else can lie there.
+    assert reached == 0 or place is _dict_place
+
+
+def test_a_class_whose_address_is_used_again() -> None:
+    class Local: ...
+
+    class Stand: ...
+    thing = Local()
+    holder = [thing]
+    program = program_of(Guard(X.to("item", 0), "TYPE", Local), Guard(X, "TYPE", list))
+    assert all(program.check((holder,)) is None for _ in range(3))
+    thing.__class__ = Stand
+    assert program.check((holder,)) is not None and not program.dead
+    del Local
+    gc.collect()
+    assert program.dead and program.check((holder,)) == (-1, 2)
+
+
+def test_a_value_of_another_shape_below_the_same_path() -> None:
+    """The same guards may need more records later than they did at first."""
+    origin = X.to("item", "k").to("item", 0)
+    program = program_of(Guard(origin, "EQ", 1))
+    table: dict[str, Any] = {"k": (1,)}
+    assert all(program.check((table,)) is None for _ in range(4))
+    items = table["k"] = [1]
+    for _ in range(4):
+        assert program.check((table,)) is None
+        items[0] = 2
+        assert program.check((table,)) is not None
+        items[0] = 1
+    table["k"] = {0: 1}
+    assert all(program.check((table,)) is None for _ in range(3))
+    table["k"][0] = 3
+    assert program.check((table,)) is not None
+
+
+def test_distinct_and_same() -> None:
+    t, u, v = (torch.zeros(2) for _ in range(3))
+    table = {"a": t, "b": u, "c": t}
+    a, b, c, y = X.to("item", "a"), X.to("item", "b"), X.to("item", "c"), arg(1, "y")
+    facts = tensor_facts(t)
+    program = program_of(*(Guard(o, "TENSOR", facts) for o in (a, b, c, y)), Guard(c, "SAME", a), distinct=[a, b, y, a])
+    for _ in range(4):
+        assert program.check((table, v)) is None
+        assert program.check((table, u)) == (-1, 0)
+        table["b"] = t
+        assert program.check((table, v)) == (-1, 0)
+        table["b"] = v
+        assert program.check((table, v)) == (-1, 0) and program.check((table, torch.zeros(2))) is None
+        table["b"] = u
+        table["c"] = torch.zeros(2)
+        failure = program.check((table, v))
+        assert failure is not None and failure[0] >= 0 and "same object" in explain(program, failure, (table, v))
+        table["c"] = t
+
+
+def test_long_list_of_distinct_arguments() -> None:
+    tensors = [torch.zeros(2) for _ in range(60)]
+    origins = [arg(i, f"t{i}") for i in range(60)]
+    program = program_of(*(Guard(o, "TENSOR", tensor_facts(t)) for o, t in zip(origins, tensors)), distinct=origins)
+    assert program.check(tuple(tensors)) is None
+    assert program.check((*tensors[:-1], tensors[3])) == (-1, 0)
+
+
+# ---- code that runs inside an evaluation ----------------------------------------------------------------------------
+
+def test_a_check_may_evaluate_the_same_program_on_other_locals() -> None:
+    inner: list[Any] = []
+
+    class Box:
+        def __init__(self, n: int) -> None:
+            self.n, self.items = n, [n, {"k": n}]
+
+    def nested(value: Any) -> bool:
+        if not inner:
+            inner.append(None)
+            assert program.check((other,)) is None
+            inner.clear()
+        return True
+    own = X.to("dict")
+    guards = [Guard(X, "TYPE", Box), Guard(own.to("item", "items"), "CHECK", (nested, "nested")), Guard(own.to("item", "n"), "EQ", 5),
+              Guard(own.to("item", "items").to("item", 1).to("item", "k"), "EQ", 5)]
+    program = program_of(*guards, inputs=[own.to("item", "items")])
+    first, other = Box(5), Box(5)
+    for _ in range(20):
+        for box in (first, other):
+            assert program.values((box,))[0][0] is box.items
+    first.items[1]["k"] = 6
+    assert program.check((first,)) is not None and program.check((other,)) is None
+
+
+def test_a_key_that_changes_its_dictionary_when_compared() -> None:
+    class Key:
+        def __hash__(self) -> int:
+            return hash(7)
+
+        def __eq__(self, other: object) -> bool:
+            table.pop("victim", None)
+            return False
+
+    def fill() -> None:
+        table.clear()
+        table.update({Key(): 0, 7: [1], "victim": [1.5]})
+    table: dict[Any, Any] = {}
+    holder = {"table": table}
+    at = X.to("item", "table")
+    program = program_of(Guard(at.to("item", 7).to("item", 0), "EQ", 1), Guard(at.to("item", "victim").to("item", 0), "EQ", 1.5))
+    for _ in range(50):
+        fill()
+        for _ in range(3):
+            program.check((holder,))
+    gc.collect()
+
+
+def test_a_raising_check_does_not_hold_but_an_interrupt_passes() -> None:
+    def ask(value: Any) -> bool:
+        raise value
+    program = one("CHECK", (ask, "raises"))
+    assert program.check((ValueError(),)) is not None
+    with pytest.raises(KeyboardInterrupt):
+        program.check((KeyboardInterrupt(),))
+
+
+def test_many_threads_share_a_program() -> None:
+    _, arguments, guards, inputs = guarded_world(0)
+    program = program_of(*guards.guards, inputs=inputs, distinct=guards.distinct)
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for _ in range(300):
+            if program.check(arguments) is not None or program.check((1, 2, 3, 4)) is None:
+                wrong.append(1)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+# ---- lifetimes ------------------------------------------------------------------------------------------------------
+
+def test_guards_keep_no_user_object_alive() -> None:
+    class Local:
+        def method(self) -> None: ...
+    thing = Local()
+    function = types.FunctionType((lambda: 1).__code__, {})
+    module = types.ModuleType("gone")
+    program, info = build_program(
+        [Guard(X, "TYPE", Local), Guard(X, "IS", thing), Guard(const(Local), "DUNDERS", dunders(Local)), Guard(const(module), "IS", module),
+         Guard(const(Local).to("lookup", "method"), "IS", Local.method), Guard(X.to("dict"), "KEYS", ()), Guard(const(function), "CODE", function.__code__)],
+        [X], [], [X], _core.torch_state())
+    assert all(program.check((thing,)) is None for _ in range(4))
+    assert not program.dead
+    gone = [weakref.ref(o) for o in (thing, function, module)]
+    del thing, function, module
+    assert [r() for r in gone] == [None] * 3 and program.dead
+    cls = weakref.ref(Local)
+    del Local
+    gc.collect()
+    assert cls() is None
+    assert program.check((1,)) == (-1, 2) and "no longer exists" in explain(info, (-1, 2), (1,))
+
+
+def test_references_are_balanced() -> None:
+    _, arguments, guards, inputs = guarded_world(0)
+    program = program_of(*guards.guards, inputs=inputs, externals=inputs, distinct=guards.distinct)
+    wrong = (arguments[1], *arguments[1:])
+    watched = [*arguments, *program.values(arguments)[0], None, *(g.value for g in guards.guards if g.kind in ("IS", "TYPE", "EQ"))]
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(2000):
+        assert program.check(arguments) is None
+        assert program.check(wrong) is not None
+    program.values(arguments)
+    after = [sys.getrefcount(o) for o in watched]
+    assert max(abs(a - b) for a, b in zip(before, after)) < 20
+
+
+def test_programs_are_collected() -> None:
+    class Marker: ...
+    marker = Marker()
+    gone = weakref.ref(marker)
+    program = program_of(Guard(X, "CHECK", (lambda v, keep=marker: True, "always")))
+    cycle = [program]
+    program.info = cycle
+    del marker, cycle, program
+    gc.collect()
+    assert gone() is None
+
+
+def test_building_a_program_refuses_nonsense() -> None:
+    for nodes in ([(0, "arg", (0, "x"), ())], [(-1, "item", 0, ())], [(-1, "nothing", 0, ())], [(-1, "arg", (0, "x"), (("NOTHING", 1),))],
+                  [(-1, "arg", (0, "x"), (("TENSOR", 1),))], [(-1, "arg", (0, "x"), (("KEYS", 1),))], [(-1, "arg", "x", ())], [7],
+                  [(-1, "arg", (0, "x"), (("SAME", 9),))], [(-1, "arg", (0, "x"), (("TYPE", 1),))]):
+        with pytest.raises((ValueError, TypeError, AttributeError)):
+            _core.GuardProgram(nodes, [], [], [], None)
+    with pytest.raises(ValueError, match="no such node"):
+        _core.GuardProgram([], [3], [], [], None)

@@ -43,14 +43,15 @@ def test_changed_weights_are_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_changed_attribute_is_seen(name: str) -> None:
-    """A configuration value read in forward is a guard.  transformers installs hooks under a lock then, so it may break."""
+    """A number deep inside the model that forward reads: the normalisation's epsilon."""
     model, kwargs = MODELS[name](layers=2)
 
     def change(number, world) -> None:
-        world.fn.config.output_hidden_states = bool(number % 2)
+        norm = [m for m in world.fn.modules() if hasattr(m, "eps") or hasattr(m, "variance_epsilon")][-1]
+        setattr(norm, "eps" if hasattr(norm, "eps") else "variance_epsilon", 0.5 * number)
 
     with torch.no_grad():
-        check(model, kwargs=kwargs, calls=3, mutate=change, graphs=None, breaks=None, fullgraph=False)
+        check(model, kwargs=kwargs, calls=3, mutate=change, graphs=3, captures=3)
 
 
 @pytest.mark.parametrize("name", MODELS)

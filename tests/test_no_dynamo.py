@@ -27,7 +27,10 @@ def poisoned(name):
         os._exit(3)
     return refuse
 
-native.set_eval_frame = torch._dynamo.eval_frame.set_eval_frame = poisoned("set_eval_frame")
+# torch's own code switches the hook off (None) around some functions; installing a tracer is what must not happen.
+off = native.set_eval_frame
+native.set_eval_frame = torch._dynamo.eval_frame.set_eval_frame = \
+    lambda callback: off(callback) if callback in (None, False) else poisoned("set_eval_frame")()
 for name in ("convert_frame", "convert_frame_assert", "_compile", "catch_errors_wrapper", "compile_frame"):
     if hasattr(torch._dynamo.convert_frame, name):
         setattr(torch._dynamo.convert_frame, name, poisoned(name))

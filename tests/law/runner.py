@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 import framelift
 from portrait import difference
-from support import Counts, Outcome, counts, run_call
+from support import Counts, Outcome, counts, run_call, same_outcome
 
 from .generate import Program
 
@@ -77,6 +78,7 @@ def own(value: Any) -> bool:
 def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_grad_enabled(True)
     torch.manual_seed(program.seed)
+    RemovableHandle.next_id = 0      # hooks are numbered per process, not per world
     name = f"<law {program.seed}>"
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
     module = sys.modules[WORLD] = types.ModuleType(WORLD)
@@ -129,7 +131,7 @@ def _state(world: dict[str, Any]) -> dict[str, Any]:
 
 
 def _difference(want: Outcome, got: Outcome) -> str | None:
-    if (want.kind, want.detail) != (got.kind, got.detail):
+    if not same_outcome(want, got):
         return f"eager {want.kind} {want.detail}, captured {got.kind} {got.detail}"
     found = difference(want.after, got.after)
     if found:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from .large_programs import LARGE
+
 __all__ = ["PROGRAMS"]
 
 _SOURCES: dict[str, str] = {}
@@ -110,14 +112,17 @@ def f(a, b=2, *args, c, d=4, **kwargs):
     return a, b, args, c, d, sorted(kwargs.items())
 def run():
     pair, extra = (1, 2), {"z": 1}
-    return (f(1, c=3), f(*pair, c=3), f(*pair, 5, c=3, **extra), f(a=1, **{"c": 2}), f(*iter(pair), **{"c": 0, "*": 9, "**": 8}),
-            dict(**extra, y=2), max(*pair), (lambda: 7)(), (lambda: lambda x=1: x)()(), print and int(), str.upper("a"))
+    return (f(1, c=3), f(*pair, c=3), f(*pair, 5, c=3, **extra), f(a=1, **{"c": 2}),
+            f(*iter(pair), **{"c": 0, "*": 9, "**": 8}),
+            dict(**extra, y=2), max(*pair),
+            (lambda: 7)(), (lambda: lambda x=1: x)()(), print and int(), str.upper("a"))
 """
 for _name, _call in {
     "too_many": "f(1, 2)", "missing": "f()", "not_callable": "None(1)", "star_not_iterable": "f(*5)",
     "star_star_not_mapping": "f(**5)", "double_keyword": "f(**{'a': 1}, **{'a': 2})", "keyword_not_string": "f(**{1: 2})",
     "unknown_keyword": "f(1, zzz=2)", "builtin": "int('x', base=10)", "method": "[].pop(3)", "constructor": "int(a=1)",
-    "undefined": "undefined_thing(f(1))", "undefined_argument": "f(undefined_thing)", "star_iterator_fails": "f(*(1/0 for _ in [1]))",
+    "undefined": "undefined_thing(f(1))", "undefined_argument": "f(undefined_thing)",
+    "star_iterator_fails": "f(*(1/0 for _ in [1]))",
 }.items():
     _SOURCES[f"call_error_{_name}"] = f"""
 def f(a):
@@ -575,41 +580,5 @@ def run():
 """
 
 
-def _many_names() -> str:
-    lines = ["class Space: pass", "def run():", "    s = Space()"]
-    lines += [f"    s.a{n} = {n * 1000}" for n in range(300)]
-    lines += ["    total = 0", "    for i in range(2):", "        if i:"]
-    lines += [f"            total += s.a{n}" for n in range(300)]
-    lines += ["        else:"] + [f"            del s.b{n}" if n == 299 else f"            s.b{n} = abs(s.a{n})" for n in range(300)]
-    return "\n".join(lines)
-
-
-def _many_constants() -> str:
-    body = ", ".join(f"'c{n}'.upper()" for n in range(400))
-    cells = "\n".join(f"    v{n} = {n}" for n in range(300))
-    total = " + ".join(f"v{n}" for n in range(300))
-    return (f"def run():\n    x = [{body}]\n{cells}\n    def inner():\n        nonlocal v299\n        v299 = 1\n"
-            f"        own = 5\n        def innermost(): return own, v0, v299\n        f = lambda: own\n"
-            f"        return {total} + f() + own, innermost()\n    class C:\n        y = {total}\n"
-            f"    return x, inner(), C.y, dict(*[[]], **{{'k': v270}})")
-
-
-def _long_jumps(count: int) -> str:
-    inside = "\n".join(f"            n = n.real + {k % 7}" for k in range(count))
-    return (f"def run():\n    n = 0\n    for i in range(2):\n        if n >= 0:\n            try:\n                pass\n"
-            f"            finally:\n                n = n.real\n{inside}\n        else:\n            n = -1\n    return n")
-
-
-_SOURCES["many_names"] = _many_names()
-_SOURCES["many_constants"] = _many_constants()
-_SOURCES["jumps_that_grow"] = "\n".join(["log = []"] + [
-    f"def f{n}(x):\n    for i in x:\n        if i:\n" + f"            log.append(x.{'real' if n % 2 else 'append'})\n" * n
-    + "        else:\n            continue\n    return len(log)" for n in range(1, 40)]) + """
-def run():
-    return [f([0, 1] if n % 2 else [1, 1]) for n, f in enumerate([v for k, v in list(globals().items()) if k[1:].isdigit()])]
-"""
-_SOURCES["long_jumps"] = _long_jumps(3000)
-_SOURCES["very_long_jumps"] = _long_jumps(9000)
-
-PROGRAMS: dict[str, str] = {name: source for name, source in _SOURCES.items()
+PROGRAMS: dict[str, str] = {name: source for name, source in (_SOURCES | LARGE).items()
                             if not name.endswith("_312") or sys.version_info >= (3, 12)}

@@ -54,8 +54,13 @@ class Facts:
         return intern_facts(*(changes.get(name, getattr(self, name)) for name in names))
 
     def is_contiguous(self) -> bool:
-        """Whether it lies in memory in the order of its dimensions."""
-        return self.template().is_contiguous()
+        """Whether it lies in memory in the order of its dimensions, those of size 0 and 1 included."""
+        expected = 1
+        for length, step in zip(reversed(self.size), reversed(self.stride)):
+            if step != expected:
+                return False
+            expected *= max(length, 1)
+        return True
 
     def template(self) -> torch.Tensor:
         """A meta tensor of this layout, from which stand-ins are made."""

@@ -7,7 +7,7 @@ arguments, with the same strides there as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -44,9 +44,11 @@ _LIGHT = _table()
 _INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
 
 
-def is_light(func: Any, facts: Sequence[Facts], state: State) -> bool:
+def is_light(func: Any, facts: Sequence[Facts], named: Collection[str], state: State) -> bool:
     """Whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a mask."""
     if id(func) not in _LIGHT or not facts or state.autocast is not None or state.inference:
+        return False
+    if "rounding_mode" in named or "out" in named:
         return False
     if id(func) in _INDEXING and len(facts) > 1:
         return False

@@ -169,7 +169,9 @@ def where(line: Line) -> str:
 
 def _state(info: ProgramInfo) -> str:
     before, now = info.state.as_dict(), _core.torch_state().as_dict()
-    rows = [f"{name} is now {now[name]}, was {before[name]}" for name in now if now[name] != before[name]]
+    changed = [name for name in now if now[name] != before[name]]
+    telling = [name for name in changed if not name.startswith("dispatch keys")] or changed
+    rows = [f"{name} is now {now[name]}, was {before[name]}" for name in telling]
     return "torch's state changed: " + ("; ".join(rows) or "a mode is active")
 
 

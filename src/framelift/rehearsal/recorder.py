@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -45,8 +45,8 @@ class Finished:
     that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
     """
 
-    graph_module: GraphModule
-    inputs: list[torch.Tensor]
+    graph_module: GraphModule = field(repr=False)
+    inputs: list[torch.Tensor] = field(repr=False)
     n_ops: int
     mutated: tuple[int, ...]
     shared: tuple[tuple[int, ...], ...]
@@ -214,7 +214,7 @@ class Recorder:
             return target.func(*args, **named)
         self._cache.misses += 1
         facts = [value.facts for value in found]
-        observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, state) else None
+        observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, kept_named, state) else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
         return outcome_of(observed, facts, target.name, gives_values)
@@ -251,7 +251,7 @@ class Recorder:
         with_grad = state.grad and any(value.facts.requires_grad for value in found)
         for index in outcome.written:
             value = found[index]
-            if with_grad and value.view:
+            if with_grad and (value.view or value.external is not None):
                 _check_view_write(target, value)
             value.storage.written = True
         for index, facts in outcome.changes:
@@ -360,8 +360,12 @@ def _is_long(key: tuple[Any, ...]) -> bool:
 
 def _check_view_write(target: Target, value: Value) -> None:
     """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
-    leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
-    if value.view not in ("view", "detached") or (value.view == "view" and leaf):
+    if value.external is not None:
+        forbidden = value.external._is_view()
+    else:
+        leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
+        forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)
+    if forbidden:
         raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")
 
 

@@ -6,7 +6,7 @@ the layout, which says where each instruction went.  Every function returns the 
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from opcode import opname
@@ -34,9 +34,10 @@ def with_nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def library_code(root: Path | None = None) -> Iterator[CodeType]:
-    """Every code object of the standard library's modules, its tests included."""
-    for path in sorted((root or Path(sys.modules["os"].__file__ or "").parent).rglob("*.py")):
-        if "site-packages" in path.parts:
+    """Every code object of the Python files below a folder; the standard library, tests included, when none is given."""
+    library = Path(os.__file__).parent
+    for path in sorted((root or library).rglob("*.py")):
+        if root is None and "site-packages" in path.parts:
             continue
         try:
             module = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
