@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "frames.h"
+#include "guard_addresses.h"
 #include "state.h"
 #include "tensor_check.h"
 #include "torch_state.h"
@@ -80,7 +81,7 @@ struct Node {
   bool wants_layout = false;    // its records read fields of its type's struct
   bool wants_version = false;   // it has checks or children that a dict's or type's version settles
   bool unsafe = false;          // something below runs Python code at every call: always visited
-  bool distinct = false;        // its value takes part in DISTINCT
+  bool distinct = false;        // no argument, and its value takes part in DISTINCT
   // records
   uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
   uint32_t needed = 0;
@@ -103,7 +104,6 @@ struct Walk {
   bool careful = false;     // visits only: Python code ran where records were being run
   bool ran_code = false;    // Python code may have run since this was last cleared
   bool visited = false;
-  bool distinct_dirty = false;  // a value that takes part in DISTINCT, other than an argument, was fetched again
   int failed_node = -1, failed_check = 0;
 
   Outcome evaluate();
@@ -180,16 +180,15 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
   std::vector<int32_t> places;                       // by the builder's numbers
-  std::vector<int32_t> inputs, externals, distinct;  // slots
-  std::vector<bool> distinct_is_argument;
+  std::vector<int32_t> inputs, externals;            // slots
+  std::vector<uint32_t> distinct, distinct_arguments; // nodes whose values must differ: arguments, and the others
   std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
-  std::vector<std::pair<uint32_t, uint32_t>> same;   // (node, check) of SAME checks
+  std::vector<std::pair<uint32_t, uint32_t>> same;    // (node, check) of SAME checks
   int32_t slot_count = 0;
   bool has_state = false;
   TorchState state;
   bool stale_layout = false;
-  bool distinct_stale = true;                        // a value outside the arguments may have changed
-  std::vector<PyObject*> distinct_table;             // addresses, for comparing only
+  Addresses addresses;                               // of the values of `distinct`, as last visited
   uint64_t epoch = 0;
   struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
 
@@ -216,7 +215,9 @@ struct Program {
   bool build_slots(PyObject* list, std::vector<int32_t>& slots);
   void settle_flags();
   void lay_out();
-  bool check_distinct(Walk& walk);
+  bool build_distinct(PyObject* list);
+  Outcome check_distinct(Walk& walk);
+  PyObject* fetch_node(Node& node, Walk& walk, Outcome* outcome);
   bool check_same(Walk& walk);
   int find_given(long given) const;
   friend struct Walk;

@@ -69,6 +69,7 @@ void Program::clear() {
   records.clear();
   same.clear();
   distinct.clear();
+  distinct_arguments.clear();
   inputs.clear();
   externals.clear();
   std::vector<PyObject*> all;
@@ -234,16 +235,27 @@ bool Program::build_slots(PyObject* list, std::vector<int32_t>& to) {
   return true;
 }
 
+bool Program::build_distinct(PyObject* list) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    int index = find_given(PyLong_AsLong(PyList_GET_ITEM(list, i)));
+    if (index < 0) return complain("no such node", PyList_GET_ITEM(list, i));
+    Node& node = nodes[index];
+    if (node.argument) {
+      distinct_arguments.push_back(node.index);
+    } else if (!node.distinct) {
+      node.distinct = true;
+      distinct.push_back(node.index);
+    }
+  }
+  addresses.resize(distinct.size());
+  return true;
+}
+
 bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* external_list, PyObject* distinct_list,
                     PyObject* state_or_none) {
   if (!build_nodes(node_list) || !build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
-      !build_slots(distinct_list, distinct))
+      !build_distinct(distinct_list))
     return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(distinct_list); i++) {
-    Node& node = nodes[find_given(PyLong_AsLong(PyList_GET_ITEM(distinct_list, i)))];
-    node.distinct = true;
-    distinct_is_argument.push_back(node.argument);
-  }
   for (Node& node : nodes) {
     for (size_t i = 0; i < node.checks.size(); i++) {
       Check& check = node.checks[i];
@@ -265,9 +277,6 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
     last_use[i] = !used[asked[i]];
     used[asked[i]] = true;
   }
-  size_t table = 8;
-  while (table < 2 * distinct.size() + 1) table *= 2;
-  distinct_table.assign(table, nullptr);
   if (state_or_none != Py_None) {
     const TorchState* snapshot = torch_state_of(state_or_none);
     if (!snapshot) return complain("state is a torch_state() or None", state_or_none);

@@ -126,6 +126,10 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
   if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
   if (live()) {
+    if (node.distinct && node.value != v.value) {
+      if (node.value) program.addresses.remove(node.value);
+      program.addresses.add(v.value);
+    }
     node.value = v.value;
     node.reading = reading;
     node.trusted = v.trusted;
@@ -140,7 +144,6 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     bool handed_out = false;
     for (int i = 0; i < v.count; i++) handed_out = handed_out || v.records[i].slot >= 0;
     if (!handed_out) v.add(node.lone ? Op::ArgumentNote : Op::Note, v.value, 0, (uint32_t)node.number);
-    if (node.distinct && !node.argument) distinct_dirty = program.distinct_stale = true;
   }
   bool whole = true;
   bool unchanged = reading && reading == before && previous == v.value && started_live && live() && !careful && !node.unsafe;
@@ -241,36 +244,32 @@ bool Program::check_same(Walk& walk) {
   return true;
 }
 
-static size_t address_hash(PyObject* p) { return ((size_t)p >> 4) * 0x9E3779B97F4A7C15ull >> 20; }
-
-// Arguments are new at every call; the others are only entered in the table again when one of them was fetched again.
-bool Program::check_distinct(Walk& walk) {
-  size_t size = distinct_table.size();
-  auto seek = [&](PyObject* p) {
-    size_t at = address_hash(p) & (size - 1);
-    while (distinct_table[at] && distinct_table[at] != p) at = (at + 1) & (size - 1);
-    return at;
-  };
-  if (distinct_stale || walk.distinct_dirty) {
-    distinct_stale = true;
-    std::fill(distinct_table.begin(), distinct_table.end(), nullptr);
-    for (size_t i = 0; i < distinct.size(); i++) {
-      if (distinct_is_argument[i]) continue;
-      PyObject* value = walk.slots[distinct[i]];
-      size_t at = seek(value);
-      if (distinct_table[at]) return false;
-      distinct_table[at] = value;
+// The addresses of all but arguments are kept up to date as nodes are visited; arguments are new at every call.
+Outcome Program::check_distinct(Walk& walk) {
+  Addresses fetched;
+  std::vector<PyObject*> kept;
+  Outcome outcome = Outcome::Holds;
+  bool live = walk.live();
+  if (!live) {  // another evaluation has changed them: fetch our own
+    fetched.resize(distinct.size());
+    for (uint32_t index : distinct) {
+      PyObject* value = fetch_node(nodes[index], walk, &outcome);
+      if (!value) break;
+      fetched.add(value);
+      kept.push_back(value);
     }
-    distinct_stale = !walk.live();
   }
-  for (size_t i = 0; i < distinct.size(); i++) {
-    if (!distinct_is_argument[i]) continue;
-    PyObject* value = walk.slots[distinct[i]];
-    if (distinct_table[seek(value)]) return false;
+  const Addresses& others = live ? addresses : fetched;
+  if (outcome == Outcome::Holds && !others.all_different()) outcome = Outcome::Fails;
+  for (size_t i = 0; outcome == Outcome::Holds && i < distinct_arguments.size(); i++) {
+    Py_ssize_t local = nodes[distinct_arguments[i]].number;
+    PyObject* value = local < walk.count ? walk.locals[local] : nullptr;
+    if (!value || (!distinct.empty() && others.contains(value))) outcome = Outcome::Fails;
     for (size_t j = 0; j < i; j++)
-      if (distinct_is_argument[j] && walk.slots[distinct[j]] == value) return false;
+      if (walk.locals[nodes[distinct_arguments[j]].number] == value) outcome = Outcome::Fails;
   }
-  return true;
+  for (PyObject* value : kept) Py_DECREF(value);
+  return outcome;
 }
 
 Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check) {
@@ -294,10 +293,9 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     outcome = walk.evaluate();
   }
   if (outcome == Outcome::Holds && !check_same(walk)) outcome = Outcome::Fails;
-  if (outcome == Outcome::Holds && !distinct.empty() && !check_distinct(walk)) {
-    outcome = Outcome::Fails;
-    walk.failed_node = -1;
-    walk.failed_check = 0;
+  if (outcome == Outcome::Holds) {
+    outcome = check_distinct(walk);
+    if (outcome != Outcome::Holds) walk.failed_node = -1, walk.failed_check = 0;
   }
   *failed_node = walk.failed_node;
   *failed_check = walk.failed_check;
@@ -331,7 +329,19 @@ void Program::lay_out() {
   }
 }
 
-// The value at a node by its path alone, without checks; new reference, or NULL (missing, or with an exception set).
+// The value at a node by its path alone, without checks; new reference, or NULL and the reason.
+PyObject* Program::fetch_node(Node& node, Walk& walk, Outcome* outcome) {
+  PyObject* base = nullptr;
+  if (node.parent >= 0) {
+    base = fetch_node(nodes[node.parent], walk, outcome);
+    if (!base) return nullptr;
+  }
+  Visit v(walk, node);
+  *outcome = node.step->take(v, base);
+  Py_XDECREF(base);
+  return *outcome == Outcome::Holds ? Py_NewRef(v.value) : nullptr;
+}
+
 PyObject* Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing) {
   int index = find_given(given);
   *missing = false;
@@ -339,21 +349,11 @@ PyObject* Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t cou
     PyErr_SetString(PyExc_IndexError, "no such node");
     return nullptr;
   }
-  std::vector<Node*> path;
-  for (int i = index; i >= 0; i = nodes[i].parent) path.push_back(&nodes[i]);
   Walk walk{*this, locals, count, nullptr};
   walk.epoch = epoch - 1;  // never live
-  PyObject* value = nullptr;
-  for (size_t i = path.size(); i-- > 0;) {
-    Visit v(walk, *path[i]);
-    Outcome outcome = path[i]->step->take(v, value);
-    Py_XDECREF(value);
-    if (outcome != Outcome::Holds) {
-      *missing = outcome == Outcome::Fails;
-      return nullptr;
-    }
-    value = Py_NewRef(v.value);
-  }
+  Outcome outcome = Outcome::Holds;
+  PyObject* value = fetch_node(nodes[index], walk, &outcome);
+  *missing = outcome == Outcome::Fails;
   return value;
 }
 

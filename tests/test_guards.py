@@ -341,6 +341,20 @@ def test_a_value_of_another_shape_below_the_same_path() -> None:
     assert program.check((table,)) is not None
 
 
+def test_a_walk_that_ends_early_leaves_no_half_truth() -> None:
+    program = program_of(Guard(X.to("item", "in").to("item", "k").to("item", 0), "EQ", 1), Guard(const(last := [1]).to("item", 0), "EQ", 1))
+    table: dict[str, Any] = {"in": {"k": (1,)}}
+    assert all(program.check((table,)) is None for _ in range(4))
+    items = table["in"]["k"] = [1]
+    last[0] = 2
+    assert program.check((table,)) is not None
+    last[0] = 1
+    items[0] = 2
+    assert program.check((table,)) is not None
+    items[0] = 1
+    assert all(program.check((table,)) is None for _ in range(4))
+
+
 def test_distinct_and_same() -> None:
     t, u, v = (torch.zeros(2) for _ in range(3))
     table = {"a": t, "b": u, "c": t}

@@ -25,8 +25,9 @@ from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.tape import Step, build_graph
 from ..graph.targets import Target, Getter, target_of
 from ..graph.values import Storage, Value
+from ..graph.writes import apply_writes
 from ..reasons import Interrupt
-from .torch_rules import GIVES_VALUES, RESHAPES_IN_PLACE, RULES
+from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
 
@@ -189,7 +190,7 @@ class Recorder:
             if len(whole) < _MOST_KEY_PARTS and not _is_long(whole):
                 self._cache.put(whole, outcome)
         if outcome.written or outcome.changes:
-            self._change(target, outcome, found, state)
+            apply_writes(target, outcome, found, state)
         result = outcome.result
         if outcome.silent:
             if not keep or type(result) is not Same:
@@ -243,41 +244,6 @@ class Recorder:
         fresh = {} if fresh is None else fresh
         items = [self._results(item, step, (*path, i), found, exact, fresh) for i, item in enumerate(result.items)]
         return items if result.kind is list else result.kind(items)
-
-    # ---- tensors changed in place ----
-
-    def _change(self, target: Target, outcome: Outcome, found: list[Value], state: State) -> None:
-        """Take over what an operation does to its arguments, or interrupt where autograd's rules are not followed here."""
-        with_grad = state.grad and any(value.facts.requires_grad for value in found)
-        for index in outcome.written:
-            value = found[index]
-            if with_grad and (value.view or value.external is not None):
-                _check_view_write(target, value)
-            value.storage.written = True
-        for index, facts in outcome.changes:
-            value = found[index]
-            if value.external is not None:
-                raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
-            if facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
-                self._gain_history(target, value, index in outcome.written)
-            if facts.size != value.facts.size or facts.stride != value.facts.stride:
-                if target.fx_target not in RESHAPES_IN_PLACE:   # fakes resize where torch itself refuses
-                    raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
-                with torch.no_grad():
-                    value.stand_in.set_(new_stand_in(facts))
-            value.facts = facts
-
-    def _gain_history(self, target: Target, value: Value, written: bool) -> None:
-        """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
-        storage = value.storage
-        odd = storage.external or not written or any(other.view not in ("", "view") for other in storage.values)
-        if odd:
-            raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
-        for other in storage.values:
-            if not other.facts.requires_grad:
-                other.facts = other.facts.but(requires_grad=True, is_leaf=False)
-                if other.view and other is not value:
-                    other.view = "regained"   # autograd is fickle about writes to it from now on
 
     # ---- the end ----
 
@@ -356,17 +322,6 @@ def _distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:
 
 def _is_long(key: tuple[Any, ...]) -> bool:
     return any(type(part) is tuple and len(part) > _MOST_KEY_PARTS for part in key)
-
-
-def _check_view_write(target: Target, value: Value) -> None:
-    """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
-    if value.external is not None:
-        forbidden = value.external._is_view()
-    else:
-        leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
-        forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)
-    if forbidden:
-        raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")
 
 
 def _kernel_choice() -> tuple[bool, ...]:

@@ -14,7 +14,7 @@ import torch
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 
-__all__ = ["GIVES_VALUES", "RESHAPES_IN_PLACE", "RULES", "rule", "rule_for"]
+__all__ = ["GIVES_VALUES", "RULES", "rule", "rule_for"]
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -217,9 +217,6 @@ def _extent(size: Any, stride: Any) -> int:
 
 
 # ---- metadata changed in place ---------------------------------------------------------------------------------------
-
-#: Tensor methods that give a tensor another shape over the same memory
-RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
 
 
 @rule(*_named("requires_grad_", *_TENSOR))

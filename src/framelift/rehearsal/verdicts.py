@@ -15,7 +15,7 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
-from . import pure, substitutes, torch_rules  # noqa: F401  (they fill the tables)
+from . import pure, substitutes, substitutes_torch, torch_rules  # noqa: F401  (they fill the tables)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 

@@ -1,0 +1,66 @@
+"""What an in-place operation does to the values it was given: memory written, shapes changed, histories gained.
+
+Followed only where autograd's rules are plain; everything else interrupts, so that a wrong `requires_grad` or a write that
+autograd would have refused never gets into a graph.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..reasons import Interrupt
+from .facts import new_stand_in
+from .metadata import Outcome
+from .state import State
+from .targets import Target
+from .values import Value
+
+__all__ = ["RESHAPES_IN_PLACE", "apply_writes"]
+
+#: Tensor methods that give a tensor another shape over the same memory
+RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
+
+
+def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: State) -> None:
+    """Take over what an operation does to its arguments, or interrupt.  Torch function must be off."""
+    with_grad = state.grad and any(value.facts.requires_grad for value in found)
+    for index in outcome.written:
+        value = found[index]
+        if with_grad and (value.view or value.external is not None):
+            _check_view_write(target, value)
+        value.storage.written = True
+    for index, facts in outcome.changes:
+        value = found[index]
+        if value.external is not None:
+            raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
+        if facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
+            _gain_history(target, value, index in outcome.written)
+        if facts.size != value.facts.size or facts.stride != value.facts.stride:
+            if target.fx_target not in RESHAPES_IN_PLACE:   # fakes resize where torch itself refuses
+                raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
+            with torch.no_grad():
+                value.stand_in.set_(new_stand_in(facts))
+        value.facts = facts
+
+
+def _gain_history(target: Target, value: Value, written: bool) -> None:
+    """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
+    storage = value.storage
+    if storage.external or not written or any(other.view not in ("", "view") for other in storage.values):
+        raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
+    for other in storage.values:
+        if not other.facts.requires_grad:
+            other.facts = other.facts.but(requires_grad=True, is_leaf=False)
+            if other.view and other is not value:
+                other.view = "regained"   # autograd is fickle about writes to it from now on
+
+
+def _check_view_write(target: Target, value: Value) -> None:
+    """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
+    if value.external is not None:
+        forbidden = value.external._is_view()
+    else:
+        leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
+        forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)
+    if forbidden:
+        raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")

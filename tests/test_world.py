@@ -1,0 +1,313 @@
+"""The import gateway: what each kind of external value becomes, and that a change of it is seen at the next call."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import re
+import types
+
+import pytest
+import torch
+
+import framelift
+from support import World, check
+
+X = torch.arange(3.0)
+
+
+class Box:
+    """A plain class: its instances are handles."""
+
+    factor = 2
+
+    def __init__(self, value: object = 1) -> None:
+        self.value = value
+
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.value * self.factor
+
+    @property
+    def double(self) -> object:
+        return self.value * 2
+
+    @classmethod
+    def made(cls) -> Box:
+        return cls(cls.factor)
+
+    @staticmethod
+    def plus(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+class Slots:
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class Dynamic:
+    """Answers any attribute."""
+
+    def __init__(self) -> None:
+        self.known = 3
+
+    def __getattr__(self, name: str) -> object:
+        if name == "missing" or name.startswith("__"):
+            raise AttributeError(name)
+        return len(name) + self.known
+
+
+class Watched:
+    def __getattribute__(self, name: str) -> object:
+        if name == "special":
+            return 7
+        return object.__getattribute__(self, name)
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+    @property
+    def shade(self) -> int:
+        return self.value * 10
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def test_leaves_are_guarded_by_equality() -> None:
+    def f(x, n):
+        return x + n
+
+    check(f, X, 2, mutate=lambda i, w: w.args.__setitem__(1, 2.0 if i == 1 else 2), calls=3, graphs=None, captures=2)
+
+
+def test_zero_and_minus_zero_differ() -> None:
+    def f(x, n):
+        return x * n, str(n)
+
+    check(f, X, 0.0, mutate=lambda i, w: w.args.__setitem__(1, -0.0), graphs=None, captures=2)
+
+
+def test_a_tensor_met_by_two_paths_is_one_stand_in() -> None:
+    def f(box, x):
+        return x + 1 if box.value is x else x - 1
+
+    box = Box(X)
+    check(f, box, X, graphs=None, captures=2, mutate=lambda i, w: setattr(w.args[0], "value", w.args[1].clone()))
+
+
+@pytest.mark.parametrize("container", [[1, 2], {"a": 1, "b": 2}, {1, 2}, (1, [2]), collections.deque([1, 2]), collections.OrderedDict(a=1),
+                                       collections.defaultdict(list, a=[1]), Pair(1, [2]), bytearray(b"ab")], ids=lambda c: type(c).__name__)
+def test_containers_become_shadows(container) -> None:
+    def f(x, c):
+        return x + len(c), c, type(c)
+
+    def grow(i: int, world: World) -> None:
+        c = world.args[1]
+        if hasattr(c, "append"):
+            c.append(5)
+        elif hasattr(c, "add"):
+            c.add(5)
+        elif isinstance(c, dict):
+            c["new"] = 5
+        else:
+            c[1].append(5)
+
+    check(f, X, container, mutate=grow, graphs=None, captures=2)
+
+
+def test_handles_are_read_attribute_by_attribute() -> None:
+    def f(x, box):
+        return box.scaled(x)
+
+    box = Box(3)
+    box.unread = 1
+
+    def change(i: int, world: World) -> None:
+        world.args[1].unread = i          # not read, so not guarded
+        if i == 2:
+            world.args[1].value = 4
+
+    check(f, X, box, mutate=change, calls=3, graphs=2, captures=2)
+
+
+def test_class_attributes_properties_class_and_static_methods() -> None:
+    def f(x, box):
+        return box.plus(x) * box.double + box.made().value + box.factor
+
+    check(f, X, Box(3))
+    try:
+        compiled = framelift.compile(f, backend="eager", fullgraph=True)
+        box = Box(3)
+        assert torch.equal(compiled(X, box), f(X, box))
+        Box.factor = 5
+        assert torch.equal(compiled(X, box), f(X, box))
+    finally:
+        Box.factor = 2
+
+
+def test_a_method_replaced_on_the_class_is_seen() -> None:
+    class Local:
+        def go(self, x):
+            return x + 1
+
+    def f(x, obj):
+        return obj.go(x)
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    obj = Local()
+    assert torch.equal(compiled(X, obj), X + 1)
+    Local.go = lambda self, x: x - 1
+    assert torch.equal(compiled(X, obj), X - 1)
+    obj.go = lambda x: x * 5
+    assert torch.equal(compiled(X, obj), X * 5)
+
+
+def test_special_methods_called_by_c_code_are_guarded() -> None:
+    class Local:
+        def __len__(self):
+            return 2
+
+        def __iter__(self):
+            return iter([1, 2])
+
+    def f(x, obj):
+        return x + len(obj) + sum(obj)
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    obj = Local()
+    assert torch.equal(compiled(X, obj), X + 5)
+    Local.__len__ = lambda self: 7
+    assert torch.equal(compiled(X, obj), X + 10)
+    del Local.__len__
+    with pytest.raises(TypeError, match="has no len"):
+        compiled(X, obj)
+
+
+def test_slots_getattr_and_getattribute() -> None:
+    def f(x, slots, dynamic, watched):
+        return x + slots.value + dynamic.anything + dynamic.known + watched.special + hasattr(dynamic, "missing")
+
+    def change(i: int, world: World) -> None:
+        if i == 1:
+            world.args[1].value = 9
+        else:
+            world.args[2].anything = 1
+
+    check(f, X, Slots(4), Dynamic(), Watched(), mutate=change, calls=3, graphs=None, captures=3)
+
+
+def test_enum_members_named_tuples_and_regular_expressions() -> None:
+    word = re.compile(r"\d+")
+
+    def f(x, color, pair):
+        return x + color.shade + pair.left + int(word.search("ab12").group()), color is Color.RED
+
+    check(f, X, Color.RED, Pair(1, 2), mutate=lambda i, w: w.args.__setitem__(1, Color.BLUE), graphs=None, captures=2)
+
+
+def test_functions_closures_defaults_and_partials() -> None:
+    def make(k):
+        def inner(x, scale=[2]):
+            return x * scale[0] + k
+        return inner
+
+    inner = make(3)
+    part = functools.partial(inner, scale=[4])
+
+    def f(x):
+        return inner(x) + part(x)
+
+    check(f, X)
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X), f(X))
+    inner.__defaults__[0][0] = 7
+    assert torch.equal(compiled(X), f(X))
+    inner.__closure__[0].cell_contents = 100
+    assert torch.equal(compiled(X), f(X))
+    part.keywords["scale"][0] = 1
+    assert torch.equal(compiled(X), f(X))
+    inner.__code__ = make(1).__code__.replace(co_firstlineno=1)
+    assert torch.equal(compiled(X), f(X))
+
+
+def test_unknown_c_objects_may_be_passed_around_but_not_used() -> None:
+    generator = torch.Generator()
+
+    def hand_over(x, g):
+        return x + 1, g, isinstance(g, torch.Generator), type(g) is torch.Generator
+
+    check(hand_over, X, generator)
+
+    def use(x, g):
+        return x + g.initial_seed()
+
+    with pytest.raises(framelift.exc.Unsupported, match="torch._C.Generator"):
+        framelift.compile(use, backend="eager", fullgraph=True)(X, generator)
+
+
+def test_two_different_objects_that_become_one_are_seen() -> None:
+    def f(x, a, b):
+        a.value = 10
+        return x + b.value
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    a, b = Box(1), Box(2)
+    assert torch.equal(compiled(X, a, b), X + 2)
+    assert torch.equal(compiled(X, a, a), X + 10)
+
+
+def test_self_referential_containers_end() -> None:
+    def f(x, c):
+        return x + len(c), c[0] is c
+
+    loop: list = []
+    loop.append(loop)
+    check(f, X, loop)
+
+
+def test_module_globals_are_read_and_written() -> None:
+    module = types.ModuleType("made_here")
+    exec("import torch\nCOUNT = 0\ndef f(x):\n    global COUNT\n    COUNT += 1\n    return x + COUNT\n", module.__dict__)
+    compiled = framelift.compile(module.f, backend="eager", fullgraph=True)
+    for expected in (1, 2, 3):
+        assert torch.equal(compiled(X), X + expected)
+        assert module.COUNT == expected
+    module.COUNT = 40
+    assert torch.equal(compiled(X), X + 41)
+
+
+def test_a_class_statement_inside_leaves_the_globals_alone() -> None:
+    def f(x):
+        class Inside:
+            leaked_name = 3
+
+            def go(self, y):
+                return y * self.leaked_name
+        return Inside().go(x)
+
+    check(f, X)
+    assert "leaked_name" not in globals() and "go" not in globals()
+
+
+def test_nothing_of_a_failed_rehearsal_is_left_behind() -> None:
+    box, items, table = Box(1), [1], {"a": 1}
+
+    def f(x):
+        box.value = 99
+        items.append(2)
+        table["b"] = 2
+        torch.set_grad_enabled(False)
+        if x.sum() > 100:
+            return x
+        return x + 1
+
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(f, backend="eager", fullgraph=True)(X)
+    assert box.value == 1 and items == [1] and table == {"a": 1} and torch.is_grad_enabled()
+    assert framelift._core.hook_users() == (0, False)
