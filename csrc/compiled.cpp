@@ -157,33 +157,40 @@ struct CompiledObject {
 static PyTypeObject Compiled_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static bool disabled = false;
 
-static PyObject* raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+static PyObject* tuple_of(PyObject* const* items, Py_ssize_t n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(items[i]));
+  return tuple;
+}
+
+// Why the first entry is not used, in words; NULL without an exception when nothing can be said.
+static PyObject* words_for_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+  PyObject* module = PyImport_ImportModule("framelift.guard.explain");
+  PyObject* arguments = tuple_of(locals, n);
+  PyObject* sentences = nullptr;
+  if (module && arguments) sentences = PyObject_CallMethod(module, "explain_all", "OO", self->entries, arguments);
+  PyObject* first = sentences ? PySequence_GetItem(sentences, 0) : nullptr;
+  Py_XDECREF(module);
+  Py_XDECREF(arguments);
+  Py_XDECREF(sentences);
+  PyErr_Clear();
+  return first;
+}
+
+static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+  PyObject* words = words_for_miss(self, locals, n);
   PyObject* module = PyImport_ImportModule("framelift.exc");
   PyObject* error = module ? PyObject_GetAttrString(module, "InternalError") : nullptr;
-  Py_XDECREF(module);
   PyErr_Clear();
-  PyObject *tuple = PyTuple_New(n), *failure = nullptr, *text = nullptr;
-  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
-  if (tuple && PyList_GET_SIZE(self->entries) > 0 && Py_TYPE(PyList_GET_ITEM(self->entries, 0)) == &Entry_Type) {
-    PyObject* program = Py_NewRef((PyObject*)((EntryObject*)PyList_GET_ITEM(self->entries, 0))->program);
-    failure = PyObject_CallMethod(program, "check", "(O)", tuple);
-    PyObject* info = failure ? PyObject_GetAttrString(program, "info") : nullptr;
-    if (info && PyObject_HasAttrString(info, "sentence"))
-      text = PyObject_CallMethod(info, "sentence", "OOO", program, failure, tuple);
-    Py_XDECREF(info);
-    Py_DECREF(program);
-  }
-  if (!text) PyErr_Clear();
-  PyErr_Format(error ? error : PyExc_RuntimeError, "%U was captured, but its guards do not hold for the very call they came from: %S",
-               ((PyFunctionObject*)self->function)->func_qualname, text ? text : failure ? failure : Py_None);
-  for (PyObject* object : {error, tuple, failure, text}) Py_XDECREF(object);
-  return nullptr;
+  PyErr_Format(error ? error : PyExc_RuntimeError,
+               "%U was captured, but its guards do not hold for the very call they came from: %S",
+               ((PyFunctionObject*)self->function)->func_qualname, words ? words : Py_None);
+  for (PyObject* object : {words, module, error}) Py_XDECREF(object);
 }
 
 static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
-  PyObject* tuple = PyTuple_New(n);
+  PyObject* tuple = tuple_of(locals, n);
   if (!tuple) return -1;
-  for (Py_ssize_t i = 0; i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
   PyObject* miss = Py_NewRef(self->miss);
   PyObject* arguments[] = {nullptr, (PyObject*)self, tuple};
   PyObject* answer = PyObject_Vectorcall(miss, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);

@@ -57,11 +57,12 @@ struct Visit;
 struct Check {
   const Kind* kind;
   PyObject* constant = nullptr;    // see Program::hold: alive while the program is not dead
-  PyObject* leaf = nullptr;        // owned: EQ's constant, replaced by an equal leaf that was met
-  long number = 0;                 // LEN; SAME: a node, later its slot
+  PyObject* leaf = nullptr;        // owned: EQ's constant, replaced by an equal leaf that was met; names, keys, functions
+  long number = 0;                 // LEN; SAME: the other node
+  int32_t other = -1;              // SAME: the other node's slot
   std::vector<PyObject*> objects;  // KEYS, DUNDERS: held as `constant`
   std::vector<bool> leaves;        // KEYS: compare this key by value
-  PyObject* names = nullptr;       // owned: DUNDERS: name -> position in `objects`
+  PyObject* names = nullptr;       // owned: DUNDERS: name -> position in `objects`; CHECK: its text
   size_t mro = 0;                  // DUNDERS: the first `mro` objects are the MRO
   const TensorCheck* tensor = nullptr;  // in Program::tensor_checks
 };
@@ -158,12 +159,13 @@ bool init_steps();
 const StepRow* find_step(const char* name);
 PyObject* step_names();
 
-// A kind of check: its name in guard.kinds.KINDS, how its constant is prepared, and the test.  The test writes records,
-// or clears visit.recordable.
+// A kind of check: its name in guard.kinds.KINDS, how its constant is prepared, the test, and the constant as Python
+// knows it (new reference).  The test writes records, or clears visit.recordable.
 struct Kind {
   const char* name;
   bool (*prepare)(Program&, Node&, Check&, PyObject* value);
   Outcome (*test)(Visit&, Check&);
+  PyObject* (*constant)(const Program&, const Check&);
 };
 const Kind* find_kind(const char* name);
 PyObject* kind_names();
@@ -205,6 +207,8 @@ struct Program {
   bool hold(PyObject* object);
   bool build(PyObject* nodes, PyObject* inputs, PyObject* externals, PyObject* distinct, PyObject* state);
   Outcome check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check);
+  // (parent, step, key, ((kind, constant), ...)) as it was given; objects that are gone are None.
+  PyObject* describe(uint32_t given) const;
   PyObject* fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing);
   void clear();
   int traverse(visitproc visit, void* arg);
@@ -227,7 +231,7 @@ struct Program {
 struct GuardProgramObject {
   PyObject_HEAD
   Program* program;
-  PyObject* info;      // any object: what explanations need
+  PyObject* info;      // any object: the lines that explanations name
   PyObject* verifier;  // None, or called with (locals, failure) after every check
 };
 extern PyTypeObject GuardProgram_Type;

@@ -91,6 +91,7 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   std::unique_ptr<TensorCheck> parsed = parse_tensor_facts(value);
   if (!parsed || !p.hold((PyObject*)parsed->type)) return false;
   node.unsafe = node.unsafe || tensor_runs_code(*parsed);
+  if (tensor_type_is_torchs(*parsed)) check.leaf = Py_NewRef(value);  // for explanations; must not keep a user's class alive
   auto& alike = p.tensor_checks[parsed->keys ^ (parsed->size.empty() ? 0 : (uint64_t)parsed->size[0] << 32)];
   for (auto& known : alike)
     if (*known == *parsed) check.tensor = known.get();
@@ -105,6 +106,7 @@ static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   PyObject *function, *text;
   if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
   check.leaf = Py_NewRef(function);
+  check.names = Py_NewRef(text);
   node.unsafe = true;
   return true;
 }
@@ -299,14 +301,44 @@ static Outcome test_call(Visit& v, Check& check) {
   return holds < 0 ? after_error() : truth(holds);
 }
 
+// ---- constants as Python knows them ----
+
+static PyObject* held(const Program& p, PyObject* object) { return Py_NewRef(p.dead() || !object ? Py_None : object); }
+static PyObject* show_object(const Program& p, const Check& check) { return held(p, check.constant); }
+static PyObject* show_leaf(const Program&, const Check& check) { return Py_NewRef(check.leaf ? check.leaf : Py_None); }
+static PyObject* show_number(const Program&, const Check& check) { return PyLong_FromLong(check.number); }
+static PyObject* show_call(const Program&, const Check& check) { return PyTuple_Pack(2, check.leaf, check.names); }
+static PyObject* show_nothing(const Program&, const Check&) { Py_RETURN_NONE; }
+
+static PyObject* show_keys(const Program& p, const Check& check) {
+  PyObject* keys = PyTuple_New((Py_ssize_t)check.objects.size());
+  for (size_t i = 0; keys && i < check.objects.size(); i++) {
+    PyObject* key = check.leaves[i] ? Py_NewRef(check.objects[i]) : held(p, check.objects[i]);
+    PyTuple_SET_ITEM(keys, (Py_ssize_t)i, key);
+  }
+  return keys;
+}
+
+// The names alone: who asks wants to know which came or went.
+static PyObject* show_dunders(const Program&, const Check& check) {
+  PyObject* names = PyDict_Keys(check.names);
+  return names ? Py_BuildValue("(nN)", (Py_ssize_t)check.mro, names) : nullptr;
+}
+
 static const Kind kKinds[] = {
-    {"TYPE", prepare_type, test_type},       {"IS", prepare_object, test_is},
-    {"EQ", prepare_leaf, test_eq},           {"CODE", prepare_object, test_code},
-    {"LEN", prepare_number, test_len},       {"KEYS", prepare_keys, test_keys},
-    {"ABSENT", prepare_leaf, test_absent},   {"NO_LOOKUP", prepare_name, test_no_lookup},
-    {"DUNDERS", prepare_dunders, test_dunders}, {"EMPTY", prepare_nothing, test_empty},
-    {"TENSOR", prepare_tensor, test_tensor}, {"SAME", prepare_number, test_same},
-    {"CHECK", prepare_call, test_call},
+    {"TYPE", prepare_type, test_type, show_object},
+    {"IS", prepare_object, test_is, show_object},
+    {"EQ", prepare_leaf, test_eq, show_leaf},
+    {"CODE", prepare_object, test_code, show_object},
+    {"LEN", prepare_number, test_len, show_number},
+    {"KEYS", prepare_keys, test_keys, show_keys},
+    {"ABSENT", prepare_leaf, test_absent, show_leaf},
+    {"NO_LOOKUP", prepare_name, test_no_lookup, show_leaf},
+    {"DUNDERS", prepare_dunders, test_dunders, show_dunders},
+    {"EMPTY", prepare_nothing, test_empty, show_nothing},
+    {"TENSOR", prepare_tensor, test_tensor, show_leaf},
+    {"SAME", prepare_number, test_same, show_number},
+    {"CHECK", prepare_call, test_call, show_call},
 };
 
 const Kind* find_kind(const char* name) {

@@ -114,6 +114,12 @@ static PyObject* fetch(PyObject* self, PyObject* args) {
   return value;
 }
 
+static PyObject* describe(PyObject* self, PyObject* number) {
+  unsigned long given = PyLong_AsUnsignedLong(number);
+  if (given == (unsigned long)-1 && PyErr_Occurred()) return nullptr;
+  return program_of(self)->describe((uint32_t)given);
+}
+
 static PyObject* stats(PyObject* self, PyObject*) {
   Program& p = *program_of(self);
   return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:n,s:n}", "checks", p.counters.checks, "unchanged", p.counters.unchanged,
@@ -128,19 +134,34 @@ static PyObject* get_state(PyObject* self, void*) {
   return Py_NewRef(state ? state : Py_None);
 }
 
+static PyObject* get_distinct(PyObject* self, void*) {
+  Program& p = *program_of(self);
+  PyObject* list = PyList_New(0);
+  for (auto* group : {&p.distinct_arguments, &p.distinct}) {
+    for (uint32_t index : *group) {
+      PyObject* number = PyLong_FromUnsignedLong(p.nodes[index].given);
+      if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
+      Py_XDECREF(number);
+    }
+  }
+  return list;
+}
+
 static PyMethodDef methods[] = {
     {"check", check, METH_O, "check(locals): None when all guards hold, else (node, check) of the first that does not."},
     {"values", values, METH_O, "values(locals): the two tuples the entry would be given."},
     {"fetch", fetch, METH_VARARGS, "fetch(node, locals): the value a node leads to; LookupError when there is none."},
+    {"describe", describe, METH_O, "describe(node): (parent, step, key, ((kind, constant), ...)); objects that are gone are None."},
     {"stats", stats, METH_NOARGS, "Counters, for tests and reports."},
     {nullptr, nullptr, 0, nullptr}};
 
 static PyMemberDef members[] = {
-    {"info", T_OBJECT, offsetof(GuardProgramObject, info), 0, "what explanations need"},
+    {"info", T_OBJECT, offsetof(GuardProgramObject, info), 0, "any object: the lines that explanations name"},
     {"verifier", T_OBJECT, offsetof(GuardProgramObject, verifier), 0, "None, or called with (locals, failure) after each use"},
     {nullptr, 0, 0, 0, nullptr}};
 
 static PyGetSetDef getters[] = {{"dead", get_dead, nullptr, "An object the guards name is gone: they never hold again.", nullptr},
+                                {"distinct", get_distinct, nullptr, "The nodes whose values must be different objects.", nullptr},
                                 {"state", get_state, nullptr, "The torch state the program was made for, or None.", nullptr},
                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

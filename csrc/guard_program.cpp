@@ -96,6 +96,27 @@ int Program::traverse(visitproc visit, void* arg) {
   return 0;
 }
 
+PyObject* Program::describe(uint32_t given) const {
+  int index = find_given(given);
+  if (index < 0) {
+    PyErr_SetString(PyExc_IndexError, "no such node");
+    return nullptr;
+  }
+  const Node& node = nodes[index];
+  PyObject* checks = PyTuple_New((Py_ssize_t)node.checks.size());
+  for (size_t i = 0; checks && i < node.checks.size(); i++) {
+    const Check& check = node.checks[i];
+    PyObject* constant = check.kind->constant(*this, check);
+    PyObject* pair = constant ? Py_BuildValue("(sN)", check.kind->name, constant) : nullptr;
+    if (!pair) Py_CLEAR(checks);
+    else PyTuple_SET_ITEM(checks, (Py_ssize_t)i, pair);
+  }
+  if (!checks) return nullptr;
+  bool gone = dead() && !strcmp(node.step->name, "const");
+  int parent = node.parent < 0 ? -1 : (int)nodes[node.parent].given;
+  return Py_BuildValue("(isON)", parent, node.step->name, gone || !node.key ? Py_None : node.key, checks);
+}
+
 // ---- building ----
 
 static bool complain(const char* what, PyObject* about) {
@@ -264,7 +285,7 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
       if (other < 0) return complain("SAME names no node", node_list);
       for (Node* both : {&node, &nodes[other]})
         if (both->slot < 0) both->slot = slot_count++;
-      check.number = nodes[other].slot;
+      check.other = nodes[other].slot;
       same.emplace_back(node.index, (uint32_t)i);
     }
   }

@@ -236,7 +236,7 @@ Outcome Walk::evaluate() {
 
 bool Program::check_same(Walk& walk) {
   for (auto [node, check] : same) {
-    if (walk.slots[nodes[node].slot] == walk.slots[nodes[node].checks[check].number]) continue;
+    if (walk.slots[nodes[node].slot] == walk.slots[nodes[node].checks[check].other]) continue;
     walk.failed_node = (int)nodes[node].given;
     walk.failed_check = (int)check;
     return false;

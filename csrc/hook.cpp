@@ -209,32 +209,35 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, result, trampoline);
 }
 
-// Capture and RunOnly: a cached entry for this frame, a capture, or plain Python.
+// Capture and RunOnly: a cached entry for this frame, a capture, or plain Python.  Entries are kept per code, and several
+// functions may share one code, so the function is handed over as one more local.
 static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   PyObject* code = (PyObject*)frame_code(frame);
   Mode mode = tls.mode;
   PyObject* context = Py_NewRef(tls.context);
   PyObject* function = Py_NewRef((PyObject*)frame_function(frame));
   int n = parameter_count(frame_code(frame));
+  std::vector<PyObject*> locals(frame->localsplus, frame->localsplus + n);
+  locals.push_back(function);
   PyObject* result = nullptr;
   int verdict = 0;
   tls.mode = Mode::Paused;
   PyObject* frames = PyObject_GetAttr(context, name_frames);
   PyObject* entries = frames ? Py_XNewRef(PyDict_GetItemWithError(frames, code)) : nullptr;
   if (!frames || (!entries && PyErr_Occurred())) verdict = -1;
-  if (verdict == 0 && entries && entries != Py_None) verdict = try_entries(entries, frame->localsplus, n, &result);
+  if (verdict == 0 && entries && entries != Py_None) verdict = try_entries(entries, locals.data(), n + 1, &result);
   if (verdict == 0 && entries != Py_None && mode == Mode::Capture) {
-    PyObject* locals = PyTuple_New(n);
-    for (int i = 0; locals && i < n; i++) PyTuple_SET_ITEM(locals, i, Py_NewRef(frame->localsplus[i]));
-    PyObject* args[] = {context, function, locals};
-    PyObject* captured = locals ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
-    Py_XDECREF(locals);
+    PyObject* tuple = PyTuple_New(n + 1);
+    for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+    PyObject* args[] = {context, function, tuple};
+    PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
+    Py_XDECREF(tuple);
     if (!captured) {
       verdict = -1;
     } else if (captured == Py_True) {
       Py_XDECREF(entries);
       entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
-      if (entries) verdict = try_entries(entries, frame->localsplus, n, &result);
+      if (entries) verdict = try_entries(entries, locals.data(), n + 1, &result);
     }
     Py_XDECREF(captured);
   }

@@ -84,6 +84,8 @@ bool tensor_runs_code(const TensorCheck& check) {
                                           c10::DispatchKey::NestedTensor}));
 }
 
+bool tensor_type_is_torchs(const TensorCheck& check) { return THPVariable_CheckTypeExact(check.type); }
+
 int tensor_has_grad(PyObject* value) {
   if (!PyObject_TypeCheck(value, (PyTypeObject*)THPVariableClass)) {
     PyErr_SetString(PyExc_TypeError, "has_grad takes a tensor");

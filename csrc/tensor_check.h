@@ -29,6 +29,7 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts);
 // Whether `value` is a tensor of these facts.  Runs no Python code unless tensor_runs_code says so.
 bool tensor_holds(const TensorCheck& check, PyObject* value);
 bool tensor_runs_code(const TensorCheck& check);
+bool tensor_type_is_torchs(const TensorCheck& check);  // torch.Tensor or torch.nn.Parameter themselves
 // Whether a tensor has a gradient, asked without the warning of its Python attribute.  -1 with an exception set.
 int tensor_has_grad(PyObject* value);
 

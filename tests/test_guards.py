@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from framelift import _core
 from framelift.guard.explain import WORDS, explain
 from framelift.guard.kinds import KINDS, Guard, dunders, immutable_leaf, same_leaf, tensor_facts
-from framelift.guard.program import _PLAN, build_program
+from framelift.guard.program import RANK, build_program
 from framelift.guard.reference import check_reference
 from framelift.origin import STEPS, Missing, Origin, arg, const, fetch
 from guard_world import guarded_world, sites
@@ -45,7 +45,7 @@ def test_every_step_exists_natively() -> None:
 
 
 def test_every_kind_exists_natively_and_in_words() -> None:
-    assert _core.KINDS == set(KINDS) == set(WORDS) == set(_PLAN)
+    assert _core.KINDS == set(KINDS) == set(WORDS) == set(RANK)
 
 
 class Colour(enum.Enum):

@@ -30,6 +30,7 @@ from twin.decode import instructions
 from twin.dialects import VERSIONS, current
 from twin.maker import AnyProbe, twin_with
 from twin.passthrough import passthrough
+from twin.trial import Trial
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOL = ROOT / "tools" / "twin_check.py"
@@ -59,9 +60,7 @@ def test_every_probe_is_reached() -> None:
 
 def _reached(probe: str, touch: Any) -> bool:
     for name in PROGRAMS:
-        from twin.trial import Trial
-        trial = Trial()
-        trial._probes[probe] = touch
+        trial = Trial(**{probe: touch})
         namespace: dict[str, Any] = {"__name__": "program", "__file__": __file__}
         try:
             exec(trial.twin(compiled(name)), namespace)

@@ -117,7 +117,7 @@ def run_one(test: str, mode: str) -> None:
 
     suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{test}")
     suite.run(Result())
-    print("\nOUTCOMES " + json.dumps({"outcomes": outcomes, "twins": len(made._twins)}))
+    print("\nOUTCOMES " + json.dumps({"outcomes": outcomes, "twins": len(made)}))
 
 
 def _outcomes(test: str, mode: str) -> tuple[dict[str, str], int]:

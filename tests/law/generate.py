@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import sys
@@ -55,10 +56,12 @@ class _Scope:
 
 
 class _Body:
-    """Expands templates into one function body."""
+    """Expands templates into one function body.  `focus` holds the words of what will change between calls: templates that
+    read those places are preferred, since a change of something unread tests nothing."""
 
-    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int) -> None:
+    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int, focus: frozenset[str] = frozenset()) -> None:
         self.rng = rng
+        self.focus = focus
         self.forbidden = LEVELS[level]
         self.scope = scope
         self.budget = budget       # statements left
@@ -67,10 +70,14 @@ class _Body:
     def allowed(self, templates: tuple[str, ...]) -> list[str]:
         return [t for t in templates if not any(word in t for word in self.forbidden)]
 
+    def choose(self, templates: list[str]) -> str:
+        near = [t for t in templates if words_of(t) & self.focus]
+        return self.rng.choice(near if near and self.rng.random() < 0.5 else templates)
+
     def expression(self, kind: str, depth: int) -> str:
         atoms, compounds = EXPRESSIONS[kind]
         known = self.scope.locals.get(kind, [])
-        if known and self.rng.random() < 0.4:
+        if known and self.rng.random() < 0.3:
             return self.rng.choice(known)
         if depth <= 0 or self.rng.random() < 0.3:
             options = self.allowed(atoms)
@@ -78,8 +85,8 @@ class _Body:
                 options = [t for t in options if t != "x" and "[x" not in t]
             if not self._has("extra"):
                 options = [t for t in options if t != "extra"]
-            return self.fill(self.rng.choice(options), 0)
-        return self.fill(self.rng.choice(self.allowed(compounds)), depth - 1)
+            return self.fill(self.choose(options), 0)
+        return self.fill(self.choose(self.allowed(compounds)), depth - 1)
 
     def _has(self, name: str) -> bool:
         return any(name in names for names in self.scope.locals.values())
@@ -153,14 +160,49 @@ class _Body:
         return lines
 
 
-def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int) -> str:
-    body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3)
-    names = ", ".join(ASSIGNED)
-    lines = [f"global {names}", "fuel = 0"]
+@functools.cache
+def words_of(template: str) -> frozenset[str]:
+    """The words and operators of a template, by which it is found to concern a place."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*|==|\[", PLACEHOLDER.sub("", template)))
+
+
+#: a change of the word on the left shows in expressions that hold one of the words on the right
+SHOWS_IN: dict[str, tuple[str, ...]] = {
+    "ARGS": ("shape", "dtype", "requires_grad", "dim", "is_contiguous", "numel", "n", "is"), "KWARGS": ("extra", "flag"), "MODE": ("requires_grad", "is_grad_enabled"),
+    "__class__": ("weight", "kind", "isinstance", "type", "score"), "__bases__": ("weight", "score", "Child"), "__len__": ("len", "bool"), "__bool__": ("bool", "or", "if"),
+    "__eq__": ("==",), "__contains__": ("in",), "__getitem__": ("[",), "__getattr__": ("extra", "more", "anything", "getattr", "hasattr"), "__setattr__": ("extra", "n"),
+    "__getattribute__": ("n", "extra"), "__init__": ("Base", "Child", "Record", "make"), "__new__": ("Base", "Child"), "__exit__": ("CTX",), "__enter__": ("CTX",),
+    "__defaults__": (), "__kwdefaults__": (), "__code__": (), "requires_grad_": ("requires_grad",), "data": ("shape", "dtype"), "double": ("dtype",), "train": ("training",),
+    "register_forward_hook": ("NET", "lin"), "register_forward_pre_hook": ("NET",), "forward": ("NET", "lin"), "default_factory": ("DD",), "grab": ("BAG",),
+    "_value_": ("COLOR",), "Color": ("COLOR",), "Lazy": ("LAZY",), "Context": ("CTX",), "Fact": ("FACT",), "Bag": ("BAG",), "Net": ("NET",),
+}
+#: words of so many templates that they focus nothing
+GENERAL = frozenset({"Base", "Child", "THING", "POOL", "NET", "torch", "del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update", "add_", "root", "set_cell", "RUNNER"})
+
+
+def focus_of(changes: list[str]) -> frozenset[str]:
+    """The words by which expressions are found that see these changes."""
+    found: set[str] = set()
+    for statement in changes:
+        parts = re.split(r" [-+]?= |\(", statement, maxsplit=1)
+        for word in words_of(parts[0]) - {"["}:
+            found.update(SHOWS_IN.get(word, ()))
+            found.add(word)
+        if len(parts) > 1 and re.fullmatch(r"[\w.\[\]']+", parts[1]):
+            found.add("is")        # two places become one object
+    return frozenset(found) - GENERAL
+
+
+def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int, focus: frozenset[str]) -> str:
+    body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3, focus)
+    lines = [f"global {', '.join(ASSIGNED)}", "fuel = 0"]
     for _ in range(statements):
         body.budget = max(body.budget, 1)
-        lines += body.compound(0) if rng.random() < 0.3 else [body.fill(rng.choice(body.allowed(STATEMENTS)), 2)]
-    lines.append("return " + body.fill(result, 2))
+        lines += body.compound(0) if rng.random() < 0.3 else [body.fill(body.choose(body.allowed(STATEMENTS)), 2)]
+    # What was read shows in the result, else a stale value could hide.
+    made = [n for names in body.scope.locals.values() for n in names if re.fullmatch(r"[a-z]\d+", n)]
+    shown = f", [{', '.join(made)}]" if made and level == "root" and rng.random() < 0.7 else ""
+    lines.append(f"return {body.fill(result, 2)}{shown}")
     return "\n".join(" " * indent + line for line in lines)
 
 
@@ -171,7 +213,8 @@ EXTRA_SCOPE: dict[str, dict[str, list[str]]] = {
     "method": {"obj": ["o", "self"], "int": ["n", "self.n"]},
     "module": {"int": ["n", "self.n"], "tensor": ["x", "self.memory", "self.inner(x)"], "float": ["self.scale"], "obj": ["o", "self.child"]},
 }
-RESULTS = ("<tensor>", "<tensor>, <int>", "(<tensor>, [<any>, <any>])", "{'out': <tensor>, 'k': <any>}", "[<any>, <tensor>, <obj>]", "Record(<int>, <tensor>)", "<any>", "(<fn>, <tensor>)")
+RESULTS = ("<tensor>", "<tensor>, <int>", "(<tensor>, [<any>, <any>])", "{'out': <tensor>, 'k': <any>}", "[<any>, <tensor>, <obj>]", "Record(<int>, <tensor>)", "<any>", "(<fn>, <tensor>)",
+           "(<tensor>, <tensor>.shape, <tensor>.dtype, <tensor>.requires_grad)", "(<int>, <int>, <str>, <bool>)", "(<bool>, <bool>, <tensor>)")
 
 
 def generate(seed: int, size: int = 4) -> Program:
@@ -211,36 +254,34 @@ def _worth_running(program: Program, demanding: bool) -> bool:
 def _attempt(seed: int, size: int, rng: random.Random) -> Program:
     form = rng.choice(["function", "function", "closure", "method", "module"])
     small = max(1, size // 3)
+    changes = rng.sample(GENTLE, 5) + rng.sample(HARSH, 4)
+    focus = focus_of(changes)
+
+    def body(level: str, scope: dict[str, list[str]], result: str, indent: int) -> str:
+        return _body(rng, level, scope, rng.randint(0, small), result, indent, focus)
+
     bodies = {
-        "helper": _body(rng, "leaf", {"int": ["n", "k", "bias"]}, rng.randint(0, small), "<int>", 4),
-        "twist": _body(rng, "leaf", {"tensor": ["t"], "num": ["amount"], "float": ["amount"]}, rng.randint(0, small), "<tensor>", 4),
-        "score": _body(rng, "method", {"int": ["k", "self.n"], "obj": ["self"]}, rng.randint(0, small), "<int>", 8),
-        "shape_it": _body(rng, "method", {"tensor": ["t"], "obj": ["self"]}, rng.randint(0, small), "<tensor>", 8),
-        "forward": _body(rng, "method", {"tensor": ["t", "self.lin(t)"], "int": ["self.steps"]}, rng.randint(0, small), "<tensor> * self.scale", 8),
+        "helper": body("leaf", {"int": ["n", "k", "bias"]}, "<int>", 4),
+        "twist": body("leaf", {"tensor": ["t"], "num": ["amount"], "float": ["amount"]}, "<tensor>", 4),
+        "score": body("method", {"int": ["k", "self.n"], "obj": ["self"]}, "<int>", 8),
+        "shape_it": body("method", {"tensor": ["t"], "obj": ["self"]}, "<tensor>", 8),
+        "forward": body("method", {"tensor": ["t", "self.lin(t)"], "int": ["self.steps"]}, "<tensor> * self.scale", 8),
     }
-    root = _body(rng, "root", {**ROOT_SCOPE, **EXTRA_SCOPE[form]}, size, rng.choice(RESULTS), 4 if form == "function" else 8)
+    indent = 4 if form == "function" else 8
+    root = _body(rng, "root", {**ROOT_SCOPE, **EXTRA_SCOPE[form]}, size, rng.choice(RESULTS), indent, focus)
     bodies["root"] = bodies["root_deep"] = root
     text = PRELUDE + HELPERS + ROOTS[form] + ARGUMENTS
     source = re.sub(r"@@(\w+)@@", lambda m: bodies[m[1]] if m[1] in bodies else rng.choice(LITERALS[m[1]]), text)
-    words = set(re.findall(r"\w+", "\n".join(bodies.values()))) | {"ARGS", "KWARGS", "set_cell", "RUNNER", "root", "MODE"}
-    return Program(seed, source, _changes(rng, words, calls=rng.randint(4, 8)), backward=rng.random() < 0.2)
+    return Program(seed, source, _changes(rng, changes, calls=rng.randint(5, 10)), backward=rng.random() < 0.2)
 
 
-def _changes(rng: random.Random, words: set[str], calls: int) -> tuple[tuple[str, ...], ...]:
-    """Statements before each call.  Most concern something the program mentions; a change of something unread tests little."""
+def _changes(rng: random.Random, near: list[str], calls: int) -> tuple[tuple[str, ...], ...]:
+    """Statements before each call: most of those the program was written around, now and then any other."""
     steps: list[tuple[str, ...]] = [()]
     body = _Body(rng, "root", _Scope(), 0)
-    near = {id(table): [t for t in table if _subject(t) <= words] for table in (GENTLE, HARSH)}
     for _ in range(calls - 1):
-        table = HARSH if rng.random() < 0.35 else GENTLE
         # A call after no change at all shows that an entry can be used twice.
-        count = rng.choice([0, 1, 1, 1, 2, 3])
-        pools = [near[id(table)] if near[id(table)] and rng.random() < 0.8 else table for _ in range(count)]
-        steps.append(tuple(body.fill(rng.choice(pool), 0) for pool in pools))
+        count = rng.choice([0, 1, 1, 1, 2])
+        tables = [near if rng.random() < 0.8 else GENTLE if rng.random() < 0.7 else HARSH for _ in range(count)]
+        steps.append(tuple(body.fill(rng.choice(table), 0) for table in tables))
     return tuple(steps)
-
-
-def _subject(statement: str) -> set[str]:
-    """The words of the place that a statement changes."""
-    target = re.split(r" [-+]?= |\(", statement)[0]
-    return set(re.findall(r"[A-Za-z_]\w*", PLACEHOLDER.sub("", target))) - {"del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update"}

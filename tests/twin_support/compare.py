@@ -6,18 +6,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "src" / "framelift"), str(Path(__file__).resolve().parents[1])]
+# `twin` is imported on its own, since framelift itself needs torch; its neighbours must not become importable with it.
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = _ADDED = [str(_ROOT / "src" / "framelift"), str(_ROOT / "tests")]
 
+from twin import make_twin  # noqa: E402
 from twin.checker import check_round_trip, check_structure, with_nested  # noqa: E402
+from twin.decode import instructions  # noqa: E402
 from twin.dialects import current  # noqa: E402
 from twin.passthrough import passthrough  # noqa: E402
 from twin.trial import Trial  # noqa: E402
 from twin_support.programs import PROGRAMS  # noqa: E402
+
+sys.path[:] = [path for path in sys.path if path != _ADDED[0]]
 
 __all__ = ["compiled", "defects", "outcome", "plain_outcome", "probed_opcodes", "run_positional", "run_trial"]
 
@@ -65,20 +72,16 @@ def run_trial(name: str) -> tuple[Any, ...]:
     return outcome(namespace["run"])
 
 
-def run_positional(name: str, probes: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
-    """Every function of the program as a twin that takes all its parameters by position."""
-    from twin import make_twin
-    probes = dict(probes or passthrough())
-
+def run_positional(name: str) -> tuple[Any, ...]:
+    """The program's functions as twins that take all parameters by position, over probes that are all Python code."""
     def positional(function: FunctionType) -> FunctionType:
         code = function.__code__
-        if not code.co_flags & 1 or code.co_kwonlyargcount or code.co_flags & 12:
-            return function     # binding of keywords and stars is the hook's work; here plain calls have to do
-        function.__code__ = make_twin(code, probes)
+        if not code.co_kwonlyargcount and not code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+            # Binding keywords and stars is the frame hook's work; functions without them can be called as they are.
+            function.__code__ = make_twin(code, probes)
         return function
 
-    probes.setdefault("make_function", positional)
-    probes["make_function"] = positional
+    probes = passthrough(make_function=positional)
     namespace: dict[str, Any] = {"__name__": "program", "__file__": __file__}
     exec(make_twin(compiled(name), probes), namespace)
     return outcome(namespace["run"])
@@ -86,9 +89,8 @@ def run_positional(name: str, probes: Mapping[str, Any] | None = None) -> tuple[
 
 def probed_opcodes(name: str) -> set[str]:
     """Opcodes with a rule that occur in the program."""
-    from twin.decode import instructions
-    numbers = {i.name for code in with_nested(compiled(name)) for i in instructions(code.co_code)}
-    return numbers & set(current().table)
+    present = {i.name for code in with_nested(compiled(name)) for i in instructions(code.co_code)}
+    return present & set(current().table)
 
 
 def defects(name: str) -> list[str]:

@@ -1,91 +1,37 @@
 """Why an entry was not used, in a sentence: which value, what it was, what it is now, and the user's line that read it.
 
-`ProgramInfo` is what a program remembers for that.  It keeps no object of the user alive but leaves.
+What the sentence needs is asked of the native program, which keeps no object of the user alive for it.
 """
 
 from __future__ import annotations
 
 import types
-import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
-from ..origin import STEPS, Missing
+from ..origin import STEPS
 from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
 
-__all__ = ["NodeInfo", "ProgramInfo", "explain", "explain_all", "hold"]
+__all__ = ["WORDS", "explain", "explain_all", "path", "where"]
 
 Line = str | tuple[types.CodeType, int]
-_GONE = object()
 
 
-def hold(value: Any) -> Any:
-    """A value remembered for explanations: a weak reference where possible, else the value in a tuple."""
-    if immutable_leaf(value):
-        return (value,)
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return (value,)
-
-
-def _held(held: Any) -> Any:
-    if type(held) is tuple:
-        return held[0]
-    value = held()
-    return _GONE if value is None else value
-
-
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
-    """One step of a path, and the checks made there: (kind, remembered value, line)."""
-
-    parent: int
-    step: str
-    key: Any                # of `const` roots: held
-    checks: tuple[tuple[str, Any, Line], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramInfo:
-    """Facts about a native program that only explanations need."""
-
-    nodes: tuple[NodeInfo, ...]
-    distinct: tuple[int, ...]
-    state: Any
-
-    def path(self, index: int) -> str:
-        """The origin of a node as text."""
-        node = self.nodes[index]
-        if node.step == "arg":
-            return str(node.key[1])
-        if node.step == "const":
-            value = _held(node.key)
-            return getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or (
-                "globals" if isinstance(value, dict) else _show(value))
-        return STEPS[node.step].text.format(base=self.path(node.parent), key=node.key)
-
-    def value(self, index: int, arguments: tuple[Any, ...]) -> Any:
-        """The value a node leads to now.  Raises `Missing`."""
-        node = self.nodes[index]
-        if node.step == "arg":
-            return arguments[node.key[0]]
-        if node.step == "const":
-            return _held(node.key)
-        return STEPS[node.step].fetch(self.value(node.parent, arguments), node.key)
-
-    def sentence(self, _program: Any, failure: tuple[int, int], arguments: tuple[Any, ...]) -> str:
-        """What the native core asks for when it must name a guard."""
-        return explain(self, failure, arguments)
+def path(program: _core.GuardProgram, node: int) -> str:
+    """The origin of a node as text."""
+    parent, step, key, _ = program.describe(node)
+    if step == "arg":
+        return str(key[1])
+    if step == "const":
+        return getattr(key, "__qualname__", None) or getattr(key, "__name__", None) or (
+            "globals" if isinstance(key, dict) else _show(key))
+    return STEPS[step].text.format(base=path(program, parent), key=key)
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 def _show(value: Any, limit: int = 80) -> str:
-    if value is _GONE:
-        return "an object that is gone"
     if isinstance(value, (type, types.FunctionType, types.ModuleType)):
         return getattr(value, "__qualname__", value.__name__)
     try:
@@ -96,17 +42,17 @@ def _show(value: Any, limit: int = 80) -> str:
 
 
 def _type(old: Any, now: Any) -> str:
-    return f"is now a {type(now).__qualname__}, was a {_show(_held(old))}"
+    return f"is now a {type(now).__qualname__}, was a {_show(old)}"
 
 
 def _is(old: Any, now: Any) -> str:
-    return f"is now {_show(now)}, was {_show(_held(old))}"
+    return f"is now {_show(now)}, was {_show(old)}"
 
 
 def _keys(old: Any, now: Any) -> str:
     if not isinstance(now, dict):
         return f"is now a {type(now).__qualname__}, was a dictionary"
-    before = [_held(k) for k in old]
+    before = list(old)
     keys = list(dict_keys(now))
     gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
     new = [k for k in keys if not any(k is b or (immutable_leaf(b) and k == b) for b in before)]
@@ -115,14 +61,16 @@ def _keys(old: Any, now: Any) -> str:
     return " and ".join(parts) or "has its keys in another order"
 
 
-def _tensor(old: TensorFacts, now: Any) -> str:
+def _tensor(old: TensorFacts | None, now: Any) -> str:
+    if old is None:
+        return f"is now a {type(now).__qualname__} of other properties than before"
     try:
         facts = tensor_facts(now, ask_grad=old.has_grad is not None)
     except Exception:
         return f"is now a {type(now).__qualname__}, was a tensor"
     rows = []
-    if type(now).__qualname__ != old.python_type:
-        rows.append(f"is now a {type(now).__qualname__}, was a {old.python_type}")
+    if type(now) is not old.python_type:
+        rows.append(f"is now a {type(now).__qualname__}, was a {old.python_type.__qualname__}")
     for name in ("dtype", "device", "layout", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference", "has_grad"):
         before, after = getattr(old, name), getattr(facts, name)
         if before != after and not (name == "stride" and before is None):
@@ -130,7 +78,7 @@ def _tensor(old: TensorFacts, now: Any) -> str:
     return ", ".join(rows) or "has other dispatch keys than before"
 
 
-def _dunders(old: tuple[int, tuple[str, ...]], now: Any) -> str:
+def _dunders(old: tuple[int, list[str]], now: Any) -> str:
     if not isinstance(now, type):
         return f"is now a {type(now).__qualname__}, was a class"
     mro, pairs = dunders(now)
@@ -145,7 +93,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "TYPE": _type,
     "IS": _is,
     "EQ": lambda old, now: f"is now {_show(now)}, was {_show(old)}",
-    "CODE": lambda old, now: f"has other code than before (it was {getattr(_held(old), 'co_qualname', 'code that is gone')})",
+    "CODE": lambda old, now: f"has other code than before (it was {getattr(old, 'co_qualname', 'code that is gone')})",
     "LEN": lambda old, now: f"now has {builtin_length(now)} items, had {old}",
     "KEYS": _keys,
     "ABSENT": lambda old, now: f"now has the entry {_show(old)}, which it did not have",
@@ -154,7 +102,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "EMPTY": lambda old, now: "now has contents, was an empty cell",
     "TENSOR": _tensor,
     "SAME": lambda old, now: f"is no longer the same object as {old}",
-    "CHECK": lambda old, now: f"no longer satisfies: {old}",
+    "CHECK": lambda old, now: f"no longer satisfies: {old[1]}",
 }
 
 
@@ -167,47 +115,53 @@ def where(line: Line) -> str:
     return f"{code.co_filename}:{number if number is not None else code.co_firstlineno} in {code.co_qualname}"
 
 
-def _state(info: ProgramInfo) -> str:
-    before, now = info.state.as_dict(), _core.torch_state().as_dict()
+def _state(program: _core.GuardProgram) -> str:
+    before, now = program.state.as_dict(), _core.torch_state().as_dict()
     changed = [name for name in now if now[name] != before[name]]
     telling = [name for name in changed if not name.startswith("dispatch keys")] or changed
     rows = [f"{name} is now {now[name]}, was {before[name]}" for name in telling]
     return "torch's state changed: " + ("; ".join(rows) or "a mode is active")
 
 
-def _distinct(info: ProgramInfo, arguments: tuple[Any, ...]) -> str:
+def _distinct(program: _core.GuardProgram, arguments: tuple[Any, ...]) -> str:
     seen: dict[int, int] = {}
     values = []
-    for index in info.distinct:
+    for node in program.distinct:
         try:
-            values.append(info.value(index, arguments))
+            values.append(program.fetch(node, arguments))
         except Exception:
             continue
-        other = seen.setdefault(id(values[-1]), index)
-        if other != index:
-            return f"{info.path(other)} and {info.path(index)} are now the same object, and were different ones"
+        other = seen.setdefault(id(values[-1]), node)
+        if other != node:
+            return f"{path(program, other)} and {path(program, node)} are now the same object, and were different ones"
     return "two values are now the same object, and were different ones"
 
 
-def explain(program: Any, failure: tuple[int, int], arguments: tuple[Any, ...]) -> str:
-    """One sentence for a failure as `GuardProgram.check` returns it.  `program`: the program, or its `ProgramInfo`."""
-    info: ProgramInfo = getattr(program, "info", program)
-    index, check = failure
-    if index < 0:
-        return (_distinct(info, arguments), _state(info), "an object that was guarded no longer exists")[check]
-    node = info.nodes[index]
-    line = where(next((c[2] for c in (node.checks[check:check + 1] if check >= 0 else node.checks)), ""))
+def explain(program: _core.GuardProgram, failure: tuple[int, int], arguments: tuple[Any, ...]) -> str:
+    """One sentence for a failure as `GuardProgram.check` returns it."""
+    node, check = failure
+    if node < 0:
+        if check == 2:
+            return "an object that was guarded no longer exists"
+        return _state(program) if check == 1 else _distinct(program, arguments)
+    name = path(program, node)
+    lines = program.info[node] if program.info else ()
+    line = where(lines[max(check, 0)]) if lines else ""
     suffix = f" (read at {line})" if line else ""
     try:
-        now = info.value(index, arguments)
-    except (Missing, Exception):
-        return f"{info.path(index)} no longer exists{suffix}"
-    kind, old, _ = node.checks[check] if check >= 0 else ("", None, "")
+        now = program.fetch(node, arguments)
+    except Exception:
+        return f"{name} no longer exists{suffix}"
+    if check < 0:
+        return f"{name} could not be reached{suffix}"
+    kind, old = program.describe(node)[3][check]
+    if kind == "SAME":
+        old = path(program, old)
     try:
-        words = WORDS[kind](old, now) if kind else "could not be reached"
+        words = WORDS[kind](old, now)
     except Exception:
         words = f"is now {_show(now)}, a {type(now).__qualname__}"
-    return f"{info.path(index)} {words}{suffix}"
+    return f"{name} {words}{suffix}"
 
 
 def explain_all(entries: Sequence[Any], arguments: tuple[Any, ...]) -> list[str]:

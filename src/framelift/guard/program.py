@@ -1,49 +1,30 @@
-"""From guards to the native program: shared path prefixes become one tree, cheap checks that often fail come first."""
+"""From guards to the native program: shared path prefixes become one tree, checks that often fail come first."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _core, config
 from ..origin import Origin
-from .explain import NodeInfo, ProgramInfo, hold
-from .kinds import Guard, TensorFacts, same_leaf
+from .kinds import Guard
 from .reference import verifier
 
 __all__ = ["build_program"]
 
-#: kind -> (rank within a node: cheap and telling first, what is remembered of the value for explanations)
-_PLAN: dict[str, tuple[int, Callable[[Any], Any]]] = {
-    "TYPE": (0, hold),
-    "IS": (1, hold),
-    "EQ": (2, lambda value: value),
-    "TENSOR": (3, lambda facts: _remembered_facts(facts)),
-    "LEN": (4, lambda value: value),
-    "CODE": (5, hold),
-    "EMPTY": (6, lambda value: value),
-    "KEYS": (7, lambda keys: tuple(map(hold, keys))),
-    "ABSENT": (8, lambda key: key),
-    "NO_LOOKUP": (9, lambda name: name),
-    "DUNDERS": (10, lambda value: (len(value[0]), tuple(name for name, _ in value[1]))),
-    "SAME": (11, str),
-    "CHECK": (12, lambda value: value[1]),
-}
-
-
-def _remembered_facts(facts: TensorFacts) -> TensorFacts:
-    """The facts with the class by name, so that the class is not kept alive."""
-    return dataclasses.replace(facts, python_type=facts.python_type.__qualname__)  # type: ignore[arg-type]
+#: the order of checks within a node: cheap and telling ones first
+RANK = {kind: rank for rank, kind in enumerate((
+    "TYPE", "IS", "EQ", "TENSOR", "LEN", "CODE", "EMPTY", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "SAME", "CHECK"))}
 
 
 class _Draft:
     """A node while the tree grows."""
 
-    __slots__ = ("children", "guards", "index", "origin")
+    __slots__ = ("children", "guards", "index", "origin", "parent")
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, parent: _Draft | None) -> None:
         self.origin = origin
+        self.parent = parent
         self.guards: list[Guard] = []
         self.children: list[_Draft] = []
         self.index = -1
@@ -59,18 +40,18 @@ class _Tree:
     def add(self, origin: Origin) -> _Draft:
         draft = self.drafts.get(origin)
         if draft is None:
-            draft = self.drafts[origin] = _Draft(origin)
-            (self.roots if origin.base is None else self.add(origin.base).children).append(draft)
+            if origin.base is None:
+                draft = _Draft(origin, None)
+                self.roots.append(draft)
+            else:
+                parent = self.add(origin.base)
+                draft = _Draft(origin, parent)
+                parent.children.append(draft)
+            self.drafts[origin] = draft
         return draft
 
-    def add_guard(self, guard: Guard) -> None:
-        draft = self.add(guard.origin)
-        if guard.kind == "SAME":
-            self.add(guard.value)
-        draft.guards.append(guard)
-
     def numbered(self) -> list[_Draft]:
-        """The nodes in the order of evaluation: parents first; among siblings, leaves and arguments' own checks first."""
+        """The nodes in the order of evaluation: arguments' own checks, what hangs on arguments, then constants."""
         order: list[_Draft] = []
         pending = sorted(self.roots, key=_urgency, reverse=True)
         while pending:
@@ -78,58 +59,52 @@ class _Tree:
             draft.index = len(order)
             order.append(draft)
             if draft.children:
-                pending.extend(sorted(draft.children, key=_urgency, reverse=True))
+                pending.extend(reversed(draft.children))
         return order
 
 
-def _urgency(draft: _Draft) -> tuple[bool, bool, int]:
-    """Arguments before constants, short paths before long ones, then by the first check."""
-    rank = min((_PLAN[g.kind][0] for g in draft.guards), default=50)
-    return draft.origin.step == "const", bool(draft.children), rank
-
-
-def _same_constant(a: Guard, b: Guard) -> bool:
-    return a.kind == b.kind and (a.value is b.value or (a.kind in ("EQ", "LEN", "ABSENT", "NO_LOOKUP") and same_leaf(a.value, b.value)))
+def _urgency(root: _Draft) -> tuple[bool, bool, int]:
+    return root.origin.step == "const", bool(root.children), min((RANK[g.kind] for g in root.guards), default=99)
 
 
 def _settled(guards: list[Guard]) -> list[Guard]:
-    """A node's guards in order, without those that others imply."""
-    if len(guards) == 1:
-        return guards
+    """A node's guards in order; a tensor's facts name its class already."""
     classes = [g.value.python_type for g in guards if g.kind == "TENSOR"]
-    kept: list[Guard] = []
-    for guard in guards:
-        implied = guard.kind == "TYPE" and any(guard.value is cls for cls in classes)
-        if not implied and not any(_same_constant(guard, other) for other in kept):
-            kept.append(guard)
-    return sorted(kept, key=lambda g: _PLAN[g.kind][0])
+    if classes:
+        guards = [g for g in guards if g.kind != "TYPE" or g.value not in classes]
+    return sorted(guards, key=_rank)
+
+
+def _rank(guard: Guard) -> int:
+    return RANK[guard.kind]
 
 
 def build_program(guards: Sequence[Guard], inputs: Sequence[Origin], externals: Sequence[Origin], distinct: Sequence[Origin],
-                  state: Any) -> tuple[_core.GuardProgram, ProgramInfo]:
-    """The native program of these guards, and what explanations need.
+                  state: Any) -> tuple[_core.GuardProgram, _core.GuardProgram]:
+    """The native program of these guards, and what `explain` takes (the program itself).
 
     The entry is handed the values at `inputs` and at `externals`.  The values at `distinct` must be different objects;
-    `state` is a `_core.torch_state()` or None.  Neither result keeps what the guards name alive, except leaves and objects
-    that do not support weak references.
+    `state` is a `_core.torch_state()` or None.  The program does not keep alive what the guards name, except leaves and
+    objects that do not support weak references.  Its `info` holds the users' lines, one tuple per node.
     """
     tree = _Tree()
+    add = tree.add
     for guard in guards:
-        tree.add_guard(guard)
-    asked = [[tree.add(origin) for origin in origins] for origins in (inputs, externals, dict.fromkeys(distinct))]
+        add(guard.origin).guards.append(guard)
+        if guard.kind == "SAME":
+            add(guard.value)
+    asked = [[add(origin) for origin in origins] for origins in (inputs, externals, distinct)]
     nodes: list[tuple[int, str, Any, tuple[tuple[str, Any], ...]]] = []
-    infos: list[NodeInfo] = []
+    lines: list[tuple[Any, ...]] = []
     for draft in tree.numbered():
+        kept = draft.guards if len(draft.guards) < 2 else _settled(draft.guards)
         origin = draft.origin
-        parent = -1 if origin.base is None else tree.drafts[origin.base].index
-        kept = _settled(draft.guards) if draft.guards else []
-        checks = tuple((g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept)
-        nodes.append((parent, origin.step, origin.key, checks))
-        remembered = tuple((g.kind, _PLAN[g.kind][1](g.value), g.line) for g in kept)
-        infos.append(NodeInfo(parent, origin.step, hold(origin.key) if origin.step == "const" else origin.key, remembered))
-    numbers = [[draft.index for draft in drafts] for drafts in asked]
-    program = _core.GuardProgram(nodes, *numbers, state)
-    info = program.info = ProgramInfo(tuple(infos), tuple(numbers[2]), state)
+        nodes.append((-1 if draft.parent is None else draft.parent.index, origin.step, origin.key, tuple(
+            [(g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept])))
+        lines.append(tuple([g.line for g in kept]))
+        draft.parent = None  # or the drafts would wait for the collector, and the guards' objects with them
+    program = _core.GuardProgram(nodes, *([draft.index for draft in drafts] for drafts in asked), state)
+    program.info = lines
     if config.verify_guards:
         program.verifier = verifier(list(guards), list(distinct), state)
-    return program, info
+    return program, program

@@ -270,6 +270,8 @@ class Recorder:
             raise Interrupt("active-mode", "a torch dispatch mode")
         if torch._C._functorch.peek_interpreter_stack() is not None:
             raise Interrupt("active-mode", "a function transform")
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            raise Interrupt("active-mode", "a hook on saved tensors")
         self._saved = SavedState()
         self._base, self._left = read_state(), None
         self._mode = _RecordingMode(self)

@@ -36,6 +36,7 @@ class Session:
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None
+        self.function_origin = const(function)
         self.state = _core.torch_state()
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in)
@@ -44,9 +45,15 @@ class Session:
     # ---- the root -------------------------------------------------------------------------------------------------
 
     def start(self, locals_: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Import the root's arguments."""
-        names = self.function.__code__.co_varnames
-        return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_)])
+        """Import the root's arguments.  A frame captured for its code hands over its function as one more local."""
+        code = self.function.__code__
+        names = code.co_varnames
+        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
+        if len(locals_) > count:
+            self.function_origin = arg(count, code.co_name)
+            self.world.guard(self.function_origin, "TYPE", types.FunctionType)
+            self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
+        return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
 
     def _argument(self, index: int, name: str, value: Any) -> Any:
         code = self.function.__code__
@@ -96,7 +103,7 @@ class Session:
         world = self.world
         world.keep.append(function)
         world.own_root(function.__globals__)
-        origin = const(function)
+        origin = self.function_origin if function is self.function else const(function)
         world.guard(origin, "CODE", function.__code__)
         for i, cell in enumerate(function.__closure__ or ()):
             if not world.is_external_cell(cell):
@@ -335,6 +342,7 @@ class Session:
         return self.world.effects
 
 
+_VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 

@@ -54,10 +54,7 @@ class Driver:
                 compiled.frames[code] = None
             return False
         entries = compiled.frames.setdefault(code, [])
-        added = self.capture(entries, function, locals_, root=False)
-        if not added:
-            compiled.frames[code] = None
-        return added
+        return self.capture(entries, function, locals_, root=False)
 
     def capture(self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool) -> bool:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
@@ -73,6 +70,8 @@ class Driver:
             info.recompile = why
             info.cpu_seconds = time.process_time() - start
             self._count(info)
+            if entry is None:
+                return False
             entries.insert(0, entry)
             return True
 
@@ -91,6 +90,8 @@ class Driver:
                 stop = interrupt
         if stop is not None:
             self._stopped(stop, info, function, root)
+            if isinstance(stop, Interrupt) and stop.reason.id == "active-mode":
+                return None, info   # about the moment of the call, not about the program: nothing to remember
         origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []
         program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)

@@ -7,7 +7,7 @@ imported later run as twins from their first line, and functions made by twins b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -23,11 +23,11 @@ _LEFT_OUT = ("importlib", "_frozen_importlib", "zipimport", "opcode", "dis", __p
 
 
 class Trial:
-    """Makes twins over pass-through probes and remembers them."""
+    """Makes twins over pass-through probes and remembers them.  Keyword arguments put other probes in their place."""
 
-    def __init__(self) -> None:
-        self._dialect, self._probes = few_frames(current())
-        self._probes["make_function"] = self.swap
+    def __init__(self, **instead: Callable[..., Any]) -> None:
+        self._dialect, probes = few_frames(current())
+        self._probes = probes | {"make_function": self.swap} | instead
         self._twins: dict[int, tuple[CodeType, CodeType]] = {}
         self._made: set[int] = set()
 
@@ -41,6 +41,9 @@ class Trial:
             known = self._twins[id(code)] = (code, twin)
             self._made.add(id(twin))
         return known[1]
+
+    def __len__(self) -> int:
+        return len(self._twins)
 
     def swap(self, function: FunctionType) -> FunctionType:
         """Give a function its twin."""

@@ -1,0 +1,90 @@
+"""A frame that cannot be captured runs in plain Python, and its callees are captured on their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import framelift
+from support import check
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def helper(x):
+    return x.sin() + 1
+
+
+def test_callees_of_a_broken_frame_are_captured() -> None:
+    def f(x):
+        y = helper(x)
+        if y.sum() > 0:
+            return helper(y)
+        return y
+
+    check(f, X, graphs=1, breaks=1, captures=None)   # one graph serves both calls of helper
+
+
+def test_functions_that_share_a_code_object_do_not_share_their_cells() -> None:
+    """The callee's entries are kept by code; each call makes a new closure over another value."""
+    def f(x, k):
+        def inner(y):
+            return y * k
+        y = inner(x)
+        return y if y.sum() > -1e9 else inner(y)
+
+    compiled = framelift.compile(f, backend="eager")
+    for k in (2, 3, 4.5, 2):
+        assert torch.equal(compiled(X, k), X * k)
+
+
+def test_exceptions_of_plain_frames_pass_through() -> None:
+    def f(x):
+        if x.sum() > 0:
+            raise KeyError("here")
+        return x
+
+    check(f, X, raises=KeyError, graphs=None, breaks=1, captures=None)
+
+
+def test_hooks_on_saved_tensors_see_the_real_run_only() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
+
+    def f(x):
+        return checkpoint(net, x, use_reentrant=False).sum()
+
+    compiled = framelift.compile(f, backend="eager")
+    grads = []
+    for fn in (f, compiled):
+        net.zero_grad()
+        fn(X).backward()
+        grads.append([p.grad.clone() for p in net.parameters()])
+    assert all(map(torch.equal, *grads))
+
+
+def test_fullgraph_is_an_error_without_effects() -> None:
+    seen = []
+
+    def f(x):
+        seen.append(1)
+        print("never")
+        return x
+
+    with pytest.raises(framelift.exc.Unsupported) as caught:
+        framelift.compile(f, backend="eager", fullgraph=True)(X)
+    assert caught.value.reason == "unknown-callable" and seen == []
+
+
+def test_an_interrupt_cannot_be_swallowed() -> None:
+    def f(x):
+        try:
+            if x.sum() > 0:
+                y = x + 1
+            else:
+                y = x - 1
+        except BaseException:
+            y = x * 100
+        return y
+
+    check(f, X, graphs=None, breaks=1, captures=None)
