@@ -125,7 +125,8 @@ def _descriptors_and_code() -> tuple[Kind, ...]:
         Kind(types.ModuleType, methods="attributes", words={"pure": "__new__"}),
         Kind(types.CellType, words={"text": "__repr__"}),
         Kind(types.CodeType, make="code", methods="code"),
-        Kind(types.FrameType, make="frames", methods="frames"),
+        # Frames are reached through exceptions and generators made inside; clearing them drops what they held.
+        Kind(types.FrameType, make="frames", methods="frames", words={"pure": "clear"}),
         Kind(types.TracebackType, make="frames", methods="frames"),
         Kind("types.FrameLocalsProxyType", make="frames", methods="frames"),
         Kind("_collections_abc.framelocalsproxy", make="frames", methods="frames"),

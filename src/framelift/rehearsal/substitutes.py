@@ -7,8 +7,6 @@ captured code.  One small function per callable.
 from __future__ import annotations
 
 import builtins
-import functools
-import itertools
 import types
 from typing import Any
 
@@ -21,7 +19,7 @@ from ..world.class_attributes import generic_write_class
 from ..world.instance_dict import InstanceDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
-from .registry import HIGHER_ORDER, pure, substitute
+from .registry import pure, substitute
 
 __all__ = ["torch_call"]
 
@@ -30,10 +28,6 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     """A torch operation: the recorder's."""
     return session.recorder.call(callable_, args, kwargs)
 
-
-HIGHER_ORDER.update((id(c), c) for c in (
-    map, filter, sorted, min, max, iter, functools.reduce, functools.cmp_to_key,
-    itertools.accumulate, itertools.starmap, itertools.groupby, itertools.takewhile, itertools.dropwhile, itertools.filterfalse))
 
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.
 pure(super)
@@ -173,7 +167,7 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return _core.natively(hash, args, None)
 
 
-@substitute(globals, locals, exec, eval, compile, breakpoint)
+@substitute(globals, locals, breakpoint)
 def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("unsupported-code", f"{callable_.__name__}()")
 

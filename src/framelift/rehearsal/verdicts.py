@@ -15,7 +15,8 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
-from . import pure, substitutes, substitutes_torch, torch_rules  # noqa: F401  (they fill the tables)
+from . import (  # noqa: F401  (they fill the tables)
+    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_stdlib, substitutes_torch, torch_rules)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
@@ -52,6 +53,14 @@ def classify(callable_: Any) -> tuple[int, Any]:
 def _bound_tensor_method(callable_: Any) -> Any:
     if isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, torch.Tensor):
         return substitutes.torch_call, getattr(torch.Tensor, callable_.__name__)
+    return None
+
+
+def _bound_substitute(callable_: Any) -> Any:
+    if isinstance(callable_, types.BuiltinMethodType):
+        function, held = pure.resolve(callable_)
+        if held and id(function) in SUBSTITUTES:
+            return SUBSTITUTES[id(function)][1], function
     return None
 
 
@@ -116,12 +125,13 @@ _BY_WORD: dict[str, tuple[int, Any]] = {
     "pure": (PURE_, True), "internals": (ON_INTERNALS, True), "text": (HANDLER, _text), "judged": (HANDLER, _judged)}
 
 _SAFE = pure.safe_self_types()
-_core.set_safe_receivers(_SAFE, tuple(c for c, word in pure.WORDS.values()
+_core.set_safe_receivers(_SAFE, tuple(c for c, word in (*pure.WORDS.values(), *SUBSTITUTES.values())
                                       if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
 
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),
+    (BOUND, _bound_substitute),
     (HANDLER, _operation),
     (UNWRAP, _wrapper),
     (HIGHER, _in(HIGHER_ORDER)),

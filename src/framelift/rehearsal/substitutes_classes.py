@@ -1,0 +1,96 @@
+"""Classes, descriptors and what belongs to them, made inside the rehearsal: they are internal from the start."""
+
+from __future__ import annotations
+
+import _abc
+import types
+from typing import Any
+
+from .. import _core
+from ..origin import const
+from ..reasons import Interrupt
+from ..world.class_attributes import delete_class
+from .registry import substitute
+
+__all__: list[str] = []
+
+_order = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+
+
+@substitute(type.__new__)
+def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A metaclass makes its class."""
+    cls = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(cls)
+    return cls
+
+
+@substitute(type.__init__)
+def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`type.__init__` looks at the number of its arguments only."""
+    return _core.natively(callable_, args, kwargs)
+
+
+@substitute(type.__call__)
+def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
+    cls = args[0]
+    if not isinstance(cls, type) or cls is type:
+        return _core.natively(callable_, args, kwargs)
+    made = _core.captured(_core.read(cls, "__new__"), args, kwargs)
+    if isinstance(made, cls):
+        start = session.world.lookup(type(made), "__init__")
+        result = _core.captured(start, (made, *args[1:]), kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+    return made
+
+
+@substitute(type.__delattr__)
+def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not _core.is_internal(args[0]):
+        return delete_class(session.world, *args)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(property, staticmethod, classmethod)
+def _descriptor(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They copy the text and names of the function they are given, so those of an external one are facts."""
+    for part in (*args, *kwargs.values()):
+        if _core.is_external(part):
+            raise Interrupt("callable-on-handle", callable_.__name__)
+        if type(part) is types.FunctionType and not _core.is_internal(part):
+            _core.read(part, "__doc__")
+    made = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(made)
+    return made
+
+
+@substitute(property.getter, property.setter, property.deleter)
+def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(_core.is_external(part) for part in args):
+        raise Interrupt("callable-on-handle", callable_.__name__)
+    made = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(made)
+    return made
+
+
+@substitute(_abc._abc_init)
+def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is abstract in the bases of a new class is a fact of those bases."""
+    (cls,) = args
+    if not _core.is_internal(cls):
+        raise Interrupt("effect-object", f"the abstract methods of {cls.__qualname__}")
+    for base in _order(cls)[1:]:
+        if not _core.is_internal(base) and "__abstractmethods__" in _own(base):
+            session.world.guard(const(base).to("attr", "__abstractmethods__"), "EQ", base.__abstractmethods__)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(_abc._abc_register)
+def _abc_register(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Registering at a class made inside is its own affair."""
+    if not _core.is_internal(args[0]):
+        raise Interrupt("effect-object", f"the registry of {args[0].__qualname__}")
+    return _core.natively(callable_, args, kwargs)

@@ -1,0 +1,71 @@
+"""Substitutes for the standard library: caches, settings of the process, and looks at the running interpreter."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import types
+import warnings
+from typing import Any
+
+from .. import _core
+from ..origin import const
+from ..reasons import Interrupt
+from .registry import substitute
+
+__all__: list[str] = []
+
+_PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
+
+
+@substitute(re._compile)
+def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A pattern is a value of its text and flags; the cache around it is not part of the program."""
+    pattern, flags = args
+    flags = flags.value if isinstance(flags, re.RegexFlag) else flags
+    if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
+        raise Interrupt("unknown-callable", "re.compile of other than text")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return re._compile(pattern, flags)
+        except Warning as warning:
+            raise Interrupt("unknown-callable", f"a pattern that makes re warn: {warning}") from None
+
+
+@substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
+def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A number that belongs to the process or the thread: what it was is a guard."""
+    value = callable_()
+    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    return value
+
+
+@substitute(sys.exc_info)
+def _exc_info(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    found = sys.exc_info()
+    _check_handled_inside(session, found[1])
+    return found
+
+
+if hasattr(sys, "exception"):
+    @substitute(sys.exception)
+    def _exception(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = sys.exception()
+        _check_handled_inside(session, found)
+        return found
+
+
+def _check_handled_inside(session: Any, error: BaseException | None) -> None:
+    """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the caller handle one."""
+    if error is None:
+        session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
+        return
+    trace = error.__traceback__
+    frame: types.FrameType | None = trace.tb_frame if trace is not None else None
+    while frame is not None:
+        if frame.f_code.co_name == "rehearse" and frame.f_code.co_filename.startswith(_PACKAGE):
+            return
+        frame = frame.f_back
+    raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
