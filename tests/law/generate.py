@@ -26,6 +26,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "root": (),
 }
 
+#: what a program that only reads must not hold.  A program that changes what it reads is captured anew by every call, and
+#: then no stale entry can ever be used; so about half of the programs only read.
+WRITES = ("DD[", ".add_(", ".bump(", "COUNT +=", "OUT.", "CTX", "torch.rand", "dropout", "NET(")
+READING = tuple(t for t in STATEMENTS if t.startswith(("<new:", "<old:")))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -59,10 +64,11 @@ class _Body:
     """Expands templates into one function body.  `focus` holds the words of what will change between calls: templates that
     read those places are preferred, since a change of something unread tests nothing."""
 
-    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int, focus: frozenset[str] = frozenset()) -> None:
+    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int, focus: frozenset[str] = frozenset(), writes: bool = True) -> None:
         self.rng = rng
         self.focus = focus
-        self.forbidden = LEVELS[level]
+        self.forbidden = LEVELS[level] + (() if writes else WRITES)
+        self.statements = STATEMENTS if writes else READING
         self.scope = scope
         self.budget = budget       # statements left
         self.counter = 0
@@ -141,10 +147,13 @@ class _Body:
             if nesting < 3 and self.rng.random() < 0.3:
                 lines += self.compound(nesting)
             else:
-                lines.append(self.fill(self.rng.choice(self.allowed(STATEMENTS)), 2))
+                lines.append(self.simple())
         if self.rng.random() < 0.95:
             self.scope = outer
         return lines or ["pass"]
+
+    def simple(self) -> str:
+        return self.fill(self.choose(self.allowed(self.statements)), 2)
 
     def compound(self, nesting: int) -> list[str]:
         lines: list[str] = []
@@ -193,12 +202,13 @@ def focus_of(changes: list[str]) -> frozenset[str]:
     return frozenset(found) - GENERAL
 
 
-def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int, focus: frozenset[str]) -> str:
-    body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3, focus)
+def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int, focus: frozenset[str],
+          writes: bool) -> str:
+    body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3, focus, writes)
     lines = [f"global {', '.join(ASSIGNED)}", "fuel = 0"]
     for _ in range(statements):
         body.budget = max(body.budget, 1)
-        lines += body.compound(0) if rng.random() < 0.3 else [body.fill(body.choose(body.allowed(STATEMENTS)), 2)]
+        lines += body.compound(0) if rng.random() < 0.3 else [body.simple()]
     # What was read shows in the result, else a stale value could hide.
     made = [n for names in body.scope.locals.values() for n in names if re.fullmatch(r"[a-z]\d+", n)]
     shown = f", [{', '.join(made)}]" if made and level == "root" and rng.random() < 0.7 else ""
@@ -256,9 +266,10 @@ def _attempt(seed: int, size: int, rng: random.Random) -> Program:
     small = max(1, size // 3)
     changes = rng.sample(GENTLE, 5) + rng.sample(HARSH, 4)
     focus = focus_of(changes)
+    writes = rng.random() < 0.5
 
     def body(level: str, scope: dict[str, list[str]], result: str, indent: int) -> str:
-        return _body(rng, level, scope, rng.randint(0, small), result, indent, focus)
+        return _body(rng, level, scope, rng.randint(0, small), result, indent, focus, writes)
 
     bodies = {
         "helper": body("leaf", {"int": ["n", "k", "bias"]}, "<int>", 4),
@@ -268,7 +279,7 @@ def _attempt(seed: int, size: int, rng: random.Random) -> Program:
         "forward": body("method", {"tensor": ["t", "self.lin(t)"], "int": ["self.steps"]}, "<tensor> * self.scale", 8),
     }
     indent = 4 if form == "function" else 8
-    root = _body(rng, "root", {**ROOT_SCOPE, **EXTRA_SCOPE[form]}, size, rng.choice(RESULTS), indent, focus)
+    root = _body(rng, "root", {**ROOT_SCOPE, **EXTRA_SCOPE[form]}, size, rng.choice(RESULTS), indent, focus, writes)
     bodies["root"] = bodies["root_deep"] = root
     text = PRELUDE + HELPERS + ROOTS[form] + ARGUMENTS
     source = re.sub(r"@@(\w+)@@", lambda m: bodies[m[1]] if m[1] in bodies else rng.choice(LITERALS[m[1]]), text)

@@ -33,7 +33,7 @@ def _position(walk: Walk, node: Node) -> Recipe:
     if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys():
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
-    if not state or state[0] == 0 and function is iter:
+    if not state or state[0] is None or state[0] == 0 and function is iter:
         return Recipe(shell)
     return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))
 

@@ -13,7 +13,7 @@ from .. import _core
 from ..origin import STEPS
 from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
 
-__all__ = ["WORDS", "explain", "explain_all", "path", "where"]
+__all__ = ["WORDS", "described", "explain", "explain_all", "path", "where"]
 
 Line = str | tuple[types.CodeType, int]
 
@@ -27,6 +27,12 @@ def path(program: _core.GuardProgram, node: int) -> str:
         return getattr(key, "__qualname__", None) or getattr(key, "__name__", None) or (
             "globals" if isinstance(key, dict) else _show(key))
     return STEPS[step].text.format(base=path(program, parent), key=key)
+
+
+def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, Any], ...]]]:
+    """Every node that has checks, with them, in the order of the program."""
+    rows = ((node, program.describe(node)[3]) for node in range(program.stats()["nodes"]))
+    return [(node, checks) for node, checks in rows if checks]
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

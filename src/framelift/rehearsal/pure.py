@@ -6,6 +6,7 @@ which the arguments decide.  Importing this module fills the registry; `verdict`
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -72,11 +73,21 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     if kind is types.MethodWrapperType:
         return _dict(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
     if issubclass(kind, types.BuiltinFunctionType):   # C methods that know their class have a type of their own
-        return _descriptor(callable_) or (callable_, ())
+        return _descriptor(callable_) or (_loaded_again(callable_), ())
     if is_c_callable(callable_):
         return callable_, ()
     caller = _member(kind, "__call__")
     return (callable_, ()) if caller is None else (caller, (callable_,))
+
+
+def _loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
+    """The function that the tables know where a C module was loaded a second time: the same C code under the same name."""
+    owner = function.__self__
+    if type(owner) is not types.ModuleType:
+        return function
+    known = vars(sys.modules.get(owner.__name__, owner)).get(function.__name__)
+    same = type(known) is type(function) and id(known) in WORDS and id(known) not in HIGHER_ORDER and known.__doc__ == function.__doc__
+    return known if same else function
 
 
 def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:

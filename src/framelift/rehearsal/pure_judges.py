@@ -111,8 +111,8 @@ def plain_template(template: str) -> bool:
 
 @_judges(functools.partial)
 def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A partial of a partial takes the inner one's arguments over, and those may not have been imported.
-    return "attributes" if args and _is(args[0], functools.partial) else "pure"
+    # A partial of a partial takes the inner one's arguments over: they were imported with it, unless a subclass keeps more.
+    return "attributes" if args and _is(args[0], functools.partial) and type(args[0]) is not functools.partial else "pure"
 
 
 @_judges(functools.partial.__new__)

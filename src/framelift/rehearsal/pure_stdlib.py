@@ -108,6 +108,7 @@ _INTERPRETER = (
     Functions("_abc", {"pure": "_abc_instancecheck _abc_subclasscheck get_cache_token", "class": "_abc_init _abc_register",
                        "state": "_get_dump _reset_caches _reset_registry"}),
     Functions("_typing", {"pure": "_idfunc"}),
+    Functions("_thread", {"pure": "allocate_lock"}),
     # Which references exist, and what they still lead to, depends on who else is alive.
     Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs", "attributes": "proxy"}),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),

@@ -79,6 +79,11 @@ def _numbers_and_time() -> tuple[Kind, ...]:
     )
 
 
+def _locks() -> tuple[Kind, ...]:
+    """A lock made inside is nobody else's; those from outside are not let in."""
+    return Kind("_thread.LockType", make="threads"), Kind("_thread.RLock")
+
+
 def _references_and_typing() -> tuple[Kind, ...]:
     makes_by_frame = ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")
     return (
@@ -91,4 +96,5 @@ def _references_and_typing() -> tuple[Kind, ...]:
     )
 
 
-KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_references_and_typing())
+KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_locks(),
+                           *_references_and_typing())

@@ -6,6 +6,7 @@ The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them p
 from __future__ import annotations
 
 import functools
+import threading
 import types
 from typing import Any
 
@@ -16,7 +17,8 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_stdlib, substitutes_torch, torch_rules)
+    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_pickle, substitutes_stdlib,
+    substitutes_torch, torch_rules)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
@@ -26,7 +28,7 @@ PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9
 
 OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
-KNOWN_CONTEXTS: frozenset[type] = frozenset()
+KNOWN_CONTEXTS: frozenset[type] = frozenset({type(threading.Lock()), type(threading.RLock())})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 _WRAPPERS = (types.MethodWrapperType, functools.partial, functools._lru_cache_wrapper)
 

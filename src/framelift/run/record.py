@@ -6,6 +6,8 @@ import collections
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..guard.explain import described, path
+
 __all__ = ["Capture", "Counts", "counts"]
 
 
@@ -25,13 +27,15 @@ class Capture:
     where: str = ""             # the user's line where capturing ended
     recompile: str = ""         # what failed before, "" for the first capture
     cpu_seconds: float = 0.0
-    explain: Any = None         # facts for guard.explain; holds user objects weakly
+    explain: Any = None         # the guard program; holds user objects weakly
 
     @property
     def guards(self) -> list[str]:
         """The guards as text, in the order of the program."""
-        facts = self.explain
-        return [f"{facts.path(i)} {kind} {old!r}" for i, node in enumerate(facts.nodes) for kind, old, _line in node.checks] if facts else []
+        if self.explain is None:
+            return []
+        rows = ((path(self.explain, node), checks) for node, checks in described(self.explain))
+        return [f"{where} {kind} {value!r}" for where, checks in rows for kind, value in checks]
 
     def row(self) -> dict[str, Any]:
         """What the process's counts keep: plain values only."""

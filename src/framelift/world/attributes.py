@@ -23,6 +23,8 @@ from .world import ABSENT, World
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
            "read_instance", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
 
+#: slot wrappers of types whose attribute lookup is the generic one
+_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, int, float, complex, str, bytes, tuple, frozenset))
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
@@ -39,7 +41,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
     getter = world.lookup(cls, "__getattribute__")
     value = ABSENT
     missing: AttributeError | None = None
-    if getter is object.__getattribute__ or getter is types.ModuleType.__getattribute__:
+    if getter in _GENERIC:
         value = generic_read(world, obj, name)
     else:
         try:
@@ -89,7 +91,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
     cls = type(found)
     if cls is property:
         if found.fget is None:
-            raise AttributeError(f"property {name!r} of {type(obj).__name__!r} object has no getter")
+            return found.__get__(obj, type(obj))   # raises, in CPython's own words
         _core.know(obj, name, GETTER, found.fget)
         return _core.captured(found.fget, (obj,), None)
     if cls is types.MemberDescriptorType:
@@ -212,7 +214,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
         cls = type(found)
         if cls is property:
             if found.fset is None:
-                raise AttributeError(f"property {name!r} of {type(obj).__name__!r} object has no setter")
+                return found.__set__(obj, value)   # raises, in CPython's own words
             _core.captured(found.fset, (obj, value), None)
             return
         if cls is not types.MemberDescriptorType:
@@ -242,7 +244,9 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
     """What `object.__delattr__` does, as a pending write."""
     found = world.lookup(type(obj), name)
     if found is not ABSENT and _is_data_descriptor(found):
-        if type(found) is property and found.fdel is not None:
+        if type(found) is property:
+            if found.fdel is None:
+                return found.__delete__(obj)   # raises, in CPython's own words
             _core.captured(found.fdel, (obj,), None)
             return
         raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")

@@ -10,6 +10,7 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from .attributes import INSTANCE, NATIVE, VALUE, leaf_attribute
+from .class_dict import class_dict
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
 from .leaves import is_constant, is_leaf
@@ -29,6 +30,8 @@ _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__
 def read_class(world: World, cls: type, name: str) -> Any:
     """`cls.name` for an external class."""
     meta = type(cls)
+    if name == "__dict__":
+        return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:
         return leaf_attribute(world, cls, name)
     if issubclass(meta, enum.EnumMeta):

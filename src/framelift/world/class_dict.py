@@ -1,0 +1,78 @@
+"""A class's `__dict__` as captured code sees it: a read-only mapping over the real one and the pending writes.
+
+Entries are imported one by one as they are read; what was not there is guarded too.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..origin import const
+from .importer import let_in
+from .records import DELETED
+from .world import ABSENT, World
+
+__all__ = ["ClassDict", "class_dict"]
+
+_own = type.__dict__["__dict__"].__get__
+_mro = type.__dict__["__mro__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
+
+
+def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
+    """What `cls.__dict__` gives."""
+    return types.MappingProxyType(ClassDict(world, cls))
+
+
+class ClassDict(Mapping[str, Any]):
+    """The mapping inside the proxy."""
+
+    def __init__(self, world: World, cls: type) -> None:
+        self._world = world
+        self._cls = cls
+
+    def _names(self) -> list[str]:
+        world, cls = self._world, self._cls
+        own = tuple(_own(cls))
+        if _flags(cls) & _HEAP_TYPE:
+            world.guard(const(cls), "CHECK", (lambda now: tuple(_own(now)) == own, f"defines {len(own)} names"), "names")
+        pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
+        names = [name for name in own if pending.get(name, ABSENT) is not DELETED]
+        return names + [name for name, value in pending.items() if value is not DELETED and name not in own]
+
+    def _find(self, name: Any) -> Any:
+        world, cls = self._world, self._cls
+        pending = world.overlay.get((id(cls), name), ABSENT)
+        if pending is not ABSENT:
+            return ABSENT if pending is DELETED else pending
+        if name in _own(cls):
+            return let_in(world, _own(cls)[name], const(cls).to("lookup", name))
+        if not isinstance(name, str) or not _flags(cls) & _HEAP_TYPE:
+            return ABSENT
+        if any(name in _own(base) for base in _mro(cls)):
+            world.guard(const(cls), "CHECK", (lambda now: name not in _own(now), f"does not define {name}"), name)
+        else:
+            world.guard(const(cls), "NO_LOOKUP", name, name)
+        return ABSENT
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._find(name)
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return self._find(name) is not ABSENT
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def copy(self) -> dict[str, Any]:
+        """A dictionary of all entries."""
+        return {name: self[name] for name in self._names()}
