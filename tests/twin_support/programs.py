@@ -556,7 +556,7 @@ def run():
     @note
     def simple[T](a: T): return a
     @note
-    class C[T](Holder[T]): pass
+    class C[T](Holder[T, int, [str]]): pass
     type Pair[A] = tuple[A, A]
     type Plain = int
     return (generic(1), generic.__type_params__, simple(2), C.__mro__[1].__name__, str(Pair[int]), Plain.__value__, log,
