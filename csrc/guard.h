@@ -82,7 +82,7 @@ struct Node {
   bool wants_layout = false;    // its records read fields of its type's struct
   bool wants_version = false;   // it has checks or children that a dict's or type's version settles
   bool unsafe = false;          // something below runs Python code at every call: always visited
-  bool distinct = false;        // no argument, and its value takes part in DISTINCT
+  bool distinct = false;        // its value takes part in DISTINCT
   // records
   uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
   uint32_t needed = 0;
@@ -183,7 +183,7 @@ struct Program {
   std::vector<Record> records;
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals;            // slots
-  std::vector<uint32_t> distinct, distinct_arguments; // nodes whose values must differ: arguments, and the others
+  std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others
   std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;    // (node, check) of SAME checks
   int32_t slot_count = 0;

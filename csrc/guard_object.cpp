@@ -147,11 +147,26 @@ static PyObject* get_distinct(PyObject* self, void*) {
   return list;
 }
 
+// The nodes that every call visits: those that run code, or that no record can speak for.
+static PyObject* unsettled(PyObject* self, PyObject*) {
+  Program& p = *program_of(self);
+  PyObject* list = PyList_New(0);
+  for (Node& node : p.nodes) {
+    bool failing = node.room && p.records[node.first].op == Op::Fail;
+    if (!node.unsafe && !failing) continue;
+    PyObject* number = PyLong_FromUnsignedLong(node.given);
+    if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
+    Py_XDECREF(number);
+  }
+  return list;
+}
+
 static PyMethodDef methods[] = {
     {"check", check, METH_O, "check(locals): None when all guards hold, else (node, check) of the first that does not."},
     {"values", values, METH_O, "values(locals): the two tuples the entry would be given."},
     {"fetch", fetch, METH_VARARGS, "fetch(node, locals): the value a node leads to; LookupError when there is none."},
     {"describe", describe, METH_O, "describe(node): (parent, step, key, ((kind, constant), ...)); objects that are gone are None."},
+    {"unsettled", unsettled, METH_NOARGS, "The nodes that every call looks at again; for tests and reports."},
     {"stats", stats, METH_NOARGS, "Counters, for tests and reports."},
     {nullptr, nullptr, 0, nullptr}};
 

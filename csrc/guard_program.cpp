@@ -261,12 +261,10 @@ bool Program::build_distinct(PyObject* list) {
     int index = find_given(PyLong_AsLong(PyList_GET_ITEM(list, i)));
     if (index < 0) return complain("no such node", PyList_GET_ITEM(list, i));
     Node& node = nodes[index];
-    if (node.argument) {
-      distinct_arguments.push_back(node.index);
-    } else if (!node.distinct) {
-      node.distinct = true;
-      distinct.push_back(node.index);
-    }
+    std::vector<uint32_t>& group = node.argument ? distinct_arguments : distinct;
+    if (node.distinct) continue;
+    node.distinct = true;
+    group.push_back(node.index);
   }
   addresses.resize(distinct.size());
   return true;

@@ -185,6 +185,7 @@ static Outcome take_contents(Visit& v, PyObject* base) {
 
 static Outcome take_self(Visit& v, PyObject* base) {
   if (PyMethod_Check(base)) return field(v, &((PyMethodObject*)base)->im_self, true);
+  if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base)) return field(v, &((PyCFunctionObject*)base)->m_self, true);
   return by_getattr(v, base, "__self__");
 }
 
@@ -211,7 +212,8 @@ static Outcome take_partial_keywords(Visit& v, PyObject* base) { return partial_
 // Fields that C code keeps on a type nobody can change are read without running Python code.
 static Outcome take_attr(Visit& v, PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
-  bool fixed = (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && type->tp_getattro == PyObject_GenericGetAttr;
+  bool usual = type->tp_getattro == PyObject_GenericGetAttr || type->tp_getattro == PyType_Type.tp_getattro;
+  bool fixed = (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && usual;
   PyObject* descriptor = fixed ? _PyType_Lookup(type, v.node.key) : nullptr;
   PyObject** at = member_at(descriptor, base);
   if (at && *at) return field(v, at, false);

@@ -126,7 +126,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
   if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
   if (live()) {
-    if (node.distinct && node.value != v.value) {
+    if (node.distinct && !node.argument && node.value != v.value) {
       if (node.value) program.addresses.remove(node.value);
       program.addresses.add(v.value);
     }

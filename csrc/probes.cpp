@@ -89,12 +89,7 @@ static PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
     Py_RETURN_NONE;
   }
   PyObject* args[] = {globals, a[1], a[0]};
-  PyObject* done = ask_session(r, name_store_global, args, 3);
-  if (done) {
-    PyObject*& slot = r->globals[{globals, a[1]}];
-    Py_XSETREF(slot, Py_NewRef(a[0]));
-  }
-  return done;
+  return ask_session(r, name_store_global, args, 3);
 }
 
 static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -105,13 +100,7 @@ static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
     Py_RETURN_NONE;
   }
   PyObject* args[] = {globals, a[0]};
-  PyObject* done = ask_session(r, name_delete_global, args, 2);
-  auto found = r->globals.find({globals, a[0]});
-  if (done && found != r->globals.end()) {
-    Py_XDECREF(found->second);
-    r->globals.erase(found);
-  }
-  return done;
+  return ask_session(r, name_delete_global, args, 2);
 }
 
 static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
@@ -449,7 +438,7 @@ static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
   RehearseScope live;
   return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
 }
-// Every remembered answer for this name is asked again: a class attribute was written.
+// Every remembered answer for this name is asked again: a class attribute or a global was written.
 static PyObject* forget_name(PyObject*, PyObject* name) {
   NEED_REHEARSAL
   for (auto* map : {&r->attributes, &r->class_attributes})
@@ -461,6 +450,14 @@ static PyObject* forget_name(PyObject*, PyObject* name) {
         ++at;
       }
     }
+  for (auto at = r->globals.begin(); at != r->globals.end();) {
+    if (at->first.b == name) {
+      Py_XDECREF(at->second);
+      at = r->globals.erase(at);
+    } else {
+      ++at;
+    }
+  }
   Py_RETURN_NONE;
 }
 // A class made by a class statement: its instances are freed by the one function CPython uses for those.

@@ -282,6 +282,36 @@ def test_module_globals_are_read_and_written() -> None:
     assert torch.equal(compiled(X), X + 41)
 
 
+def test_a_buffer_assigned_inside_is_read_back() -> None:
+    net = torch.nn.BatchNorm1d(3)
+
+    def f(x):
+        before = net.running_mean + 0
+        net.running_mean = x
+        return before, net.running_mean, net._buffers["running_mean"] is x
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    before, mean, same = compiled(X)
+    assert torch.equal(before, torch.zeros(3)) and mean is X and same and net.running_mean is X
+
+
+def test_a_module_attribute_and_its_global_are_one() -> None:
+    module = types.ModuleType("made_here_too")
+    exec("VALUE = 1\ndef read():\n    return VALUE\ndef write(v):\n    global VALUE\n    VALUE = v\n", module.__dict__)
+
+    def f(x):
+        first = module.read() + module.VALUE
+        module.VALUE = 5
+        second = module.read()
+        module.write(7)
+        return x + first, second, module.VALUE
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X)[0], X + 2) and module.VALUE == 7
+    result = compiled(X)
+    assert torch.equal(result[0], X + 14) and result[1:] == (5, 7)
+
+
 def test_a_class_statement_inside_leaves_the_globals_alone() -> None:
     def f(x):
         class Inside:

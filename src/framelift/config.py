@@ -32,6 +32,7 @@ OPTIONS: dict[str, Option] = {
     "recompile_limit": Option(16, "captures kept per callable before further ones run in plain Python, with a warning"),
     "large_container": Option(4096, "a container with more entries than this interrupts instead of being imported whole"),
     "verify_guards": Option(False, "run the plain Python meaning of every guard beside the native one and compare (for tests)"),
+    "strict": Option(False, "a defect of framelift is an error instead of a warning and plain Python (for tests)"),
     "verbose_errors": Option(False, "keep framelift's own frames in the tracebacks of errors"),
 }
 

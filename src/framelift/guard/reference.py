@@ -37,7 +37,7 @@ def check_reference(guards: Sequence[Guard], distinct: Sequence[Origin], state: 
     for guard in guards:
         if not holds(guard, arguments):
             return guard
-    values = _values(distinct, arguments)
+    values = _values(list(dict.fromkeys(distinct)), arguments)
     if values is None or len({id(v) for v in values}) < len(values):
         return "distinct"
     return None

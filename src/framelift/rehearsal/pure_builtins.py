@@ -94,7 +94,7 @@ def _object_and_type() -> tuple[Kind, ...]:
     return (
         Kind(object, words={"attributes": "__getattribute__ __setattr__ __delattr__ __dir__"}),
         Kind(type, make="class", methods="attributes", words={
-            "pure": "__instancecheck__ __subclasscheck__ __prepare__ __or__ __ror__",
+            "pure": "__init__ __instancecheck__ __subclasscheck__ __prepare__ __or__ __ror__",
             "text": "__repr__", "callback": "__call__", "class": "mro", "state": "__subclasses__", "memory": "__sizeof__"}),
         Kind(super, make="frames", methods="attributes", words={"frames": "__init__ __get__"}),
     )

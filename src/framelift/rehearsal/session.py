@@ -147,17 +147,13 @@ class Session:
         raise NameError(f"name {name!r} is not defined", name=name)
 
     def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
-        self.world.overlay[(id(globals_), name)] = value
-        self.world.own_root(globals_)
-        self.world.write("setglobal", globals_, name, value)
+        attributes.write_global(self.world, globals_, name, value)
 
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
         pending = self.world.overlay.get((id(globals_), name), ABSENT)
         if pending is DELETED or pending is ABSENT and name not in globals_:
             raise NameError(f"name {name!r} is not defined", name=name)
-        self.world.overlay[(id(globals_), name)] = DELETED
-        self.world.own_root(globals_)
-        self.world.write("delglobal", globals_, name, None)
+        attributes.write_global(self.world, globals_, name, DELETED)
 
     def load_cell(self, cell: types.CellType, name: str) -> Any:
         world = self.world

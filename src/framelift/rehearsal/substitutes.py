@@ -19,6 +19,7 @@ from ..world.class_attributes import generic_write_class
 from ..world.instance_dict import InstanceDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
+from .new_classes import made_class
 from .registry import pure, substitute
 
 __all__ = ["torch_call"]
@@ -119,19 +120,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         if isinstance(args[0], InstanceDict):
             return dict
         return args[0].__class__ if type(args[0]) is Opaque else type(args[0])
-    return _new_class(callable_, args, kwargs)
-
-
-@substitute(builtins.__build_class__)
-def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _new_class(callable_, args, kwargs)
-
-
-def _new_class(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    cls = _core.natively(callable_, args, kwargs)
-    if isinstance(cls, type):
-        _core.mark_internal(cls)
-    return cls
+    return made_class(callable_, args, kwargs)
 
 
 @substitute(vars)
@@ -167,7 +156,7 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return _core.natively(hash, args, None)
 
 
-@substitute(globals, locals, breakpoint)
+@substitute(locals, breakpoint)
 def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("unsupported-code", f"{callable_.__name__}()")
 

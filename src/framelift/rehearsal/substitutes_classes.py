@@ -18,14 +18,6 @@ _order = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 
 
-@substitute(type.__new__)
-def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A metaclass makes its class."""
-    cls = _core.natively(callable_, args, kwargs)
-    _core.mark_internal(cls)
-    return cls
-
-
 @substitute(type.__init__)
 def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type.__init__` looks at the number of its arguments only."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import sys
 import types
 import warnings
@@ -15,6 +16,7 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from .new_classes import Body
 from .registry import substitute
 
 __all__ = ["caller"]
@@ -22,6 +24,10 @@ __all__ = ["caller"]
 _PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 _FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
 _RESULT = ".result"
+#: an expression without these reads nothing but its own constants
+_REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
+#: whether the probes leave globals alone that were made inside
+_INTERNAL_GLOBALS = hasattr(_core, "INTERNAL_GLOBALS")
 
 
 def caller(depth: int = 0) -> types.FrameType:
@@ -58,36 +64,37 @@ def _quietly(source: Any, filename: Any, mode: str, flags: int, optimize: int, *
     return code
 
 
-class _Body:
-    """Stands in a class statement's place for the metaclass: gives the namespace, makes nothing."""
-
-    def __init__(self, namespace: Any) -> None:
-        self._namespace = namespace
-
-    def __prepare__(self, _name: str, _bases: tuple[Any, ...]) -> Any:
-        return self._namespace
-
-    def __call__(self, _name: str, _bases: tuple[Any, ...], _namespace: Any) -> None:
-        return None
-
-
 def _run(session: Any, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
     body = types.FunctionType(code, globals_, code.co_name)
     _core.mark_internal(body)
     session.world.keep.append(body)
-    _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": _Body(locals_)})
+    _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": Body(locals_)})
 
 
-def _namespaces(session: Any, name: str, globals_: Any, locals_: Any) -> tuple[dict[str, Any], Any]:
-    """The two namespaces as the code is to see them.  Only a module's own dictionary can be globals: it is its own origin."""
+def _binds(code: types.CodeType) -> bool:
+    """Whether module-level code binds or unbinds names of its own."""
+    return any(step.opname in ("STORE_NAME", "DELETE_NAME", "IMPORT_STAR", "SETUP_ANNOTATIONS") or "IMPORT_STAR" in step.argrepr
+               for step in dis.get_instructions(code))
+
+
+def _namespaces(session: Any, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
+    """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made inside."""
     if globals_ is None:
         raise Interrupt("unsupported-code", f"{name}() in the namespace of the calling frame")
-    found = session.world.by_seen.get(id(globals_))
-    module = sys.modules.get(found.original.get("__name__", "")) if found is not None and isinstance(found.original, dict) else None
-    if module is not None and vars(module) is found.original and locals_ is not None and type(locals_) is dict \
-            and session.world.shadow_ids.get(id(locals_)) is None:
-        return found.original, locals_
-    raise Interrupt("unsupported-code", f"{name}() in a namespace that is no module's")
+    world = session.world
+    if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
+        raise Interrupt("unsupported-code", f"{name}() with locals from outside")
+    found = world.by_seen.get(id(globals_))
+    if found is None and type(globals_) is dict and _INTERNAL_GLOBALS:
+        _core.mark_internal(globals_)
+        if "__builtins__" not in globals_:
+            globals_["__builtins__"] = _core.read(builtins, "__dict__")
+        return globals_, globals_ if locals_ is None else locals_
+    if found is not None and type(found.original) is dict and (locals_ is not None or not binds):
+        module = sys.modules.get(found.original.get("__name__", ""))
+        if module is not None and vars(module) is found.original:
+            return found.original, {} if locals_ is None else locals_
+    raise Interrupt("unsupported-code", f"{name}() in this namespace")
 
 
 @substitute(exec)
@@ -95,12 +102,12 @@ def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
         if closure is not None:
             raise Interrupt("unsupported-code", "exec() with a closure")
-        where, names = _namespaces(session, "exec", globals_, locals_)
         code = source
         if type(source) in (str, bytes):
             code = _quietly(source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
         if type(code) is not types.CodeType or code.co_freevars:
             raise Interrupt("unsupported-code", "exec() of other than text or plain code")
+        where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
         _run(session, code, where, names)
     bound(*args, **kwargs)
 
@@ -112,13 +119,16 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             raise Interrupt("unsupported-code", "eval() of other than text")
         flags = caller().f_code.co_flags & _FUTURE
         tree = _quietly(source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
-        try:
-            return ast.literal_eval(tree)   # no name, no call: the namespaces do not matter
-        except (ValueError, TypeError, MemoryError, RecursionError):
-            pass
-        where, names = _namespaces(session, "eval", globals_, locals_)
+        if not any(isinstance(node, _REACHING) for node in ast.walk(tree)):
+            return eval(compile(tree, "<string>", "eval", flags, True), {"__builtins__": {}}, {})
+        named = any(isinstance(node, ast.NamedExpr) for node in ast.walk(tree))
+        where, names = _namespaces(session, "eval", globals_, locals_, named)
         target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
         module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
+        if names is where:
+            names = {}   # an expression binds no name but by `:=`, which is then a global
+            if named:
+                raise Interrupt("unsupported-code", "eval() of an assignment")
         own = _Result(names)
         _run(session, compile(module, "<string>", "exec", flags, True), where, own)
         return own.result

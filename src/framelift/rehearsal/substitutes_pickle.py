@@ -77,6 +77,20 @@ def _dumps(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return bound(*args, **kwargs)
 
 
+@substitute(copyreg._slotnames)
+def _slotnames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The slots of a class, without the note that the standard library leaves on the class."""
+    names: list[str] = []
+    for base in args[0].__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
+            names.append(f"_{private}{name}" if private else name)
+    return names
+
+
 class _Unpickler(pickle.Unpickler):
     """Names are read under watch, and what they lead to is called under watch."""
 

@@ -17,8 +17,8 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_pickle, substitutes_stdlib,
-    substitutes_torch, torch_rules)
+    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_frames, substitutes_pickle,
+    substitutes_stdlib, substitutes_torch, torch_rules)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 

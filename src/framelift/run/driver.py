@@ -70,7 +70,7 @@ class Driver:
             info.recompile = why
             info.cpu_seconds = time.process_time() - start
             self._count(info)
-            if entry is None:
+            if entry is None or not _holds(entry, info, locals_):
                 return False
             entries.insert(0, entry)
             return True
@@ -136,6 +136,18 @@ class Driver:
             self.warned = True
             warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
                           f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+
+
+def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
+    """Guards must hold for the very call they came from; where they do not, the entry is not used."""
+    failure = entry.program.check(locals_)
+    if failure is None:
+        return True
+    text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(info.explain, failure, locals_)}"
+    if config.strict:
+        raise InternalError(text)
+    warnings.warn(f"framelift: {text}; it runs in plain Python. Please report this.", stacklevel=2)
+    return False
 
 
 def _leaving(entry: Any, calls: Any) -> Any:

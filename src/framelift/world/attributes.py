@@ -21,10 +21,11 @@ from .records import DELETED
 from .world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
-           "read_instance", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
+           "read_instance", "write_global", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
-_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, int, float, complex, str, bytes, tuple, frozenset))
+_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, types.FrameType, int, float, complex, str, bytes, tuple,
+                                                      frozenset))
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
@@ -95,6 +96,8 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
         _core.know(obj, name, GETTER, found.fget)
         return _core.captured(found.fget, (obj,), None)
     if cls is types.MemberDescriptorType:
+        if name == "__dict__" and isinstance(obj, types.ModuleType):
+            return InstanceDict.of(world, obj)
         pending = world.overlay.get((id(obj), name), ABSENT)
         if pending is DELETED:
             raise AttributeError(name)
@@ -110,6 +113,8 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return type(obj)
         if name == "__weakref__":
             return None
+        if name == "f_lineno" and type(obj) is types.FrameType:   # twins keep the lines of their originals
+            return found.__get__(obj)
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     return _call_get(world, obj, name, found)
 
@@ -170,7 +175,6 @@ def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
     if fallback is _MODULE_GETATTR:
         value = _module_entry(world, obj, name)
         if value is not ABSENT:
-            _core.know(obj, name, VALUE, value)
             return value
     return _core.captured(fallback, (obj, name), None)
 
@@ -193,7 +197,10 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
         place = origin.to("item", part)
         world.guard(place, "TYPE", dict)
         if name in table:
-            return let_in(world, table[name], place.to("item", name))
+            value = let_in(world, table[name], place.to("item", name))
+            world.read_through(table, obj, name)
+            _core.know(obj, name, VALUE, value)
+            return value
         world.guard(place, "ABSENT", name, name)
     return ABSENT
 
@@ -226,9 +233,20 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             return
     elif own_dict(obj) is None:
         raise no_attribute(obj, name)
+    if isinstance(obj, types.ModuleType):   # its attributes are the globals of its functions
+        write_global(world, own_dict(obj), name, value)
+        return
     world.overlay[(id(obj), name)] = value
-    world.write("setmodule" if isinstance(obj, types.ModuleType) else "setattr", obj, name, value)
+    world.write("setattr", obj, name, value)
     _core.know(obj, name, VALUE, value)
+
+
+def write_global(world: World, table: Any, name: str, value: Any) -> None:
+    """A write (or, with DELETED, a delete) to a module's globals, seen by name and as an attribute alike."""
+    world.overlay[(id(table), name)] = value
+    world.own_root(table)
+    world.write("delglobal" if value is DELETED else "setglobal", table, name, None if value is DELETED else value)
+    _core.forget_name(name)
 
 
 def delete_instance(world: World, obj: Any, name: str) -> None:
@@ -252,9 +270,11 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
         raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
     if instance_entry(world, obj, name) is ABSENT:
         raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
+    if isinstance(obj, types.ModuleType):
+        write_global(world, own_dict(obj), name, DELETED)
+        return
     world.overlay[(id(obj), name)] = DELETED
-    kind = "module" if isinstance(obj, types.ModuleType) else "attr"
-    world.write(f"del{kind}", obj, name, None)
+    world.write("delattr", obj, name, None)
     _core.forget(obj, name)
 
 

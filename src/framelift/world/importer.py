@@ -91,6 +91,8 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _constant(world, value, origin)
     if is_handle_class(cls):
         return _handle(world, value, origin)
+    if isinstance(value, BaseException):   # a placeholder could be raised natively, and that would be another exception
+        raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
     return let_in_opaque(world, value, origin)
 
 
@@ -122,6 +124,11 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
 
 def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
     """A placeholder: its class is guarded, any use interrupts."""
+    known = world.memo.get(id(value))
+    if known is not None:
+        if known.origin != origin:
+            world.guard(origin, "SAME", known.origin)
+        return known.seen
     world.guard(origin, "TYPE", type(value))
     return world.register(value, opaque_for(value, reason, detail), origin)
 

@@ -5,10 +5,12 @@ Entries are imported one by one as they are read, so that touching one attribute
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from ..origin import const
+from ..reasons import Interrupt
 from .importer import let_in
 from .records import DELETED
 from .world import ABSENT, World
@@ -28,10 +30,11 @@ def own_dict(obj: Any) -> dict[str, Any] | None:
 
 def instance_entry(world: World, obj: Any, name: str) -> Any:
     """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""
-    pending = world.overlay.get((id(obj), name), ABSENT)
+    own = own_dict(obj)
+    owner = own if isinstance(obj, types.ModuleType) else obj
+    pending = world.overlay.get((id(owner), name), ABSENT)
     if pending is not ABSENT:
         return ABSENT if pending is DELETED else pending
-    own = own_dict(obj)
     if own is None:
         return ABSENT
     origin = (world.origin_of(obj) or const(obj)).to("dict")
@@ -66,6 +69,8 @@ class InstanceDict(dict):  # type: ignore[type-arg]
         own = own_dict(obj) or {}
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
         names = [n for n in own if world.overlay.get((id(obj), n), ABSENT) is not DELETED]
+        if isinstance(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
+            raise Interrupt("unsupported-code", "a walk over globals that were written")
         return names + [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
 
     def __getitem__(self, name: str) -> Any:
@@ -81,12 +86,18 @@ class InstanceDict(dict):  # type: ignore[type-arg]
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and instance_entry(self._world, self._obj, name) is not ABSENT
 
+    def _writable(self) -> None:
+        if isinstance(self._obj, types.ModuleType):   # functions of the module read these places as globals
+            raise Interrupt("effect-object", f"the globals of {self._obj.__name__}")
+
     def __setitem__(self, name: str, value: Any) -> None:
+        self._writable()
         self._world.overlay[(id(self._obj), name)] = value
         self._world.write("setdict", self._obj, name, value)
         _core.forget(self._obj, name)
 
     def __delitem__(self, name: str) -> None:
+        self._writable()
         if name not in self:
             raise KeyError(name)
         self._world.overlay[(id(self._obj), name)] = DELETED

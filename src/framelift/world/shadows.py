@@ -140,6 +140,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         return world.register(value, value, origin, mutable=False)
     kind = KINDS[solid]
     copy = kind.empty(value)
+    world.table_opened(value)
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)
     _import_attributes(world, copy, value, origin, let_in)

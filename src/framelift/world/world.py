@@ -39,6 +39,7 @@ class World:
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
         self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
+        self._read_through: dict[int, list[tuple[Any, str]]] = {}   # id of a module's table -> attributes answered from it
         self._looked_up: dict[tuple[int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
 
@@ -110,6 +111,15 @@ class World:
         if mutable:
             self.distinct.append(origin)
         return seen
+
+    def read_through(self, table: Any, obj: Any, name: str) -> None:
+        """The probes remember `obj.name`, which they found in `table`: forget it once captured code may change the table."""
+        self._read_through.setdefault(id(table), []).append((obj, name))
+
+    def table_opened(self, table: Any) -> None:
+        """A shadow of `table` was made: from now on it is the truth."""
+        for obj, name in self._read_through.pop(id(table), ()):
+            _core.forget(obj, name)
 
     def own_root(self, obj: Any) -> None:
         """`obj` (a globals dictionary) is its own origin."""

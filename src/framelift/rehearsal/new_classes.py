@@ -1,0 +1,114 @@
+"""Class statements under watch: a class made inside is internal from the moment it exists.
+
+`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark in the namespace,
+whose `__set_name__` runs before any other, tells the probes of the new class.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _core
+from .registry import substitute
+
+__all__ = ["Body", "made_class", "marked"]
+
+_MARK = ".internal"
+
+
+class _Mark:
+    """Makes the class it finds itself in internal, and disappears from it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        type.__delattr__(owner, name)
+        _core.mark_internal(owner)
+
+
+def marked(namespace: Any) -> Any:
+    """A copy of a class's namespace with the mark in front; anything but a dictionary is left to fail by itself."""
+    return {_MARK: _Mark(), **namespace} if isinstance(namespace, dict) else namespace
+
+
+def made_class(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`type(name, bases, namespace)`."""
+    if len(args) == 3 and _metaclass(args[1], {"metaclass": callable_}) is type:   # else the metaclass's own code sees the namespace
+        args = (*args[:2], marked(args[2]))
+    cls = _core.natively(callable_, args, kwargs)
+    if isinstance(cls, type):
+        _core.mark_internal(cls)
+    return cls
+
+
+@substitute(type.__new__)
+def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A metaclass makes its class."""
+    if len(args) == 4 and _metaclass(args[2], {"metaclass": args[0]}) is args[0]:
+        args = (*args[:3], marked(args[3]))
+    cls = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(cls)
+    return cls
+
+
+class Body:
+    """Stands in a class statement's place for the metaclass: gives the namespace, makes nothing."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._namespace = namespace
+
+    def __prepare__(self, _name: str, _bases: tuple[Any, ...]) -> Any:
+        return self._namespace
+
+    def __call__(self, _name: str, _bases: tuple[Any, ...], _namespace: Any) -> None:
+        return None
+
+
+@substitute(builtins.__build_class__)
+def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A class statement in its steps: metaclass, namespace, body, class."""
+    body, name, *rest = args
+    bases = tuple(rest)
+    meta = _metaclass(bases, kwargs)
+    if meta is None:
+        cls = _core.natively(callable_, args, kwargs)
+        if isinstance(cls, type):
+            _core.mark_internal(cls)
+        return cls
+    more = {key: value for key, value in kwargs.items() if key != "metaclass"}
+    namespace = {} if meta is type else _core.captured(_core.read(meta, "__prepare__"), (name, bases), more)
+    if not isinstance(namespace, (dict, Mapping)):
+        raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
+    _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
+    cell = namespace.get("__classcell__") if type(namespace) is dict else None
+    cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
+    if isinstance(cls, type):
+        _core.mark_internal(cls)
+        _check_cell(cell, name, cls)
+    return cls
+
+
+def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
+    """The metaclass as CPython chooses it; None where that, or what it does, is left to CPython."""
+    meta = kwargs.get("metaclass", type(bases[0]) if bases else type)
+    if not isinstance(meta, type) or not isinstance(bases, tuple) or not all(issubclass(type(base), type) for base in bases):
+        return None
+    for base in bases:
+        kind = type(base)
+        if not issubclass(meta, kind):
+            if not issubclass(kind, meta):
+                return None
+            meta = kind
+    return meta if meta is type or _core.is_python_class(meta) else None
+
+
+def _check_cell(cell: Any, name: str, cls: type) -> None:
+    if type(cell) is not types.CellType:
+        return
+    try:
+        found = cell.cell_contents
+    except ValueError:
+        raise RuntimeError(f"__class__ not set defining {name!r} as {cls!r}. Was __classcell__ propagated to type.__new__?") from None
+    if found is not cls:
+        raise TypeError(f"__class__ set to {found!r} defining {name!r} as {cls!r}")

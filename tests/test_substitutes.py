@@ -1,0 +1,503 @@
+"""Substitutes for the standard library: the same results as plain Python, also when the outside changes between two calls."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+import functools
+import itertools
+import operator
+import pickle
+import re
+import sys
+import threading
+import traceback
+import unittest
+
+import pytest
+import torch
+
+import framelift
+from framelift import _core
+from support import check
+
+X = torch.tensor([1.0, 2.0])
+FACTOR = 3
+internal_globals = pytest.mark.skipif(not hasattr(_core, "INTERNAL_GLOBALS"), reason="the core watches all globals")
+
+
+def set_factor(value):
+    def mutate(_number, _world):
+        globals()["FACTOR"] = value
+    return mutate
+
+
+# -- callbacks ---------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("call", [
+    lambda: list(map(str, [1, 2])), lambda: sorted([3, -4, 1], key=str), lambda: [(k, len(list(g))) for k, g in itertools.groupby([1, 2, "a"], type)],
+    lambda: list(filter(callable, [len, 3])), lambda: max(["b", "aa"], key=repr), lambda: functools.reduce(getattr, ["imag"], 3),
+    lambda: list(itertools.starmap(format, [(1, "x"), (2, "b")])), lambda: list(map(dict, [[(1, 2)]])), lambda: re.compile("b").sub(str, "abc") is None,
+    lambda: list(iter([1, 2, None].pop, 1)), lambda: list(itertools.accumulate("abc", operator.add)), lambda: list(map(vars, [])),
+], ids=range(12))
+def test_c_callbacks_are_watched(call):
+    def program(x):
+        try:
+            return x + 1, call()
+        except TypeError as error:
+            return x, str(error)
+    check(program, X)
+
+
+def test_sort_by_a_callback():
+    def program(x, names):
+        names.sort(key=str.lower, reverse=True)
+        [3, 1].sort(key=str)
+        return x * len(names), names
+    check(program, X, ["b", "A", "c"], graphs=2, captures=2)
+
+
+class Weighted:
+    def __init__(self, weight):
+        self.weight = weight
+
+
+def test_callback_that_reads_attributes_of_objects():
+    def program(x, items):
+        best = max(items, key=operator.attrgetter("weight"))
+        return x * best.weight, list(map(getattr, items, ["weight"] * len(items)))
+
+    def heavier(_number, world):
+        world.args[1][0].weight = 9
+    check(program, X, [Weighted(1), Weighted(2)], mutate=heavier, calls=3, graphs=None, breaks=None, fullgraph=False)
+
+
+# -- regular expressions -----------------------------------------------------------------------------------------------------
+
+PATTERN = "a+"
+
+
+def test_patterns_follow_their_text():
+    def program(x):
+        return x * len(re.findall(PATTERN, "aab a")), re.sub("b", lambda m: m.group() * 2, "abc"), re.compile("X", re.I).match("x").span()
+
+    def other(_number, _world):
+        globals()["PATTERN"] = "a"
+    check(program, X, mutate=other, graphs=2, state=[(globals(), "PATTERN")])
+
+
+def test_bad_pattern():
+    def program(x):
+        try:
+            re.compile("(")
+        except re.error as error:
+            return x + 1, str(error), error.pos
+    check(program, X)
+
+
+# -- source text -------------------------------------------------------------------------------------------------------------
+
+def test_dataclass_made_inside():
+    def program(x):
+        @dataclasses.dataclass(order=True)
+        class Point:
+            a: int
+            b: float = 2.5
+            c: list = dataclasses.field(default_factory=list)
+        p = Point(1)
+        p.c.append(FACTOR)
+        return x * p.b, repr(p.c), p == Point(1, c=[FACTOR]), Point(0) < p, dataclasses.asdict(p)
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+@internal_globals
+def test_namedtuple_made_inside():
+    def program(x):
+        Pair = collections.namedtuple("Pair", "a b", defaults=[2])
+        p = Pair(1)
+        return x * p.b, tuple(p._replace(a=5)), p._asdict(), Pair.__module__, Pair._fields
+    check(program, X)
+
+
+@internal_globals
+def test_exec_in_a_namespace_made_inside():
+    def program(x):
+        space = {"scale": FACTOR}
+        exec("def f(v):\n    global n\n    n = len('abc')\n    return v * scale\nclass C:\n    k = scale\n", space)
+        first = space["f"](x)
+        space["scale"] = 10
+        return first, space["f"](x), space["n"], space["C"].k, "__builtins__" in space
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+@internal_globals
+def test_eval_in_a_namespace_made_inside():
+    def program(x):
+        return eval("x * n + max(n, 1)", {"x": x, "n": FACTOR}), eval("[k for k in range(n)]", {"n": 2}, {})
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+def test_exec_with_globals_of_a_module_and_own_locals():
+    def program(x):
+        names = {}
+        exec("def f(v):\n    return v * FACTOR\n", sys.modules[__name__].__dict__, names)
+        return names["f"](x), sorted(names)
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+def test_exec_in_the_calling_frame_breaks():
+    def program(x):
+        exec("y = 1")
+        return x + 1
+    check(program, X, graphs=None, breaks=None, fullgraph=False)
+
+
+def test_literals_and_code():
+    def program(x):
+        code = compile("a + 1", "<text>", "eval")
+        return x + 1, eval("(1 + 2, [2, 'a'], {3: None}, -4 ** 2)"), code.co_names, code.co_filename
+    check(program, X)
+
+
+def test_syntax_error():
+    def program(x):
+        try:
+            compile("a +", "<text>", "exec")
+        except SyntaxError as error:
+            return x + 1, error.lineno, error.filename
+    check(program, X)
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------------
+
+class Registered:
+    names: tuple = ()
+
+    def __init_subclass__(cls, tag="none", **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.tag = tag
+        cls.names = (*cls.names, cls.__name__)
+
+
+class Meta(type):
+    def __new__(mcls, name, bases, space, **kwargs):
+        cls = super().__new__(mcls, name, bases, {**space, "made": len(space)})
+        cls.also = FACTOR
+        return cls
+
+    def __init__(cls, name, bases, space, **kwargs):
+        super().__init__(name, bases, space)
+        cls.ready = True
+
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made.from_meta = True
+        return made
+
+
+class Named:
+    def __set_name__(self, owner, name):
+        owner.seen = name
+
+    def __get__(self, instance, owner):
+        return FACTOR
+
+
+def test_subclass_hooks_see_an_internal_class():
+    def program(x):
+        class Child(Registered, tag="t"):
+            field = Named()
+        return x + len(Child.tag), Child.names, Child.seen, Child.field, Registered.names, sorted(n for n in vars(Child) if "_" not in n)
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+def test_metaclass():
+    def program(x):
+        class Thing(metaclass=Meta):
+            def __init__(self, value):
+                self.value = value
+
+            def whose(self):
+                return __class__.__name__
+        thing = Thing(7)
+        other = type("Other", (Thing,), {"k": 1})
+        return x * Thing.also, Thing.made, other.made, Thing.ready, thing.from_meta, thing.value, thing.whose(), other.also, type(other) is Meta
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def must(self):
+        raise NotImplementedError
+
+
+def test_abstract_classes():
+    def program(x):
+        class Good(Base):
+            def must(self):
+                return 2
+
+        class Bad(Base):
+            pass
+
+        class Own(abc.ABC):
+            pass
+        Own.register(int)
+        try:
+            Bad()
+        except TypeError as error:
+            return x * Good().must(), str(error), isinstance(3, Own), issubclass(str, Own), isinstance(Good(), Base)
+    check(program, X)
+
+
+class Holder:
+    limit = 2
+
+    def method(self):
+        return self.limit
+
+
+def test_class_dictionary():
+    def program(x):
+        space = Holder.__dict__
+        return (x * space["limit"], "limit" in space, "absent" in space, space.get("absent", 5), "method" in vars(Holder), type(space).__name__,
+                [n for n in space if not n.startswith("_")])
+
+    def change(number, _world):
+        if number == 1:
+            Holder.limit = 3
+        else:
+            Holder.absent = 1
+    check(program, X, mutate=change, calls=3, graphs=3, state=[(Holder, "limit"), (Holder, "absent")])
+
+
+class Deriving(Holder):
+    pass
+
+
+def test_name_that_only_a_base_has():
+    def program(x):
+        return x + ("limit" in Deriving.__dict__), Deriving.limit
+
+    def change(_number, _world):
+        Deriving.limit = 8
+    check(program, X, mutate=change, graphs=2, state=[(Deriving, "limit")])
+
+
+def test_descriptors_made_inside():
+    def program(x):
+        p = property(lambda self: 3, doc="text")
+        p.__doc__ = "other"
+
+        class C:
+            value = p
+
+            @value.setter
+            def value(self, new):
+                self.kept = new
+
+            @classmethod
+            def make(cls):
+                return cls()
+
+            @staticmethod
+            def plain():
+                return 4
+        c = C.make()
+        c.value = 5
+        return x * c.value, c.kept, C.plain(), p.__doc__
+    check(program, X)
+
+
+class ReadOnly:
+    @property
+    def value(self):
+        return 1
+
+
+def test_property_without_a_setter_says_so_in_pythons_words():
+    def program(x, obj):
+        said = []
+        for action in (lambda: setattr(obj, "value", 2), lambda: delattr(obj, "value")):
+            try:
+                action()
+            except AttributeError as error:
+                said.append(str(error))
+        return x + 1, said
+    check(program, X, ReadOnly())
+
+
+# -- the interpreter ---------------------------------------------------------------------------------------------------------
+
+def test_handled_exception():
+    def program(x):
+        outside = sys.exc_info()
+        try:
+            raise ValueError("a")
+        except ValueError as error:
+            kind, value, trace = sys.exc_info()
+            same = value is error and kind is ValueError and trace is not None
+            traceback.clear_frames(trace)
+        return x + 1, same, outside, sys.exc_info()
+    check(program, X)
+
+
+def test_exception_of_the_caller():
+    def program(x):
+        return x + 1, sys.exc_info()[0]
+    target = framelift.compile(program, backend="eager")
+    assert target(X)[1] is None
+    try:
+        raise KeyError
+    except KeyError:
+        assert target(X)[1] is KeyError
+    assert target(X)[1] is None
+
+
+class Raiser:
+    def __init__(self):
+        self.error = RuntimeError("mine")
+
+
+def test_exception_object_from_outside():
+    def program(x, holder):
+        try:
+            raise holder.error
+        except TypeError:
+            return x - 1
+        except RuntimeError as error:
+            return x + 1, str(error)
+    check(program, X, Raiser(), graphs=None, breaks=None, fullgraph=False)
+
+
+def test_settings_are_guarded():
+    def program(x):
+        return x + 1, sys.getrecursionlimit()
+    target, before = framelift.compile(program, backend="eager", fullgraph=True), sys.getrecursionlimit()
+    try:
+        for limit in (before, before + 7, before):
+            sys.setrecursionlimit(limit)
+            assert target(X)[1] == limit
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_thread_identity():
+    def program(x):
+        return x + 1, threading.get_ident()
+    target = framelift.compile(program, backend="eager", fullgraph=True)
+    seen = [target(X)[1]]
+    thread = threading.Thread(target=lambda: seen.append((target(X)[1], threading.get_ident())))
+    thread.start()
+    thread.join()
+    assert seen[0] == threading.get_ident() and seen[1][0] == seen[1][1]
+
+
+def test_locks_made_inside():
+    def program(x):
+        lock, again = threading.Lock(), threading.RLock()
+        with lock, again, again:
+            held = lock.locked()
+        return x + 1, held, lock.locked(), lock.acquire(blocking=False)
+    check(program, X)
+
+
+def test_frames_name_their_module():
+    def program(x):
+        return x * sys._getframe().f_globals["FACTOR"], globals()["FACTOR"], sys._getframe(0).f_globals.get("__name__")
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+def test_globals_written_and_read_as_attributes():
+    def program(x):
+        global FACTOR
+        FACTOR = 5
+        return x * sys.modules[__name__].FACTOR
+    check(program, X, state=[(globals(), "FACTOR")])
+
+
+def test_globals_written_through_their_dictionary():
+    def program(x):
+        globals()["FACTOR"] = 6
+        return x * FACTOR
+    check(program, X, state=[(globals(), "FACTOR")], graphs=None, breaks=None, fullgraph=False)
+
+
+# -- pickle ------------------------------------------------------------------------------------------------------------------
+
+class Plain:
+    def __init__(self, a):
+        self.a = a
+
+    def __eq__(self, other):
+        return self.a == other.a
+
+
+class Keeper:
+    def __init__(self, a):
+        self.a = a
+
+    def __getstate__(self):
+        return {"a": self.a * FACTOR}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle_of_values_made_inside(protocol):
+    def program(x):
+        values = [1, "a", {2: (3.5, None)}, {1}, complex(1, 2), collections.deque([1], 3), Plain([4]), iter([5, 6]), itertools.count(3)]
+        next(values[-2])
+        data = pickle.dumps(values, protocol)
+        back = pickle.loads(data)
+        return x + 1, data, list(back[-2]), next(back[-1]), back[6] == values[6], back[:6]
+    check(program, X)
+
+
+def test_pickle_runs_methods_under_watch():
+    def program(x):
+        return x + 1, pickle.loads(pickle.dumps(Keeper(2))).a
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+def test_pickle_of_an_object_from_outside_breaks():
+    def program(x, obj):
+        return x + 1, pickle.dumps(obj)
+
+    def change(_number, world):
+        world.args[1].a = 2
+    check(program, X, Plain(1), mutate=change, graphs=None, breaks=None, fullgraph=False)
+
+
+def test_pickle_of_a_local_class_fails_alike():
+    def program(x):
+        class Local:
+            pass
+        try:
+            pickle.dumps(Local())
+        except (AttributeError, pickle.PicklingError) as error:
+            return x + 1, str(error)
+    check(program, X)
+
+
+# -- unittest's own helpers --------------------------------------------------------------------------------------------------
+
+class Case(unittest.TestCase):
+    def runTest(self):
+        pass
+
+
+def test_assertions_of_unittest():
+    def program(x, case):
+        with case.assertRaisesRegex(ZeroDivisionError, "division"):
+            1 // 0
+        case.assertRaises(KeyError, {}.__getitem__, 1)
+        case.assertEqual([1, (2, 3)], [1, (2, 3)])
+        return x + 1
+    target = framelift.compile(program, backend="eager", fullgraph=True)
+    assert torch.equal(target(X, Case()), X + 1)
+
+
+def test_partial_of_a_partial():
+    def program(x, f):
+        return functools.partial(f, 2)(x), functools.partial(functools.partial(f, 2), x)()
+    check(program, X, functools.partial(lambda a, b, c: a + b * c, 1))
