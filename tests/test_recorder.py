@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import framelift
 from framelift.exc import InternalError
 from framelift.graph.metadata import shared_cache
 from framelift.reasons import Interrupt
@@ -416,3 +417,23 @@ def test_a_hit_is_cheap() -> None:
             best = min(best, (time.process_time() - start) / (2 * n))
     print(f"{best * 1e6:.1f} us per recorded operation")
     assert best < 60e-6
+
+
+def test_views_of_parameters_without_grad_mode() -> None:
+    """Such a view is a leaf that requires grad: fine inside the graph, refused where it would leave it."""
+    weight = torch.nn.Parameter(torch.ones(3, 1))
+
+    def inside(x):
+        with torch.no_grad():
+            wide = weight.expand(3, 4)
+            return wide.requires_grad, wide * x
+
+    def outside(x):
+        with torch.no_grad():
+            return weight.expand(3, 4), x + 1
+
+    x = torch.ones(4)
+    flag, result = framelift.compile(inside, backend="eager", fullgraph=True)(x)
+    assert flag is inside(x)[0] and torch.equal(result, inside(x)[1]) and result.requires_grad == inside(x)[1].requires_grad
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(outside, backend="eager", fullgraph=True)(x)

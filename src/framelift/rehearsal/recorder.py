@@ -180,6 +180,8 @@ class Recorder:
         if kwargs:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if state.grad and any(map(_is_leaf_view, found)):
+            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = _distinct(found)
             key.append(pattern)   # a tensor given twice may behave unlike two equal ones
@@ -252,6 +254,8 @@ class Recorder:
         base = self._base or read_state()
         if isinstance(self._left, Interrupt):
             raise self._left
+        if any(_is_leaf_view(self.value_of(out)) for out in outputs):
+            raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         with torch._C.DisableTorchFunction():
             graph_module, inputs, n_ops = build_graph(self.tape, [self.value_of(out) for out in outputs], base)
         groups: dict[int, list[int]] = {}
@@ -301,6 +305,11 @@ class Recorder:
                     self._left = LeftState(self._saved)
                 except Interrupt as interrupt:
                     self._left = interrupt
+
+
+def _is_leaf_view(value: Value) -> bool:
+    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
+    return value.external is None and value.facts.requires_grad and value.facts.is_leaf
 
 
 class _RecordingMode(TorchFunctionMode):

@@ -90,18 +90,18 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
     return _core.natively(callable_, args, None)
 
 
-@substitute(object.__setattr__)
+@substitute(object.__setattr__, types.ModuleType.__setattr__)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
-    if _core.is_external(obj):
+    if _core.is_external(obj) or isinstance(obj, types.ModuleType):
         return attributes.generic_write(session.world, obj, _interned(name), value)
     return _core.natively(callable_, args, None)
 
 
-@substitute(object.__delattr__)
+@substitute(object.__delattr__, types.ModuleType.__delattr__)
 def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
-    if _core.is_external(obj):
+    if _core.is_external(obj) or isinstance(obj, types.ModuleType):
         return attributes.generic_delete(session.world, obj, _interned(name))
     return _core.natively(callable_, args, None)
 
