@@ -93,6 +93,8 @@ static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
   return result;
 }
 
+static PyObject* miss = nullptr;  // what a run returns to say that this entry is not for this call
+
 // As try_entries, for one entry that the caller keeps alive.
 static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   Program& program = *entry->program->program;
@@ -112,8 +114,16 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
     if (entry->run == Py_None) {
       verdict = 2;
     } else {
+      // A graph's own frames are nobody's to capture, also where the caller's frames are.
+      Mode before = thread_state().mode;
+      if (before != Mode::Off) thread_state().mode = Mode::Paused;
       *result = run_entry(entry, slots);
+      thread_state().mode = before;
       verdict = *result ? 1 : -1;
+      if (*result == miss) {  // the run itself looked further than guards can, before it did anything
+        Py_CLEAR(*result);
+        verdict = 0;
+      }
     }
   }
   for (int32_t i = 0; i < program.slot_count; i++) Py_XDECREF(slots[i]);
@@ -217,6 +227,7 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
   int verdict = try_entries(entries, locals, n, result);
   if (verdict == 0) {
     int captured = thread_state().mode == Mode::RunOnly || self->miss == Py_None ? 0 : ask_driver(self, locals, n);
+    Py_SETREF(entries, Py_NewRef(self->entries));  // the driver may have put another list there
     verdict = captured < 0 ? -1 : captured == 0 ? 2 : try_entries(entries, locals, n, result);
     if (verdict == 0) {
       raise_second_miss(self, locals, n);
@@ -253,6 +264,10 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
 
 static PyObject* compiled_vectorcall(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   CompiledObject* self = (CompiledObject*)object;
+  if (!self->function || !self->bound || !self->entries) {
+    PyErr_SetString(PyExc_RuntimeError, "the compiled function was already cleared by the garbage collector");
+    return nullptr;
+  }
   Py_ssize_t before = PyTuple_GET_SIZE(self->bound);
   if (before == 0) return call_with(self, args, nargsf, kwnames);
   Py_ssize_t given = PyVectorcall_NARGS(nargsf);
@@ -328,6 +343,7 @@ static PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
 
 static PyObject* compiled_repr(PyObject* object) {
   CompiledObject* self = (CompiledObject*)object;
+  if (!self->function || !self->entries) return PyUnicode_FromString("<compiled, cleared>");
   return PyUnicode_FromFormat("<compiled %U, %zd entries>", ((PyFunctionObject*)self->function)->func_qualname,
                               PyList_GET_SIZE(self->entries));
 }
@@ -339,7 +355,10 @@ static PyMemberDef compiled_members[] = {
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};
-static PyObject* get_entries(PyObject* self, void*) { return Py_NewRef(((CompiledObject*)self)->entries); }
+static PyObject* get_entries(PyObject* self, void*) {
+  PyObject* entries = ((CompiledObject*)self)->entries;
+  return Py_NewRef(entries ? entries : Py_None);
+}
 
 static int set_entries(PyObject* self, PyObject* value, void*) {
   if (!value || !PyList_Check(value)) {
@@ -366,6 +385,8 @@ static PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 bool init_compiled(PyObject* module) {
+  miss = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
   Entry_Type.tp_name = "framelift._core.Entry";
   Entry_Type.tp_basicsize = sizeof(EntryObject);
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;

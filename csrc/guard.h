@@ -200,6 +200,7 @@ struct Program {
   PyObject* liveness = nullptr;
   PyObject* callback = nullptr;
   PyObject* state_object = nullptr;                    // owned: as given, for explanations
+  bool cleared = false;                                // by the collector
 
   ~Program() { clear(); }
   bool dead() const;

@@ -28,7 +28,7 @@ bool init_liveness() {
   return PyType_Ready(&Liveness_Type) == 0;
 }
 
-bool Program::dead() const { return liveness && ((Liveness*)liveness)->dead; }
+bool Program::dead() const { return cleared || (liveness && ((Liveness*)liveness)->dead); }
 
 static bool hold_weakly(PyObject* object) {
   if (PyType_Check(object)) return is_heap_type((PyTypeObject*)object);
@@ -58,6 +58,7 @@ bool Program::hold(PyObject* object) {
 }
 
 void Program::clear() {
+  cleared = true;
   for (Node& node : nodes) {
     for (Check& check : node.checks) {
       Py_CLEAR(check.leaf);

@@ -177,14 +177,15 @@ bool Walk::holds(const Record& r) {
       if (r.slot >= 0) note(r.slot, (PyObject*)r.at);
       return true;
     case Op::ArgumentTensor:
-      if ((Py_ssize_t)r.index >= count || !tensor_holds(*(const TensorCheck*)r.expect, locals[r.index])) return false;
+      if ((Py_ssize_t)r.index >= count || !locals[r.index]) return false;
+      if (!tensor_holds(*(const TensorCheck*)r.expect, locals[r.index])) return false;
       if (r.slot >= 0) note(r.slot, locals[r.index]);
       return true;
     case Op::Note:
       note(r.slot, (PyObject*)r.at);
       return true;
     case Op::ArgumentNote:
-      if ((Py_ssize_t)r.index >= count) return false;
+      if ((Py_ssize_t)r.index >= count || !locals[r.index]) return false;
       note(r.slot, locals[r.index]);
       return true;
   }

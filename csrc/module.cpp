@@ -8,7 +8,7 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   using namespace framelift;
-  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module)) {
+  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module) || !init_memory(module)) {
     Py_DECREF(module);
     return nullptr;
   }

@@ -34,5 +34,6 @@ bool init_hook(PyObject* module);
 bool init_probes(PyObject* module);
 bool init_guards(PyObject* module);
 bool init_compiled(PyObject* module);
+bool init_memory(PyObject* module);
 
 }  // namespace framelift

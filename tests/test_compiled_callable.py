@@ -172,6 +172,16 @@ def test_a_miss_may_put_an_entry_in_front() -> None:
     assert asked == [1, 2, 3, 3] and len(compiled.entries) == 2
 
 
+def test_a_miss_may_put_another_list_there() -> None:
+    def miss(compiled: Any, locals_: tuple[Any, ...]) -> bool:
+        compiled.entries = [entry(lambda i, e: "entry")]
+        return True
+    compiled = _core.Compiled(lambda x: "plain", miss)
+    assert compiled(1) == "entry" and len(compiled.entries) == 1
+    with pytest.raises(TypeError):
+        compiled.entries = ()
+
+
 def test_an_entry_that_does_not_hold_for_its_own_call_is_an_internal_error() -> None:
     def function(x: int) -> None: ...
 

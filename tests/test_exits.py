@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 import torch
+
+import framelift
 from torch import nn
 
 from support import check
@@ -462,3 +464,20 @@ def raise_if_odd(x, n):
 
 def test_raising_and_returning_by_turns() -> None:
     check(raise_if_odd, X, 2, calls=4, graphs=None, breaks=None, fullgraph=False, mutate=lambda i, w: w.args.__setitem__(1, i))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_inputs_that_begin_to_share_memory_are_seen(backend: str) -> None:
+    """The graph writes to one input; on the third call the other one is a view of it."""
+    def f(a, b):
+        a.add_(1)
+        return a + b
+
+    compiled_f = framelift.compile(f, backend=backend, fullgraph=True)
+    base = torch.zeros(4)
+    for make in (lambda: (torch.zeros(4), torch.ones(4)), lambda: (torch.ones(4), torch.ones(4)), lambda: (base, base[:]),
+                 lambda: (base, torch.ones(4))):
+        a, b = make()
+        expected_base = a.clone()
+        eager = f(expected_base, expected_base[:] if b.untyped_storage()._cdata == a.untyped_storage()._cdata else b.clone())
+        assert torch.equal(compiled_f(a, b), eager)

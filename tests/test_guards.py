@@ -235,7 +235,7 @@ def test_memos_are_sound_under_random_changes(seed: int) -> None:
 def test_repeated_checks_visit_nothing() -> None:
     _, arguments, guards, inputs = guarded_world(1)
     few = [g for g in guards.guards if "ordered" not in str(g.origin) and "queue" not in str(g.origin)]
-    program = program_of(*few, inputs=[o for o in inputs if True])
+    program = program_of(*few, inputs=inputs)
     for _ in range(3):
         assert program.check(arguments) is None
     before = program.stats()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
+import enum
 import functools
 import itertools
 import operator
@@ -223,6 +224,41 @@ def test_metaclass():
         thing = Thing(7)
         other = type("Other", (Thing,), {"k": 1})
         return x * Thing.also, Thing.made, other.made, Thing.ready, thing.from_meta, thing.value, thing.whose(), other.also, type(other) is Meta
+    check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
+
+
+class Helped(type):
+    scale = 2
+
+    @staticmethod
+    def plain(a):
+        return a + FACTOR
+
+    @classmethod
+    def on_meta(mcls):
+        return mcls.__name__
+
+
+class UsesHelped(metaclass=Helped):
+    pass
+
+
+def test_metaclass_members_read_through_the_class():
+    def program(x):
+        return x * UsesHelped.scale, UsesHelped.plain(1), UsesHelped.on_meta()
+
+    def change(number, _world):
+        globals()["FACTOR"] = 4
+        Helped.scale = 7 if number > 1 else 2
+    check(program, X, mutate=change, calls=3, graphs=3, state=[(globals(), "FACTOR"), (Helped, "scale")])
+
+
+def test_enumeration_made_inside():
+    def program(x):
+        class Colour(enum.Enum):
+            RED = 1
+            BLUE = FACTOR
+        return x * Colour.BLUE.value, Colour(1).name, [c.name for c in Colour], Colour["RED"] is Colour.RED, len(Colour)
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 

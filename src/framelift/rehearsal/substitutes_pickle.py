@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import io
+import operator
 import pickle
 import re
 import sys
@@ -23,7 +25,7 @@ from .substitutes_callbacks import watched
 
 __all__: list[str] = []
 
-_SAFE = frozenset(pure.safe_self_types())
+_SAFE = frozenset({*pure.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller})
 _REGISTERED = frozenset({complex, re.Pattern, types.UnionType})   # reducers that the standard library itself registers
 _BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType)
 

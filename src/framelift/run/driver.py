@@ -108,6 +108,8 @@ class Driver:
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
+        if finished.mutated and len(finished.inputs) > 1:
+            entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
 
     def _stopped(self, stop: BaseException, info: Capture, function: types.FunctionType, root: bool) -> None:
@@ -136,6 +138,13 @@ class Driver:
             self.warned = True
             warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
                           f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+
+
+def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
+    """A graph that writes to its inputs was built on which of them share memory."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        return entry(inputs, externals) if _core.memory_pattern(inputs) == pattern else _core.MISS
+    return run
 
 
 def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:

@@ -49,8 +49,9 @@ def read_class(world: World, cls: type, name: str) -> Any:
     found = world.lookup(cls, name)
     if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
         return _from_class(world, cls, cls, name, found, None)
-    if on_meta is not ABSENT and isinstance(on_meta, types.FunctionType):
-        return types.MethodType(on_meta, cls)
+    if on_meta is not ABSENT and (type(on_meta) in (types.FunctionType, staticmethod, classmethod)
+                                  or not is_constant(on_meta) and not hasattr(type(on_meta), "__get__")):
+        return _from_class(world, meta, meta, name, on_meta, cls)
     if name in _NATIVE_ON_TYPES:
         return getattr(cls, name)
     if hasattr(type, name) or found is not ABSENT:
