@@ -515,6 +515,21 @@ def test_pickle_of_a_local_class_fails_alike():
     check(program, X)
 
 
+# -- wrong calls -------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("call", [
+    lambda: setattr(1), lambda: delattr(1, "a", 2), lambda: id(), lambda: hash(1, 2), lambda: compile("1"), lambda: exec(), lambda: eval(),
+    lambda: pickle.dumps(), lambda: pickle.loads(), lambda: type.__call__(), lambda: map(), lambda: sys._getframe(1, 2), lambda: sys.exc_info(1),
+], ids=range(13))
+def test_wrong_calls_fail_alike(call):
+    def program(x):
+        try:
+            call()
+        except TypeError as error:
+            return x + 1, str(error)
+    check(program, X)
+
+
 # -- unittest's own helpers --------------------------------------------------------------------------------------------------
 
 class Case(unittest.TestCase):

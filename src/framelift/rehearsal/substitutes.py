@@ -7,7 +7,9 @@ captured code.  One small function per callable.
 from __future__ import annotations
 
 import builtins
+import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +24,19 @@ from ..world.world import ABSENT
 from .new_classes import made_class
 from .registry import pure, substitute
 
-__all__ = ["torch_call"]
+__all__ = ["exactly", "torch_call"]
+
+
+def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For a callable of a fixed number of arguments: with another number, or with names, it raises by itself."""
+    def wrap(handler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(handler)
+        def checked(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if len(args) != count or kwargs:
+                return callable_(*args, **kwargs)
+            return handler(session, callable_, args, kwargs)
+        return checked
+    return wrap
 
 
 def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -61,12 +75,14 @@ _STORE, _DELETE = _core.PROBES["store_attr"], _core.PROBES["delete_attr"]
 
 
 @substitute(setattr)
+@exactly(3)
 def _setattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
     return _core.natively(_STORE, (value, obj, _interned(name)), None)
 
 
 @substitute(delattr)
+@exactly(2)
 def _delattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
     return _core.natively(_DELETE, (obj, _interned(name)), None)
@@ -80,6 +96,7 @@ def _interned(name: Any) -> str:
 
 
 @substitute(object.__getattribute__)
+@exactly(2)
 def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
     if _core.is_external(obj):
@@ -91,6 +108,7 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 
 
 @substitute(object.__setattr__, types.ModuleType.__setattr__)
+@exactly(3)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
     if _core.is_external(obj) or isinstance(obj, types.ModuleType):
@@ -99,6 +117,7 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(object.__delattr__, types.ModuleType.__delattr__)
+@exactly(2)
 def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
     if _core.is_external(obj) or isinstance(obj, types.ModuleType):
@@ -107,6 +126,7 @@ def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(type.__setattr__)
+@exactly(3)
 def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, name, value = args
     if not _core.is_internal(cls):
@@ -134,6 +154,7 @@ def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(id)
+@exactly(1)
 def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Addresses of what was made inside are as good as any; those of external objects need their identity guarded."""
     (obj,) = args
@@ -147,6 +168,7 @@ def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 @substitute(hash)
+@exactly(1)
 def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hashes of values are values; hashes by address are not."""
     (obj,) = args

@@ -11,6 +11,7 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.class_attributes import delete_class
 from .registry import substitute
+from .substitutes import exactly
 
 __all__: list[str] = []
 
@@ -27,7 +28,7 @@ def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 @substitute(type.__call__)
 def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
-    cls = args[0]
+    cls = args[0] if args else None
     if not isinstance(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
     made = _core.captured(_core.read(cls, "__new__"), args, kwargs)
@@ -40,6 +41,7 @@ def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(type.__delattr__)
+@exactly(2)
 def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not _core.is_internal(args[0]):
         return delete_class(session.world, *args)
@@ -69,6 +71,7 @@ def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 @substitute(_abc._abc_init)
+@exactly(1)
 def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What is abstract in the bases of a new class is a fact of those bases."""
     (cls,) = args
@@ -81,6 +84,7 @@ def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 @substitute(_abc._abc_register)
+@exactly(2)
 def _abc_register(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Registering at a class made inside is its own affair."""
     if not _core.is_internal(args[0]):

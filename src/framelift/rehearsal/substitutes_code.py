@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import inspect
 import sys
 import types
 import warnings
@@ -19,7 +20,7 @@ from ..reasons import Interrupt
 from .new_classes import Body
 from .registry import substitute
 
-__all__ = ["caller"]
+__all__ = ["as_called", "caller"]
 
 _PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 _FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
@@ -44,6 +45,15 @@ def caller(depth: int = 0) -> types.FrameType:
     raise Interrupt("unsupported-code", "a look at the frames outside the compiled function")
 
 
+def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `bound` with arguments that fit its parameters; others are the callable's own to complain about."""
+    try:
+        inspect.signature(bound).bind(*args, **kwargs)
+    except TypeError:
+        return callable_(*args, **kwargs)
+    return bound(*args, **kwargs)
+
+
 @substitute(compile)
 def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code made of constant text is a value."""
@@ -52,7 +62,7 @@ def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
             raise Interrupt("unsupported-code", "compile() of other than text")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
         return _quietly(source, filename, mode, flags | inherited, optimize, **more)
-    return bound(*args, **kwargs)
+    return as_called(bound, callable_, args, kwargs)
 
 
 def _quietly(source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
@@ -109,7 +119,7 @@ def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             raise Interrupt("unsupported-code", "exec() of other than text or plain code")
         where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
         _run(session, code, where, names)
-    bound(*args, **kwargs)
+    as_called(bound, callable_, args, kwargs)
 
 
 @substitute(eval)
@@ -132,7 +142,7 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         own = _Result(names)
         _run(session, compile(module, "<string>", "exec", flags, True), where, own)
         return own.result
-    return bound(*args, **kwargs)
+    return as_called(bound, callable_, args, kwargs)
 
 
 class _Result(dict):  # type: ignore[type-arg]

@@ -9,7 +9,7 @@ from typing import Any
 from .. import _core
 from ..reasons import Interrupt
 from .registry import substitute
-from .substitutes_code import caller
+from .substitutes_code import as_called, caller
 
 __all__ = ["FrameView"]
 
@@ -63,9 +63,9 @@ def module_globals(session: Any, frame: types.FrameType) -> Any:
 
 @substitute(sys._getframe)
 def _getframe(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrameView:
-    (depth,) = args or (0,)
-    if type(depth) is not int:
-        return callable_(depth)
+    depth = args[0] if args else 0
+    if type(depth) is not int or len(args) > 1 or kwargs:
+        return callable_(*args, **kwargs)
     return FrameView(session, caller(max(depth, 0)))
 
 
@@ -74,7 +74,7 @@ if hasattr(sys, "_getframemodulename"):
     def _getframemodulename(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         def bound(depth: int = 0) -> Any:
             return module_globals(session, caller(depth))["__name__"]
-        return bound(*args, **kwargs)
+        return as_called(bound, callable_, args, kwargs)
 
 
 @substitute(globals)

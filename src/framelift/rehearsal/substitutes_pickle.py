@@ -22,6 +22,7 @@ from ..world.opaque import Opaque
 from . import pure
 from .registry import substitute
 from .substitutes_callbacks import watched
+from .substitutes_code import as_called
 
 __all__: list[str] = []
 
@@ -76,7 +77,7 @@ def _dumps(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         file = io.BytesIO()
         _core.natively(_Pickler(session, file, protocol=protocol, fix_imports=fix_imports).dump, (obj,), None)
         return file.getvalue()
-    return bound(*args, **kwargs)
+    return as_called(bound, callable_, args, kwargs)
 
 
 @substitute(copyreg._slotnames)
@@ -116,6 +117,8 @@ class _Unpickler(pickle.Unpickler):
 
 @substitute(pickle.loads)
 def _loads(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not args:
+        return callable_(**kwargs)
     data, *rest = args
     if rest or type(data) not in (bytes, bytearray) or kwargs.get("buffers") is not None:
         raise Interrupt("unknown-callable", "pickle.loads of other than bytes")

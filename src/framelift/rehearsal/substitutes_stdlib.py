@@ -37,14 +37,14 @@ def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 @substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
 def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
-    value = callable_()
+    value = callable_(*args, **kwargs)   # any argument makes it raise
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
     return value
 
 
 @substitute(sys.exc_info)
 def _exc_info(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    found = sys.exc_info()
+    found = callable_(*args, **kwargs)
     _check_handled_inside(session, found[1])
     return found
 
