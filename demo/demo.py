@@ -76,7 +76,8 @@ def show_example() -> None:
     compiled = framelift.compile(example, backend="eager")
     compiled(torch.rand(2), [])
     info = compiled.entries[0].info
-    print("\nguards:", *(f"  {g}" for g in info.guards), "\ngraph:", info.graph_module.code.strip(), "\nentry:", info.source.strip(), sep="\n")
+    guards = [f"  {str(g)[:114]}" for g in info.guards]
+    print("\nguards:", *guards, "\ngraph:", info.graph_module.code.strip(), "\nentry:", info.source.strip(), sep="\n")
 
 
 def main() -> int:
