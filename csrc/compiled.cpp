@@ -17,18 +17,21 @@ struct EntryObject {
   PyObject* run;  // callable(inputs, externals), or None: run the frame in plain Python
   PyObject* info;
   unsigned long long hits;
+  char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines and effects
 };
 static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"program", "run", "info", nullptr};
+  static const char* names[] = {"program", "run", "info", "replayable", nullptr};
   PyObject *program, *run, *info = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O", (char**)names, &GuardProgram_Type, &program, &run, &info)) return nullptr;
+  int replayable = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op", (char**)names, &GuardProgram_Type, &program, &run, &info, &replayable)) return nullptr;
   EntryObject* self = (EntryObject*)type->tp_alloc(type, 0);
   if (!self) return nullptr;
   self->program = (GuardProgramObject*)Py_NewRef(program);
   self->run = Py_NewRef(run);
   self->info = Py_NewRef(info);
+  self->replayable = (char)replayable;
   return (PyObject*)self;
 }
 
@@ -62,6 +65,7 @@ static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
     {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: plain Python"},
     {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
+    {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
     {nullptr, 0, 0, 0, nullptr}};
 static PyGetSetDef entry_getters[] = {{"dead", entry_dead, nullptr, "Its guards can never hold again.", nullptr},
@@ -120,6 +124,10 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       *result = run_entry(entry, slots);
       thread_state().mode = before;
       verdict = *result ? 1 : -1;
+      if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        verdict = 2;
+      }
       if (*result == miss) {  // the run itself looked further than guards can, before it did anything
         Py_CLEAR(*result);
         verdict = 0;
@@ -353,6 +361,7 @@ static PyMemberDef compiled_members[] = {
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
     {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> whether an entry was put in front"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
+    {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};
 static PyObject* get_entries(PyObject* self, void*) {
@@ -390,7 +399,7 @@ bool init_compiled(PyObject* module) {
   Entry_Type.tp_name = "framelift._core.Entry";
   Entry_Type.tp_basicsize = sizeof(EntryObject);
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Entry_Type.tp_doc = "Entry(program, run, info=None)";
+  Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False)";
   Entry_Type.tp_new = entry_create;
   Entry_Type.tp_dealloc = entry_dealloc;
   Entry_Type.tp_traverse = entry_traverse;

@@ -31,7 +31,7 @@ static bool is_heap(PyTypeObject* t) { return t->tp_flags & Py_TPFLAGS_HEAPTYPE;
 // Objects of static C types whose attributes are external state: modules, classes, functions, methods, super objects.
 static bool is_open_static(PyTypeObject* t) {
   return t == &PyModule_Type || t == &PyType_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
-         t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type;
+         t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyFrame_Type;
 }
 
 // By type alone: `isinstance` would ask the object's `__class__`, which is user code.
@@ -46,6 +46,12 @@ static PyObject* global_of_frame(PyObject* name) {
 }
 
 static PyObject* read_global(Rehearsal* r, PyObject* globals, PyObject* name) {
+  if (r->internal.count(globals)) {  // a namespace made inside (exec) is a dictionary like any other; the built-ins behind it are not
+    PyObject* value = PyDict_GetItemWithError(globals, name);
+    if (value || PyErr_Occurred()) return Py_XNewRef(value);
+    PyObject* builtins = PyEval_GetBuiltins();
+    return read_global(r, PyDict_CheckExact(builtins) ? builtins : PyModule_GetDict(PyImport_AddModule("builtins")), name);
+  }
   auto found = r->globals.find({globals, name});
   if (found != r->globals.end()) return Py_NewRef(found->second);
   PyObject* args[] = {globals, name, PyEval_GetBuiltins()};
@@ -84,7 +90,7 @@ static PyObject* load_from_dict_or_globals(PyObject*, PyObject* const* a, Py_ssi
 static PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   PyObject* globals = PyEval_GetGlobals();
-  if (!r) {
+  if (!r || r->internal.count(globals)) {
     if (PyDict_SetItem(globals, a[1], a[0]) < 0) return nullptr;
     Py_RETURN_NONE;
   }
@@ -95,7 +101,7 @@ static PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   PyObject* globals = PyEval_GetGlobals();
-  if (!r) {
+  if (!r || r->internal.count(globals)) {
     if (PyDict_DelItem(globals, a[0]) < 0) return nullptr;
     Py_RETURN_NONE;
   }
@@ -526,6 +532,7 @@ bool init_probes(PyObject* module) {
     Py_DECREF(f);
   }
   if (!table || PyModule_AddObject(module, "PROBES", table) < 0) return false;
+  if (PyModule_AddIntConstant(module, "INTERNAL_GLOBALS", 1) < 0) return false;
   struct { PyObject** slot; const char* text; } names[] = {
       {&name_load_global, "load_global"}, {&name_store_global, "store_global"}, {&name_delete_global, "delete_global"},
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},

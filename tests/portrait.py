@@ -244,7 +244,8 @@ def _partial(self: Portrait, p: functools.partial) -> tuple[Any, ...]:
 
 
 #: what Python itself puts into a class
-_CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl",
+_CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl", "__slotnames__",   # the last: a cache that copy and pickle keep
+                          
                           "__firstlineno__", "__static_attributes__", "__classcell__"})
 
 

@@ -88,3 +88,43 @@ def test_an_interrupt_cannot_be_swallowed() -> None:
         return y
 
     check(f, X, graphs=None, breaks=1, captures=None)
+
+
+def test_a_graph_that_fails_is_left_to_plain_python() -> None:
+    """The operation passes on shapes and fails on data: type, text, line and the effects before it are eager's."""
+    seen = []
+
+    def f(table, index):
+        seen.append(len(seen))
+        return torch.nn.functional.embedding(index, table)
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    table = torch.arange(6.0).reshape(3, 2)
+    assert torch.equal(compiled(table, torch.tensor([1])), table[1:2]) and seen == [0]
+    with pytest.raises(IndexError) as caught:
+        compiled(table, torch.tensor([7]))
+    assert seen == [0, 1] and caught.traceback[-1].name in ("embedding", "f")
+
+
+def test_tracing_tools_are_not_part_of_the_program() -> None:
+    import sys
+    lines = []
+
+    def tracer(frame, event, arg):
+        lines.append(event)
+        return tracer
+
+    def f(x):
+        y = x + 1
+        return y * 2
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        result = compiled(X)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+    assert torch.equal(result, f(X)) and lines
+    assert not any("lines" in guard or "tracer" in guard for guard in compiled.entries[0].info.guards)

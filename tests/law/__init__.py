@@ -4,8 +4,10 @@
     grammar.py    expressions and statements, as tables of templates
     mutations.py  what may change between two calls, as a table of statements
     generate.py   seed and size -> a program (source text and statements to run between calls)
+    steer.py      tries changes in a scratch world, so that most of them show
     runner.py     runs a program in two worlds, eagerly and captured, and compares
     reduce.py     makes a failing program small
+    planted.py    framelift with guards left out, which must be found
     run.py        many seeds, several processes
     __main__.py   one seed: `python -m tests.law --seed N`
 """

@@ -5,15 +5,12 @@ from __future__ import annotations
 import functools
 import random
 import re
-import sys
-import types
 from dataclasses import dataclass, field
-
-import torch
 
 from .grammar import COMPOUNDS, EXPRESSIONS, LITERALS, STATEMENTS
 from .mutations import GENTLE, HARSH, HELPERS
 from .prelude import ARGUMENTS, ASSIGNED, PRELUDE, ROOTS
+from .steer import Scratch
 
 __all__ = ["Program", "generate"]
 
@@ -186,7 +183,8 @@ SHOWS_IN: dict[str, tuple[str, ...]] = {
     "_value_": ("COLOR",), "Color": ("COLOR",), "Lazy": ("LAZY",), "Context": ("CTX",), "Fact": ("FACT",), "Bag": ("BAG",), "Net": ("NET",),
 }
 #: words of so many templates that they focus nothing
-GENERAL = frozenset({"Base", "Child", "THING", "POOL", "NET", "torch", "del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update", "add_", "root", "set_cell", "RUNNER"})
+VERBS = frozenset({"del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update", "add_", "[", "requires_grad_", "data", "__class__", "train"})
+GENERAL = VERBS | {"Base", "Child", "THING", "POOL", "NET", "torch", "root", "set_cell", "RUNNER"}
 
 
 def focus_of(changes: list[str]) -> frozenset[str]:
@@ -231,37 +229,43 @@ def generate(seed: int, size: int = 4) -> Program:
     """The program of a seed.  `size` is about the number of statements of the function under test."""
     attempt = 0
     while True:
-        program = _attempt(seed, size, random.Random(f"{seed}/{size}/{attempt}"))
-        if _worth_running(program, demanding=attempt < 6 and seed % 8 != 0):
-            return program
+        rng = random.Random(f"{seed}/{size}/{attempt}")
+        source, near = _source(size, rng)
+        changes = _changes(source, near, rng, demanding=attempt < 6 and seed % 8 != 0)
+        if changes is not None:
+            return Program(seed, source, changes, backward=rng.random() < 0.2)
         attempt += 1
 
 
-def _worth_running(program: Program, demanding: bool) -> bool:
-    """Templates may meet in ways Python does not allow (:= in a comprehension's source); and a program that raises on its
-    first line tests little, so most are wanted to return on their first call."""
+def relevant(changes: tuple[str, ...], source: str) -> list[str]:
+    """The changes whose place is named in a generated body of the program (those begin with the same two lines)."""
+    bodies = re.findall(r"fuel = 0\n(.*?)(?=\n\n)", source, re.DOTALL)
+    named = set(re.findall(r"\w+", "\n".join(bodies))) | {"ARGS"}
+    return [c for c in changes if words_of(re.split(r" [-+]?= |\(", c, maxsplit=1)[0]) - VERBS <= named]
+
+
+def _changes(source: str, near: list[str], rng: random.Random, demanding: bool) -> tuple[tuple[str, ...], ...] | None:
+    """The changes between calls, or None for a program that is not worth running: templates may meet in ways Python does not
+    allow (:= in a comprehension's source), and one that raises on its first call tests little."""
     try:
-        code = compile(program.source, "<law>", "exec", dont_inherit=True)
+        code = compile(source, "<law>", "exec", dont_inherit=True)
     except SyntaxError:
-        return False
-    if not demanding:
-        return True
-    name = "law_trial"
-    module = sys.modules[name] = types.ModuleType(name)
-    grad, rng = torch.is_grad_enabled(), torch.get_rng_state()
-    try:
-        exec(code, vars(module))
-        module.TARGET(*module.ARGS, **module.KWARGS)
-        return True
-    except Exception:  # noqa: BLE001  any failure of a random program
-        return False
-    finally:
-        torch.set_grad_enabled(grad)
-        torch.set_rng_state(rng)
-        del sys.modules[name]
+        return None
+    body = _Body(rng, "root", _Scope(), 0)
+    tables = ([near] * 4, [relevant(GENTLE, source)] * 3, [relevant(HARSH, source)] * 3, [GENTLE, HARSH])
+    choices = [t for group in tables for t in group if t]
+
+    def propose() -> str:
+        return body.fill(rng.choice(rng.choice(choices)), 0)
+
+    with Scratch(code) as scratch:
+        if demanding and scratch.call()[0]:
+            return None
+        return scratch.changes(rng, propose, calls=rng.randint(5, 10))
 
 
-def _attempt(seed: int, size: int, rng: random.Random) -> Program:
+def _source(size: int, rng: random.Random) -> tuple[str, list[str]]:
+    """The text of a program, and the templates of changes it was written around."""
     form = rng.choice(["function", "function", "closure", "method", "module"])
     small = max(1, size // 3)
     changes = rng.sample(GENTLE, 5) + rng.sample(HARSH, 4)
@@ -283,16 +287,4 @@ def _attempt(seed: int, size: int, rng: random.Random) -> Program:
     bodies["root"] = bodies["root_deep"] = root
     text = PRELUDE + HELPERS + ROOTS[form] + ARGUMENTS
     source = re.sub(r"@@(\w+)@@", lambda m: bodies[m[1]] if m[1] in bodies else rng.choice(LITERALS[m[1]]), text)
-    return Program(seed, source, _changes(rng, changes, calls=rng.randint(5, 10)), backward=rng.random() < 0.2)
-
-
-def _changes(rng: random.Random, near: list[str], calls: int) -> tuple[tuple[str, ...], ...]:
-    """Statements before each call: most of those the program was written around, now and then any other."""
-    steps: list[tuple[str, ...]] = [()]
-    body = _Body(rng, "root", _Scope(), 0)
-    for _ in range(calls - 1):
-        # A call after no change at all shows that an entry can be used twice.
-        count = rng.choice([0, 1, 1, 1, 2])
-        tables = [near if rng.random() < 0.8 else GENTLE if rng.random() < 0.7 else HARSH for _ in range(count)]
-        steps.append(tuple(body.fill(rng.choice(table), 0) for table in tables))
-    return tuple(steps)
+    return source, changes

@@ -48,6 +48,8 @@ def _float(walk: Walk, obj: float) -> str:
 
 @leaf(str)
 def _str(walk: Walk, obj: str) -> str:
+    if " at 0x" in obj:   # the default text of an object: another one at the next call
+        raise Interrupt("result-object", "str that shows an address")
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 
 

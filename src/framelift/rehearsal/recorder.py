@@ -35,6 +35,9 @@ __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
 _MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 _MISSING = object()
+#: kernels that refuse mixed dtypes where fakes do not; an unused result would then hide the error
+_ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul scaled_dot_product_attention""".split())
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,8 @@ class Recorder:
             return target.func(*args, **named)
         self._cache.misses += 1
         facts = [value.facts for value in found]
+        if target.name in _ONE_DTYPE and len({f.dtype for f in facts}) > 1 and not torch._C._is_any_autocast_enabled():
+            raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
         observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, kept_named, state) else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)

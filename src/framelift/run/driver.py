@@ -26,6 +26,7 @@ from ..reasons import Interrupt
 from ..rehearsal.session import Session
 from .frames import resolve_code, skipped
 from .record import Capture, counts
+from .tracing import untraced
 
 __all__ = ["Driver"]
 
@@ -95,7 +96,7 @@ class Driver:
         origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []
         program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)
-        return _core.Entry(program, run, info), info
+        return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[torch.Tensor]]:
         finished = session.recorder.finish(plan.outputs)
@@ -108,6 +109,7 @@ class Driver:
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
+        info.replayable = not finished.mutated
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
@@ -175,7 +177,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...]) -> tuple[Se
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with session.recorder:
+        with untraced(), session.recorder:
             _core.rehearse(session, function, locals_)
         return session, session.plan, None
     except Interrupt as interrupt:

@@ -22,6 +22,7 @@ class Capture:
     graph_module: Any = None
     source: str = ""            # the entry, as Python source
     operations: int = 0
+    replayable: bool = False    # a call whose graph fails is run again in plain Python
     reason: str = ""            # why the frame runs in plain Python, "" when it was captured
     reason_id: str = ""
     where: str = ""             # the user's line where capturing ended

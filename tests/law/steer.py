@@ -1,0 +1,94 @@
+"""Chooses the changes of a program by trying them in a scratch world: most should show in what the next call gives.
+
+A change that the program does not notice tests nothing.  The scratch world drifts away from the real ones (it also sees
+the changes that were not taken), which is harmless: it is asked for likelihood, not for truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from portrait import Portrait, difference, portrait
+
+__all__ = ["SCRATCH", "Scratch"]
+
+SCRATCH = "law_scratch"
+KEEP_UNSEEN = 0.1
+TRIALS = 80
+
+
+class Scratch:
+    """A world to try things in.  Use as a context manager: torch's global state is put back."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+
+    def __enter__(self) -> Scratch:
+        self._state = torch.is_grad_enabled(), torch.get_rng_state(), random.getstate()
+        self.module = sys.modules[SCRATCH] = types.ModuleType(SCRATCH)
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        exec(self.code, vars(self.module))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._warnings.__exit__(None, None, None)
+        grad, rng, python = self._state
+        torch.set_grad_enabled(grad)
+        torch.set_rng_state(rng)
+        random.setstate(python)
+        sys.modules.pop(SCRATCH, None)
+
+    def call(self) -> tuple[str, Portrait]:
+        """What the next call gives: how it ended, and its result."""
+        torch.manual_seed(0)
+        try:
+            result = self.module.TARGET(*self.module.ARGS, **self.module.KWARGS)
+        except Exception as error:  # noqa: BLE001  any failure of a random program
+            return f"{type(error).__name__}: {error}", portrait(None)
+        return "", portrait(result, own=lambda v: getattr(v, "__module__", None) == SCRATCH)
+
+    def changes(self, rng: random.Random, propose: Callable[[], str], calls: int) -> tuple[tuple[str, ...], ...]:
+        """Statements before each of `calls` calls; the first call has none, and some calls come after no change."""
+        steps: list[tuple[str, ...]] = [()]
+        last = self.call()
+        for _ in range(TRIALS):
+            if len(steps) >= calls:
+                break
+            if rng.random() < 0.1:
+                steps.append(())
+            statement = propose()
+            self.apply(statement)
+            now = self.call()
+            seen = now[0] != last[0] or difference(now[1], last[1]) is not None
+            if now[0] and not last[0] and rng.random() < 0.8:
+                # It raises from now on, and nothing later would show: back to before this change.
+                self.restore(steps)
+            elif seen or rng.random() < KEEP_UNSEEN:
+                steps.append((statement,) if rng.random() < 0.8 or not steps[-1] else (*steps.pop(), statement))
+                if now[0]:
+                    calls = min(calls, len(steps) + 1)
+            last = now if not now[0] else last
+        return tuple(steps)
+
+    def apply(self, statement: str) -> None:
+        with contextlib.suppress(Exception):
+            exec(compile(statement, "<change>", "exec", dont_inherit=True), vars(self.module))
+
+    def restore(self, steps: list[tuple[str, ...]]) -> None:
+        """A new scratch world in which the steps so far were taken."""
+        self.module = sys.modules[SCRATCH] = types.ModuleType(SCRATCH)
+        exec(self.code, vars(self.module))
+        for step in steps:
+            for statement in step:
+                self.apply(statement)
+            self.call()
