@@ -143,9 +143,8 @@ static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
   return value;
 }
 
-// An instance made inside: CPython's own algorithm, but what it finds on the class is external and guarded.
-static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
-  PyObject* type = (PyObject*)Py_TYPE(obj);
+// What the class of an instance made inside holds under a name is external, and guarded once.  NULL with an exception set.
+static const Known* known_of_class(Rehearsal* r, PyObject* type, PyObject* name) {
   auto found = r->class_attributes.find({type, name});
   if (found == r->class_attributes.end()) {
     if (note_class(r, type) < 0) return nullptr;
@@ -156,7 +155,18 @@ static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
     Py_DECREF(row);
     found = r->class_attributes.emplace(Pair{type, name}, known).first;
   }
-  return answer(r, found->second, obj, name);
+  return &found->second;
+}
+
+// An instance made inside: CPython's own algorithm, but what it finds on the class is external and guarded.
+static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
+  const Known* known = known_of_class(r, (PyObject*)Py_TYPE(obj), name);
+  if (!known) return nullptr;
+  Known copy = *known;  // the answer may run code that changes the table
+  Py_XINCREF(copy.payload);
+  PyObject* value = answer(r, copy, obj, name);
+  Py_XDECREF(copy.payload);
+  return value;
 }
 
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
@@ -196,7 +206,7 @@ static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
     PyObject* args[] = {a[1], a[2], a[0]};
     return ask_session(r, name_store_attr, args, 3);
   }
-  if (r && is_heap(Py_TYPE(a[1])) && note_class(r, (PyObject*)Py_TYPE(a[1])) < 0) return nullptr;
+  if (r && is_heap(Py_TYPE(a[1])) && !known_of_class(r, (PyObject*)Py_TYPE(a[1]), a[2])) return nullptr;
   if (PyObject_SetAttr(a[1], a[2], a[0]) < 0) return nullptr;
   Py_RETURN_NONE;
 }
@@ -204,6 +214,7 @@ static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (r && is_external_target(r, a[0])) return ask_session(r, name_delete_attr, a, 2);
+  if (r && is_heap(Py_TYPE(a[0])) && !known_of_class(r, (PyObject*)Py_TYPE(a[0]), a[1])) return nullptr;
   if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;
   Py_RETURN_NONE;
 }

@@ -23,6 +23,8 @@ __all__ = ["Portrait", "difference", "portrait"]
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
           torch.layout, torch.memory_format, torch.Size, range, enum.Enum, types.CodeType, types.BuiltinFunctionType,
           types.MethodDescriptorType, types.WrapperDescriptorType)
+#: leaves that need no closer look: class -> its name in descriptions
+PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, complex, str, bytes)}
 
 
 def _is_value(value: Any) -> bool:
@@ -39,35 +41,41 @@ class Portrait:
 
     def __init__(self, exact: bool, own: Callable[[Any], bool]) -> None:
         self.nodes: list[tuple[Any, ...]] = []
-        self.paths: list[str] = []          # how each node was reached first, for messages
-        self._path: list[str] = []
         self.exact = exact
         self.own = own                      # is this class or function part of the program (look inside) or not
+        self._parents: list[tuple[int, str]] = []   # how each node was reached first, for messages
+        self._here = -1
         self._seen: dict[int, Node] = {}
         self._storages: dict[int, int] = {}
         self._alive: list[Any] = []         # ids are only unique while the objects live
 
-    def add(self, value: Any, label: str = "") -> Node:
-        """The node number of `value`; `label` is the step that leads to it."""
-        shared = not _is_value(value)
-        if shared and id(value) in self._seen:
-            return self._seen[id(value)]
+    def add(self, value: Any, label: str = "") -> Any:
+        """The node number of `value`, or for a value without identity its own description; `label` is the step to it."""
+        cls = type(value)
+        if cls in PLAIN:
+            return PLAIN[cls], value
+        if _is_value(value):
+            return tuple(map(self.add, value)) if type(value) is tuple else _leaf(value)
+        known = self._seen.get(id(value))
+        if known is not None:
+            return known
         number = Node(len(self.nodes))
         self.nodes.append(())
-        self._path.append(label)
-        self.paths.append("".join(self._path))
-        if shared:
-            self._seen[id(value)] = number
-            self._alive.append(value)
-        self.nodes[number] = self._describe(value)
-        self._path.pop()
+        self._parents.append((self._here, label))
+        self._seen[id(value)] = number
+        self._alive.append(value)
+        before, self._here = self._here, number
+        self.nodes[number] = _describer(cls)(self, value)
+        self._here = before
         return number
 
-    def _describe(self, value: Any) -> tuple[Any, ...]:
-        for types_, describe in DESCRIBERS:
-            if isinstance(value, types_):
-                return describe(self, value)
-        return _instance(self, value)
+    def path(self, number: int) -> str:
+        """How a node is reached, in words."""
+        steps = []
+        while number >= 0:
+            number, label = self._parents[number]
+            steps.append(label)
+        return "value" + "".join(reversed(steps))
 
     def storage(self, tensor: torch.Tensor) -> Any:
         """Which storage, numbered by first visit, and where in it."""
@@ -78,15 +86,21 @@ class Portrait:
             return None
         return self._storages.setdefault(address, len(self._storages)), tensor.storage_offset()
 
-    def children(self, values: Any, labels: Any = None) -> tuple[Node, ...]:
-        """Node numbers of several values; without `labels` they are counted."""
-        values = list(values)
-        names = [f"[{k!r}]"[:40] for k in (range(len(values)) if labels is None else labels)]
-        return tuple(map(self.add, values, names))
+    def children(self, values: Any, labels: Any = None) -> tuple[Any, ...]:
+        """Several values; without `labels` they are counted."""
+        add = self.add
+        if labels is None:
+            return tuple([add(v, f"[{i}]") for i, v in enumerate(values)])
+        return tuple([add(v, f"[{k!r}]" if type(k) in PLAIN else "[...]") for v, k in zip(values, labels)])
 
     def release(self) -> None:
         self._alive.clear()
         self._seen.clear()
+
+
+@functools.lru_cache(maxsize=512)      # bounded: classes of a program's world must not live on here
+def _describer(cls: type) -> Callable[[Portrait, Any], tuple[Any, ...]]:
+    return next((describe for types_, describe in DESCRIBERS if issubclass(cls, types_)), _instance)
 
 
 def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lambda _: False) -> Portrait:
@@ -105,53 +119,45 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
 def difference(a: Portrait, b: Portrait) -> str | None:
     """The first difference in words, or None.  Walks both portraits together from the root."""
     partners: dict[int, int] = {}
-    taken: set[int] = set()
-    waiting = [(Node(0), Node(0))]
+    taken: dict[int, int] = {}
+    waiting: list[tuple[Any, Any]] = [(Node(0), Node(0))] if a.nodes or b.nodes else []
     while waiting:
         i, j = waiting.pop()
-        if i in partners:
-            if partners[i] != j:
-                return f"value{b.paths[j]}: the same object as value{a.paths[i]} in the first, another in the second"
-            continue
-        if j in taken:
-            return f"value{a.paths[i]}: not the same object as before in the first, value{b.paths[j]} in the second"
-        partners[i] = j
-        taken.add(j)
-        x, y = a.nodes[i], b.nodes[j]
-        if not _same(_itself(x), _itself(y), a.exact):
-            return f"value{a.paths[i]}: {_short(x)} != {_short(y)}"
-        waiting += reversed(list(zip(_children(x), _children(y))))
+        if i in partners or j in taken:
+            if partners.get(i) == j:
+                continue
+            return f"{a.path(i)} and {b.path(j)}: the same object as another in one of the two only"
+        partners[i], taken[j] = j, i
+        found: list[tuple[Any, Any]] = []
+        if not _same(a.nodes[i], b.nodes[j], a.exact, found):
+            return f"{a.path(i)}: {_short(a.nodes[i])} != {_short(b.nodes[j])}"
+        waiting += reversed(found)
     return None
 
 
-def _itself(part: Any) -> Any:
-    """A node without the numbers of its children."""
-    if type(part) is tuple:
-        return tuple(map(_itself, part))
-    return "child" if type(part) is Node else part
-
-
-def _children(node: tuple[Any, ...]) -> list[Node]:
-    flat = [x for part in node for x in (part if type(part) is tuple else (part,))]
-    return [x for x in flat if type(x) is Node]
-
-
-def _same(p: Any, q: Any, exact: bool) -> bool:
+def _same(p: Any, q: Any, exact: bool, found: list[tuple[Any, Any]]) -> bool:
+    """Equal, child nodes put aside into `found` for later."""
+    kind = type(p)
+    if kind is not type(q):
+        return isinstance(p, torch.Tensor) and isinstance(q, torch.Tensor) and _same_tensor(p, q, exact)
+    if kind is Node:
+        found.append((p, q))
+        return True
+    if kind is tuple:
+        return len(p) == len(q) and all([_same(x, y, exact, found) for x, y in zip(p, q)])
+    if kind is float or kind is complex:
+        return repr(p) == repr(q) or not exact and abs(p - q) <= 1e-5 + 1e-4 * abs(q)
     if isinstance(p, torch.Tensor):
-        if not isinstance(q, torch.Tensor) or p.shape != q.shape or p.dtype != q.dtype:
-            return False
-        if exact:
-            return torch.equal(p, q) or _bytes(p) == _bytes(q)
-        return torch.allclose(p, q, rtol=1e-4, atol=1e-5, equal_nan=True)
-    if type(p) is not type(q):
-        return False
-    if isinstance(p, (float, complex)):
-        if exact:
-            return repr(p) == repr(q)
-        return abs(p - q) <= 1e-5 + 1e-4 * abs(q) or repr(p) == repr(q)
-    if type(p) is tuple:
-        return len(p) == len(q) and all(_same(x, y, exact) for x, y in zip(p, q))
+        return _same_tensor(p, q, exact)
     return bool(p == q)
+
+
+def _same_tensor(p: torch.Tensor, q: torch.Tensor, exact: bool) -> bool:
+    if p.shape != q.shape or p.dtype != q.dtype:
+        return False
+    if exact:
+        return torch.equal(p, q) or _bytes(p) == _bytes(q)
+    return torch.allclose(p, q, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def _bytes(t: torch.Tensor) -> bytes:
@@ -164,7 +170,7 @@ def _short(node: tuple[Any, ...]) -> str:
 
 # -- one describer per kind of value -------------------------------------------------------------------------------------
 
-def _leaf(_self: Portrait, value: Any) -> tuple[Any, ...]:
+def _leaf(value: Any) -> tuple[Any, ...]:
     if isinstance(value, enum.Enum):
         return "enum", type(value).__qualname__, value.name
     if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
@@ -284,19 +290,23 @@ def _attributes(value: Any) -> dict[str, Any] | None:
         found.update(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError):
         pass
-    for cls in type(value).__mro__:
-        for name, member in vars(cls).items():
-            if isinstance(member, types.MemberDescriptorType) and cls.__flags__ & (1 << 9):  # heap types: __slots__
-                try:
-                    found[f"{cls.__name__}.{name}"] = member.__get__(value)
-                except AttributeError:
-                    pass
+    for name, member in _slots(type(value)):
+        try:
+            found[name] = member.__get__(value)
+        except (AttributeError, TypeError):
+            pass
     return found or None
+
+
+@functools.lru_cache(maxsize=512)
+def _slots(cls: type) -> list[tuple[str, Any]]:
+    """Member descriptors of __slots__, which Python classes (heap types) alone have."""
+    return [(f"{c.__name__}.{name}", member) for c in cls.__mro__ if c.__flags__ & (1 << 9)
+            for name, member in vars(c).items() if isinstance(member, types.MemberDescriptorType)]
 
 
 #: in order, the first that fits; classes of the standard library before the general instance
 DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
-    (LEAVES, _leaf),
     (torch.Tensor, _tensor),
     ((list, tuple, collections.deque), _sequence),
     (dict, _mapping),

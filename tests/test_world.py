@@ -341,3 +341,34 @@ def test_nothing_of_a_failed_rehearsal_is_left_behind() -> None:
         framelift.compile(f, backend="eager", fullgraph=True)(X)
     assert box.value == 1 and items == [1] and table == {"a": 1} and torch.is_grad_enabled()
     assert framelift._core.hook_users() == (0, False)
+
+
+def test_a_property_added_to_a_class_is_seen_by_stores_to_new_instances() -> None:
+    class Local:
+        def __init__(self, n):
+            self.n = n
+
+    def f(x):
+        return x + Local(7).n
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X), X + 7)
+    Local.n = property(lambda self: 99)
+    with pytest.raises(AttributeError, match="no setter"):
+        compiled(X)
+
+
+def test_a_write_into_overlapping_memory_is_left_to_plain_python() -> None:
+    box = Box()
+
+    def f(x):
+        box.value = x
+        x += 1
+        return x
+
+    compiled = framelift.compile(f, backend="eager")
+    compiled(torch.zeros(2, 3))
+    spread = torch.zeros(3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        compiled(spread)
+    assert box.value is spread

@@ -57,6 +57,12 @@ class _Scope:
         self.locals.setdefault(kind, []).append(name)
 
 
+@functools.cache
+def allowed(templates: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
+    """The templates that hold none of the forbidden texts."""
+    return [t for t in templates if not any(word in t for word in forbidden)]
+
+
 class _Body:
     """Expands templates into one function body.  `focus` holds the words of what will change between calls: templates that
     read those places are preferred, since a change of something unread tests nothing."""
@@ -71,7 +77,7 @@ class _Body:
         self.counter = 0
 
     def allowed(self, templates: tuple[str, ...]) -> list[str]:
-        return [t for t in templates if not any(word in t for word in self.forbidden)]
+        return allowed(templates, self.forbidden)
 
     def choose(self, templates: list[str]) -> str:
         near = [t for t in templates if words_of(t) & self.focus]

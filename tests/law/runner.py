@@ -77,7 +77,7 @@ def own(value: Any) -> bool:
 
 def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_grad_enabled(True)
-    torch.manual_seed(program.seed)
+    torch.default_generator.manual_seed(program.seed)
     RemovableHandle.next_id = 0      # hooks are numbered per process, not per world
     name = f"<law {program.seed}>"
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
@@ -88,7 +88,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     seen = []
     try:
         for number, change in enumerate(program.changes):
-            torch.manual_seed(program.seed + number)
+            torch.default_generator.manual_seed(program.seed + number)
             random.seed(program.seed + number)
             for statement in change:
                 with contextlib.suppress(Exception):

@@ -50,7 +50,7 @@ class Scratch:
 
     def call(self) -> tuple[str, Portrait]:
         """What the next call gives: how it ended, and its result."""
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed looks at every device
         try:
             result = self.module.TARGET(*self.module.ARGS, **self.module.KWARGS)
         except Exception as error:  # noqa: BLE001  any failure of a random program

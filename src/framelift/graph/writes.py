@@ -26,6 +26,9 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
     with_grad = state.grad and any(value.facts.requires_grad for value in found)
     for index in outcome.written:
         value = found[index]
+        if value.facts.stride and any(step == 0 and size > 1 for size, step in zip(value.facts.size, value.facts.stride)):
+            # Kernels refuse to write where elements share a place; fakes do not.
+            raise Interrupt("torch-operation-failed", f"{target.name} into a tensor whose elements overlap")
         if with_grad and (value.view or value.external is not None):
             _check_view_write(target, value)
         value.storage.written = True
