@@ -40,6 +40,7 @@ class Portrait:
     """The nodes of one value.  Build with `portrait`."""
 
     def __init__(self, exact: bool, own: Callable[[Any], bool]) -> None:
+        self.root: Any = None
         self.nodes: list[tuple[Any, ...]] = []
         self.exact = exact
         self.own = own                      # is this class or function part of the program (look inside) or not
@@ -111,7 +112,7 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
     """
     found = Portrait(exact, own)
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        found.add(value)
+        found.root = found.add(value)
     found.release()
     return found
 
@@ -120,7 +121,9 @@ def difference(a: Portrait, b: Portrait) -> str | None:
     """The first difference in words, or None.  Walks both portraits together from the root."""
     partners: dict[int, int] = {}
     taken: dict[int, int] = {}
-    waiting: list[tuple[Any, Any]] = [(Node(0), Node(0))] if a.nodes or b.nodes else []
+    waiting: list[tuple[Any, Any]] = []
+    if not _same(a.root, b.root, a.exact, waiting):
+        return f"value: {a.root} != {b.root}"
     while waiting:
         i, j = waiting.pop()
         if i in partners or j in taken:

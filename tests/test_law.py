@@ -7,20 +7,20 @@ A failing example names its seed: `python -m tests.law --seed N --size S --reduc
 from __future__ import annotations
 
 import collections
-from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from framelift.guard import kinds
+from framelift.guard.kinds import KINDS
 from law.generate import generate
+from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
 from law.runner import judge
 
 seen: collections.Counter[str] = collections.Counter()
 
 
-@settings(max_examples=300)
+@settings(max_examples=250)
 @given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
 def test_captured_equals_eager_whatever_changes(size: int, seed: int) -> None:
     program = generate(seed, size)
@@ -41,3 +41,14 @@ def test_the_programs_were_captured() -> None:
 
 def test_generation_is_repeatable() -> None:
     assert generate(5, 4) == generate(5, 4) != generate(6, 4)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found(defect: str) -> None:
+    """Programs whose seeds are noted beside the defect fail when those guards are left out, and pass with them."""
+    assert any(finds(seed, defect) for seed in SEEDS[defect])
+
+
+def test_every_kind_of_guard_is_planted_or_excused() -> None:
+    covered = frozenset().union(*DEFECTS.values())
+    assert set(KINDS) == (covered & set(KINDS)) | set(NOT_FOUND)

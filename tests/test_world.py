@@ -372,3 +372,19 @@ def test_a_write_into_overlapping_memory_is_left_to_plain_python() -> None:
     with pytest.raises(RuntimeError, match="single memory location"):
         compiled(spread)
     assert box.value is spread
+
+
+def test_a_large_table_is_read_key_by_key() -> None:
+    table = {i: i * 2 for i in range(100_000)}
+
+    def f(x, t, key):
+        return x + t[key] + t.get(-1, 5), key in t, type(t) is dict
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X, table, 7)[0], X + 19)
+    table[8] = 0                                   # not read: not guarded
+    assert torch.equal(compiled(X, table, 7)[0], X + 19) and len(compiled.entries) == 1
+    table[7] = 1
+    assert torch.equal(compiled(X, table, 7)[0], X + 6)
+    table[-1] = 100
+    assert torch.equal(compiled(X, table, 7)[0], X + 101)

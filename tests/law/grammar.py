@@ -41,7 +41,8 @@ EXPRESSIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
          "type(<obj>).__qualname__", "str(<tensor>.dtype)", "next(iter(<table>))", "repr(NT)", "str(FACT)"),
     ),
     "bool": (
-        ("<lit:bool>", "FLAG", "(NOTHING is None)", "NET.training", "torch.is_grad_enabled()", "('a' in TABLE)", "(COLOR is Color.RED)"),
+        ("<lit:bool>", "FLAG", "(NOTHING is None)", "NET.training", "torch.is_grad_enabled()", "('a' in TABLE)", "(COLOR is Color.RED)", "(TLIST[0] is BOX)",
+         "(THING.state is BOX)", "(TENSORS['w'] is BOX)", "(len(THING) > 1)", "(THING == THING.child)", "bool(THING)", "(1 in THING)", "(NUMS is THING.items)"),
         ("(<int> > <int>)", "(<int> == <int>)", "(<int> <= <int>)", "(<str> == <str>)", "isinstance(<any>, int)", "isinstance(<any>, (str, float))",
          "hasattr(<obj>, 'extra')", "hasattr(<obj>, 'n')", "(<str> in <table>)", "(<int> in <ints>)", "(<int> in SEEN)", "(not <bool>)", "(<bool> and <bool>)",
          "(<bool> or <bool>)", "(<obj> is <obj>)", "(<any> is None)", "bool(<ints>)", "<tensor>.requires_grad", "(<tensor>.dtype == torch.float32)",
@@ -70,7 +71,7 @@ EXPRESSIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("[<int>, <int>]", "[v + <int> for v in <ints>]", "sorted(<ints>)", "list(range(min(<int>, 4)))", "<ints>[1:]", "list(<table>.values())",
          "[*<ints>, <int>]", "<obj>.items", "list(map(<fn>, <ints>))", "[k for k, v in enumerate(<ints>)]", "list(gen(<int>))", "sorted(SEEN)",
          "[p * q for p, q in zip(<ints>, <ints>)]", "list(filter(None, <ints>))", "<obj>.shared", "list(<ints>)", "<ints>[::-1]", "list(<any>)",
-         "[v for row in [<ints>, <ints>] for v in row]", "copy.copy(<ints>)", "copy.deepcopy(<ints>)", "list(itertools.chain(<ints>, <ints>))[:5]"),
+         "[v for row in [<ints>, <ints>] for v in row][:6]", "copy.copy(<ints>)", "copy.deepcopy(<ints>)", "list(itertools.chain(<ints>, <ints>))[:5]"),
     ),
     "table": (
         ("TABLE", "THING.opts", "CONF['inner']", "{'a': 1}", "BAG", "extra"),
@@ -104,7 +105,7 @@ STATEMENTS: tuple[str, ...] = (
     "<obj>.child.n = <int>", "<obj>.state = <tensor>", "<obj>.state += <num>", "<obj>.fn = <fn>", "<obj>.opts[<str>] = <int>", "<obj>.weight = <int>",
     "<obj>.bump()", "<obj>.items = <ints>", "setattr(<obj>, 'extra', <int>)", "setattr(<obj>, <str>, <int>)", "delattr(<obj>, 'extra')", "vars(<obj>)['n'] = <int>", "<obj>.__dict__.update(n=<int>)",
     "<ints>.append(<int>)", "NUMS[0] = <int>", "NUMS.insert(0, <int>)", "NUMS.pop()", "NUMS[:] = <ints>", "NUMS.sort()", "NUMS.reverse()",
-    "NUMS.extend(<ints>)", "NUMS[1:2] = <ints>", "del NUMS[0]", "NUMS.clear()", "NUMS += [<int>]", "side.items.append(<int>)",
+    "NUMS.extend(<ints>[:2])", "NUMS[1:2] = <ints>[:2]", "del NUMS[0]", "NUMS.clear()", "NUMS += [<int>]", "side.items.append(<int>)",
     "<table>['a'] = <int>", "<table>[<str>] = <int>", "TABLE.pop('a', None)", "TABLE.setdefault(<str>, <int>)", "TABLE.update(<table>)",
     "del TABLE['b']", "TABLE['a'] += 1", "TABLE.popitem()", "SEEN.add(<int>)", "SEEN.discard(<int>)", "SEEN.update(<ints>)",
     "DEQ.append(<int>)", "DEQ.popleft()", "DEQ.rotate(1)", "DD[<str>] += 1", "POOL.append(<obj>)", "POOL[0] = <obj>", "POOL.pop()",

@@ -20,6 +20,7 @@ from portrait import difference
 from support import Counts, Outcome, counts, run_call, same_outcome
 
 from .generate import Program
+from .steer import MODES
 
 __all__ = ["Verdict", "judge"]
 
@@ -100,9 +101,6 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
         linecache.cache.pop(name, None)
         del sys.modules[WORLD]
     return seen
-
-
-MODES: dict[str, Callable[[], Any]] = {"no_grad": torch.no_grad, "inference": torch.inference_mode}
 
 
 def _call(target: Any, world: dict[str, Any], program: Program) -> Any:

@@ -18,11 +18,14 @@ import torch
 
 from portrait import Portrait, difference, portrait
 
-__all__ = ["SCRATCH", "Scratch"]
+__all__ = ["MODES", "SCRATCH", "Scratch"]
 
 SCRATCH = "law_scratch"
 KEEP_UNSEEN = 0.1
 TRIALS = 80
+
+#: what the global MODE of a world asks for around its calls
+MODES: dict[str, Callable[[], Any]] = {"no_grad": torch.no_grad, "inference": torch.inference_mode}
 
 
 class Scratch:
@@ -52,7 +55,8 @@ class Scratch:
         """What the next call gives: how it ended, and its result."""
         torch.default_generator.manual_seed(0)  # torch.manual_seed looks at every device
         try:
-            result = self.module.TARGET(*self.module.ARGS, **self.module.KWARGS)
+            with MODES.get(str(self.module.MODE), contextlib.nullcontext)():
+                result = self.module.TARGET(*self.module.ARGS, **self.module.KWARGS)
         except Exception as error:  # noqa: BLE001  any failure of a random program
             return f"{type(error).__name__}: {error}", portrait(None)
         return "", portrait(result, own=lambda v: getattr(v, "__module__", None) == SCRATCH)

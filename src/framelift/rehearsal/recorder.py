@@ -37,7 +37,7 @@ _MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list)
 _MISSING = object()
 #: kernels that refuse mixed dtypes where fakes do not; an unused result would then hide the error
 _ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul scaled_dot_product_attention""".split())
+    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split())
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ..reasons import Interrupt
 from ..world import attributes
 from ..world.class_attributes import generic_write_class
 from ..world.instance_dict import InstanceDict
+from ..world.large import LargeDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
 from .new_classes import made_class
@@ -137,7 +138,7 @@ def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
 @substitute(type)
 def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
-        if isinstance(args[0], InstanceDict):
+        if isinstance(args[0], (InstanceDict, LargeDict)):
             return dict
         return args[0].__class__ if type(args[0]) is Opaque else type(args[0])
     return made_class(callable_, args, kwargs)

@@ -109,7 +109,7 @@ class Driver:
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
-        info.replayable = not finished.mutated
+        info.replayable = not finished.mutated and not _draws(finished.graph_module)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
@@ -140,6 +140,16 @@ class Driver:
             self.warned = True
             warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
                           f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+
+
+_RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "poisson", "exponential", "uniform", "cauchy", "geometric", "rrelu", "gumbel",
+           "lstm", "gru", "rnn", "multi_head", "attention", "sample")
+
+
+def _draws(graph_module: torch.fx.GraphModule) -> bool:
+    """Whether a graph may draw random numbers: run twice, it would leave the generator elsewhere."""
+    names = (str(getattr(node.target, "__name__", node.target)) for node in graph_module.graph.nodes)
+    return any(word in name for name in names for word in _RANDOM)
 
 
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:

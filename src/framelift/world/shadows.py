@@ -15,6 +15,7 @@ from .. import _core, config
 from ..origin import Origin
 from ..reasons import Interrupt
 from .leaves import is_constant, is_leaf
+from .large import LargeDict
 from .opaque import opaque_for
 from .records import Shadow
 from .world import World
@@ -129,6 +130,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is not solid:
         world.note_class(cls)
     size = solid.__len__(value)
+    if size > config.large_container and cls is dict:
+        return world.register(value, LargeDict(world, value, origin, let_in), origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
