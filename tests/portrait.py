@@ -11,13 +11,14 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import re
 import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-__all__ = ["Portrait", "difference", "portrait"]
+__all__ = ["Portrait", "difference", "portrait", "without_addresses"]
 
 #: classes whose instances are their own description
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
@@ -25,6 +26,11 @@ LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(Not
           types.MethodDescriptorType, types.WrapperDescriptorType)
 #: leaves that need no closer look: class -> its name in descriptions
 PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, complex, str, bytes)}
+
+
+def without_addresses(text: str) -> str:
+    """Text of objects without a `__repr__` shows their address, which is nobody's state."""
+    return re.sub(r" at 0x[0-9a-f]+", " at 0x", text) if " at 0x" in text else text
 
 
 def _is_value(value: Any) -> bool:
@@ -54,7 +60,7 @@ class Portrait:
         """The node number of `value`, or for a value without identity its own description; `label` is the step to it."""
         cls = type(value)
         if cls in PLAIN:
-            return PLAIN[cls], value
+            return PLAIN[cls], without_addresses(value) if cls is str else value
         if _is_value(value):
             return tuple(map(self.add, value)) if type(value) is tuple else _leaf(value)
         known = self._seen.get(id(value))
@@ -159,12 +165,13 @@ def _same_tensor(p: torch.Tensor, q: torch.Tensor, exact: bool) -> bool:
     if p.shape != q.shape or p.dtype != q.dtype:
         return False
     if exact:
-        return torch.equal(p, q) or _bytes(p) == _bytes(q)
+        return _bytes(p) == _bytes(q)
     return torch.allclose(p, q, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def _bytes(t: torch.Tensor) -> bytes:
-    return t.contiguous().view(torch.uint8).numpy().tobytes() if t.dim() else repr(t.item()).encode()
+    """The data bit for bit: NaN equals itself, and 0.0 is not -0.0."""
+    return torch.empty(t.shape, dtype=t.dtype).copy_(t).flatten().view(torch.uint8).numpy().tobytes()
 
 
 def _short(node: tuple[Any, ...]) -> str:

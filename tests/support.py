@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 import framelift
-from portrait import Portrait, difference, portrait
+from portrait import Portrait, difference, portrait, without_addresses
 
 __all__ = ["Counts", "Outcome", "World", "check", "compiled", "counts", "global_state", "run_call", "same_outcome"]
 
@@ -128,7 +128,7 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
     try:
         result = call()
     except Exception as error:  # noqa: BLE001  any exception of the program is an outcome
-        kind, words, line, result = "raised", f"{type(error).__name__}: {error}", _line(error), error
+        kind, words, line, result = "raised", without_addresses(f"{type(error).__name__}: {error}"), _line(error), error
     # One portrait of both, so that identity between results and arguments is part of it.
     shown = (result.args if kind == "raised" else result)
     after = portrait((shown, roots()), exact=exact, own=own)

@@ -41,7 +41,11 @@ NOT_FOUND = {
 }
 
 #: seeds whose programs find the defect, from the search above; to be searched again when the generator changes
-SEEDS: dict[str, tuple[int, ...]] = {}
+SEEDS: dict[str, tuple[int, ...]] = {
+    "TYPE": (13, 159), "IS": (81, 101), "EQ": (2, 4), "CODE": (287,), "LEN": (29, 67), "KEYS": (5, 52), "ABSENT": (160, 281),
+    "NO_LOOKUP": (72, 196), "DUNDERS": (310,), "TENSOR": (15, 127), "SAME": (102, 179), "state": (365,), "functions": (81, 101),
+    "classes": (13, 72), "absences": (5, 52), "sizes": (5, 29), "distinct": (765, 1049),
+}
 
 
 @contextlib.contextmanager

@@ -188,6 +188,15 @@ def _proxy(world: World, value: Any, origin: Origin) -> Any:
     return let_in_opaque(world, value, origin)
 
 
+@rule(types.MethodWrapperType)
+def _slot_method(world: World, value: Any, origin: Origin) -> Any:
+    """A slot bound to an object (`(3).__add__`): the same slot of what the object becomes."""
+    world.guard(origin, "TYPE", types.MethodWrapperType)
+    world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
+    inside = let_in(world, value.__self__, origin.to("self"))
+    return getattr(inside, value.__name__)
+
+
 @rule(types.BuiltinMethodType)
 def _builtin(world: World, value: Any, origin: Origin) -> Any:
     """Built-in functions are constants; a built-in method of an object carries that object along."""
