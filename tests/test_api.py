@@ -239,3 +239,13 @@ def test_a_build_that_cannot_work_says_why(tmp_path: Path, prepare: str, environ
     lines = [line for line in done.stderr.splitlines() if line.startswith("framelift:")]
     assert len(lines) == 1 and lines[0].startswith(sentence), done.stderr[-2000:]
     assert "Traceback" not in done.stderr
+
+
+def test_disable_turns_captured_code_off_and_on_again() -> None:
+    compiled = framelift.compile(double, backend="eager")
+    compiled(X)
+    hits = compiled.entries[0].hits
+    with framelift.config.patch(disable=True):
+        assert torch.equal(compiled(X), double(X)) and compiled.entries[0].hits == hits
+    compiled(X)
+    assert compiled.entries[0].hits == hits + 1

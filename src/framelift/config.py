@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,10 @@ def _environment(name: str, option: Option) -> Any:
     return type(option.default)(text)
 
 
+#: called with the new value when an option is set, for options that native code reads too
+WATCHERS: dict[str, Callable[[Any], Any]] = {}
+
+
 class _Config(types.ModuleType):
     """The module itself, with checked assignment."""
 
@@ -53,6 +57,8 @@ class _Config(types.ModuleType):
         if not name.startswith("__"):
             _check(name, value)
         super().__setattr__(name, value)
+        if name in WATCHERS:
+            WATCHERS[name](value)
 
 
 def _check(name: str, value: Any) -> None:

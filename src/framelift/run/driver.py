@@ -251,3 +251,5 @@ def _trampoline(result: Any) -> Any:
 
 _core.set_interrupt_type(Interrupt)
 _core.set_hooks(resolve_code, _capture_frame, _trampoline.__code__)
+config.WATCHERS["disable"] = _core.set_disabled
+_core.set_disabled(config.disable)
