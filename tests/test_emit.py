@@ -14,7 +14,7 @@ from emit_stage import (
     LEAF, Attributes, Color, DictChild, Frozen, FrozenSlots, ListChild, Number, OddKey, Permission, Plain, Point,
     Refuses, Slotted, SlottedChild, Stage, Text, Trouble, TupleChild, Typed, check, counter, recursive,
 )
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from framelift.reasons import Interrupt
@@ -346,6 +346,16 @@ TIES = {list: lambda a, b: a.append(b), dict: lambda a, b: a.__setitem__("tie", 
         collections.OrderedDict: lambda a, b: a.__setitem__("tie", b), types.SimpleNamespace: lambda a, b: setattr(a, "tie", b)}
 
 
+def test_sets_iterate_as_they_did() -> None:
+    """A collision makes the order of a set depend on the order of insertion; the entry finds one that repeats it."""
+    twisted = [made for a in range(40) for b in range(40) if list(set(made := list({a, b}))) != made]
+    assert twisted
+    for made in twisted[:20]:
+        stage = Stage()
+        value = set(reversed(made))
+        assert list(check([value], stage)[0]) == list(value)
+
+
 @settings(max_examples=300)
 @given(st.data())
 def test_random_values(data) -> None:
@@ -361,4 +371,8 @@ def test_random_values(data) -> None:
         if mutable and not keys_before:
             target = mutable[data.draw(st.integers(0, len(mutable) - 1))]
             TIES[type(target)](target, pool[data.draw(st.integers(0, len(pool) - 1))])
-    check([pool[-1], pool[data.draw(st.integers(0, len(pool) - 1))]], stage)
+    try:
+        check([pool[-1], pool[data.draw(st.integers(0, len(pool) - 1))]], stage)
+    except Interrupt as stop:   # a set whose order no insertion repeats: str hashes differ from process to process
+        assume("depends on its history" not in str(stop))
+        raise

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterable
 from typing import Any
 
-from .hashing import check_elements, check_keys
+from .hashing import check_keys, insertion_order
 from .leaves import is_leaf
 from .recipe import Node, Recipe, Text, Walk, exact, joined
 
@@ -59,16 +59,16 @@ def _dict(walk: Walk, node: Node) -> Recipe:
 
 @exact(set)
 def _set(walk: Walk, node: Node) -> Recipe:
-    items = tuple(node.obj)
-    whole = check_elements(walk, items, set)
+    items = insertion_order(tuple(node.obj), set)
+    whole = check_keys(walk, iter(items), set)
     name, shown = walk.constant(set, "set"), display(walk, items)
     return Recipe((name, "(", *(shown if items else ()), ")"), (name, "()"), ((node, ".update(", *shown, ")"),), whole=whole)
 
 
 @exact(frozenset)
 def _frozenset(walk: Walk, node: Node) -> Recipe:
-    items = tuple(node.obj)
-    whole = check_elements(walk, items, frozenset)
+    items = insertion_order(tuple(node.obj), frozenset)
+    whole = check_keys(walk, iter(items), frozenset)
     return Recipe((walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"), whole=whole)
 
 

@@ -20,11 +20,12 @@ from .leaves import is_leaf
 from .recipe import Node, Walk, type_name
 from .typefacts import MISSING, lookup, read_raw
 
-__all__ = ["check_elements", "check_keys", "has_fixed_order"]
+__all__ = ["check_keys", "has_fixed_order", "insertion_order"]
 
 #: built-in pairs of __hash__ and __eq__ that look at nothing else, or only at the elements
 _PLAIN = {(t.__hash__, t.__eq__) for t in (object, str, int, float, complex, bytes, range, enum.Enum, torch.Tensor,
                                            types.MethodType, types.BuiltinMethodType)}
+_ROTATIONS = 64
 _ELEMENTWISE = {(t.__hash__, t.__eq__) for t in (tuple, frozenset)}
 
 
@@ -58,11 +59,18 @@ def has_fixed_order(elements: Iterable[Any]) -> bool:
     return all(is_leaf(x) or type(x) in (tuple, frozenset) and has_fixed_order(x) for x in elements)
 
 
-def check_elements(walk: Walk, elements: tuple[Any, ...], container: type) -> tuple[Node, ...]:
-    """As `check_keys`, for a set made by inserting `elements`; interrupts where it would iterate in another order."""
-    if has_fixed_order(elements) and any(map(operator.is_not, set(elements), elements)):
-        raise Interrupt("result-object", f"{type_name(container)} in an order that depends on its history")
-    return check_keys(walk, iter(elements), container)
+def insertion_order(elements: tuple[Any, ...], container: type) -> tuple[Any, ...]:
+    """An order in which inserting `elements` (listed as their set iterates) makes a set that iterates alike.
+
+    Mostly that is the order of iteration itself; where a collision wrapped around the end of the hash table, a rotation.
+    """
+    if not has_fixed_order(elements):
+        return elements
+    for start in range(min(len(elements), _ROTATIONS) or 1):
+        order = elements[start:] + elements[:start]
+        if all(map(operator.is_, set(order), elements)):
+            return order
+    raise Interrupt("result-object", f"{type_name(container)} in an order that depends on its history")
 
 
 def _generated(cls: type, *methods: Any) -> bool:

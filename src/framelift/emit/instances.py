@@ -15,7 +15,7 @@ from typing import Any
 
 from ..reasons import Interrupt
 from .containers import display, pairs
-from .hashing import check_elements, check_keys
+from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
 from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
 
@@ -39,7 +39,10 @@ def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str 
 def _extend(base: type, method: str) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.__iter__(node.obj))
-        whole = check_elements(walk, items, type(node.obj)) if base is set else ()
+        whole: tuple[Node, ...] = ()
+        if base is set:
+            items = insertion_order(items, type(node.obj))
+            whole = check_keys(walk, iter(items), set)
         shown = display(walk, items)
         name = walk.constant(base, base.__name__)
         return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), whole)
@@ -85,8 +88,8 @@ def _payload(kind: type) -> Callable[[Walk, Any], Text]:
 
 
 def _frozenset(walk: Walk, obj: Any) -> Text:
-    items = tuple(frozenset.__iter__(obj))
-    if check_elements(walk, items, type(obj)):
+    items = insertion_order(tuple(frozenset.__iter__(obj)), type(obj))
+    if check_keys(walk, iter(items), type(obj)):
         raise Interrupt("result-object", type_name(type(obj)))
     return display(walk, items)
 
