@@ -157,3 +157,24 @@ def test_inductor_options() -> None:
     assert run(torch.ones(2))[0].tolist() == [2.0, 2.0]
     with pytest.raises(BackendCompilerFailed, match="no option 'nonsense'"):
         compile_graph(lookup("inductor", options={"nonsense": 1}), finished.graph_module, finished.inputs)
+
+
+def test_a_backend_that_changes_the_interpreters_settings() -> None:
+    """Inductor raises the recursion limit; a program that reads it must find what it found when it was captured."""
+    import sys
+
+    import framelift
+
+    def greedy(graph_module: Any, example_inputs: Any) -> Any:
+        sys.setrecursionlimit(sys.getrecursionlimit() + 500)
+        return graph_module.forward
+
+    @framelift.compile(backend=greedy, fullgraph=True)
+    def program(x: torch.Tensor) -> Any:
+        return x + 1, sys.getrecursionlimit()
+
+    before = sys.getrecursionlimit()
+    framelift.reset()
+    for _ in range(2):
+        assert program(torch.zeros(1))[1] == before == sys.getrecursionlimit()
+    assert framelift.stats()["captures"] == 1

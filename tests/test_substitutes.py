@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import operator
 import pickle
@@ -417,6 +418,35 @@ def test_settings_are_guarded():
             assert target(X)[1] == limit
     finally:
         sys.setrecursionlimit(before)
+
+
+def test_unwrapping_does_not_depend_on_the_recursion_limit() -> None:
+    def inner(x: Any) -> Any:
+        return x
+
+    @functools.wraps(inner)
+    def middle(x: Any) -> Any:
+        return inner(x)
+
+    @functools.wraps(middle)
+    def outer(x: Any) -> Any:
+        return middle(x)
+
+    def program(x: Any) -> Any:
+        return x + 1, inspect.unwrap(outer).__name__, inspect.unwrap(outer, stop=lambda f: f is middle) is middle
+    framelift.reset()
+    target, before = framelift.compile(program, backend="eager", fullgraph=True), sys.getrecursionlimit()
+    try:
+        for limit in (before, before + 100):
+            sys.setrecursionlimit(limit)
+            assert target(torch.ones(2))[1:] == ("inner", True)
+    finally:
+        sys.setrecursionlimit(before)
+    assert framelift.stats()["captures"] == 1
+    middle.__wrapped__ = outer
+    with pytest.raises(ValueError, match="wrapper loop"):
+        framelift.compile(program, backend="eager")(torch.ones(2))
+
 
 
 def test_thread_identity():

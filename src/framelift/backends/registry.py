@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,15 +56,22 @@ def name_of(backend: Backend) -> str:
     return getattr(inner, "__name__", None) or type(inner).__name__
 
 
+#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read
+_SETTINGS = ((sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+             (sys.getswitchinterval, sys.setswitchinterval))
+
+
 def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,
                   fake_mode: FakeTensorMode | None = None) -> Callable[..., Any]:
     """Run a backend on one graph, in the torch state the graph will be called in.
 
-    Torch's state and random numbers are left as they were, and a failure is a `BackendCompilerFailed`.
+    Torch's state, random numbers and the interpreter's settings are left as they were, and a failure is a
+    `BackendCompilerFailed`.
     Shapes are static unless `fake_mode` brings a shape environment.
     """
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
+    settings = [(write, read()) for read, write in _SETTINGS]
     context = TracingContext(fake_mode or FakeTensorMode())
     try:
         with tracing(context):
@@ -72,6 +80,8 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
         raise BackendCompilerFailed(name_of(compiler), error) from error
     finally:
         saved.restore()
+        for write, value in settings:
+            write(value)
     if not callable(compiled):
         error = TypeError(f"it returned an object of type {type(compiled).__name__}, which is not callable")
         raise BackendCompilerFailed(name_of(compiler), error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import threading
@@ -40,6 +41,36 @@ def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     value = callable_(*args, **kwargs)   # any argument makes it raise
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
     return value
+
+
+@substitute(inspect.unwrap)
+def _unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches it."""
+    if len(args) != 1 or kwargs.keys() - {"stop"}:
+        return callable_(*args, **kwargs)   # raises
+    stop = kwargs.get("stop")
+    function, seen = args[0], [args[0]]
+    while (wrapped := _wrapped(function)) is not _END and (stop is None or not _core.captured(stop, (function,), {})):
+        function = wrapped
+        if any(function is one for one in seen) or len(seen) >= sys.getrecursionlimit():
+            raise Interrupt("unknown-callable", "inspect.unwrap of a wrapper loop")
+        seen.append(function)
+    length = len(seen)
+    if length > 2:   # no smaller limit lets this very call happen
+        session.world.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"))
+    return function
+
+
+_END = object()
+
+
+def _wrapped(function: Any) -> Any:
+    if sys.version_info >= (3, 13) and isinstance(function, type):
+        return _END
+    try:
+        return _core.read(function, "__wrapped__")
+    except AttributeError:
+        return _END
 
 
 @substitute(sys.exc_info)
