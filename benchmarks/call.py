@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from common import FRONT_ENDS, PROGRAMS, Program, Row, cpu_seconds, median, print_rows, reset, stored_outputs, unpatch
+from common import FRONT_ENDS, PROGRAMS, Program, Row, cpu_seconds, median, print_rows, reset, stored_outputs
 
 
 def prepare(front_end: str, program: Program) -> tuple[Any, dict[str, Any]]:
@@ -34,7 +34,6 @@ def measure(program: Program, calls: int, rounds: int) -> Row:
     reset()
     with torch.no_grad():
         ready = {name: prepare(name, program) for name in FRONT_ENDS}
-        unpatch()
         seen: dict[str, list[float]] = {name: [] for name in FRONT_ENDS}
         for _ in range(rounds):
             for name, (compiled, kwargs) in ready.items():

@@ -26,12 +26,9 @@ import torch  # noqa: E402
 import framelift  # noqa: E402
 from models import MODELS  # noqa: E402
 
-__all__ = ["FRONT_ENDS", "PROGRAMS", "Program", "Row", "cpu_seconds", "print_rows", "reset", "stored_outputs", "unpatch"]
+__all__ = ["FRONT_ENDS", "PROGRAMS", "Program", "Row", "cpu_seconds", "print_rows", "reset", "stored_outputs"]
 
 torch.set_num_threads(1)
-
-#: TorchDynamo replaces these for the whole process on its first compilation, by functions marked as not to be compiled
-_PATCHED = {name: torch.nn.Module.__dict__.get(name) for name in ("__init__", "__setstate__")}
 
 
 @dataclass(frozen=True)
@@ -70,17 +67,10 @@ FRONT_ENDS: dict[str, tuple[Callable[..., Any], Callable[[], None]]] = {
 
 
 def reset() -> None:
-    """Both front ends forget their entries, and torch.nn.Module is as it was."""
+    """Both front ends forget their entries."""
     for _, forget in FRONT_ENDS.values():
         forget()
-    unpatch()
     gc.collect()
-
-
-def unpatch() -> None:
-    """Undo what TorchDynamo left in torch.nn.Module, so that both front ends see the program as its user wrote it."""
-    for name, value in _PATCHED.items():
-        setattr(torch.nn.Module, name, value)
 
 
 def stored_outputs(graph_module: Any, example_inputs: Any) -> Callable[..., Any]:

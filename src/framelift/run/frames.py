@@ -21,6 +21,7 @@ __all__ = ["resolve_code", "skipped"]
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_DYNAMO = _TORCH + "_dynamo" + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -52,11 +53,29 @@ def resolve_code(code: types.CodeType) -> Any:
         if code.co_freevars:
             return handlers, make_twin(code, _core.PROBES)
         return next(iter(handlers.values()))
-    if code.co_filename.startswith(_TORCH + "_dynamo" + os.sep):
-        return f"disabled|{code.co_qualname}"
+    if code.co_filename.startswith(_DYNAMO):
+        return _of_dynamo(code)
     if code.co_flags & _ASYNC:
         return f"the coroutine {code.co_qualname}"
     return make_twin(code, _core.PROBES)
+
+
+def _nothing(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bookkeeping of another front end: nothing of it is the program's."""
+
+
+#: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their note is left out
+_AROUND = frozenset({"install_generation_tagging_init.<locals>.patched_init", "install_generation_tagging_init.<locals>.patched_setstate"})
+_NOTES = frozenset({"GenerationTracker.tag"})
+
+
+def _of_dynamo(code: types.CodeType) -> Any:
+    if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
+        if code.co_qualname in _AROUND:
+            return make_twin(code, _core.PROBES)
+        if code.co_qualname in _NOTES:
+            return _nothing
+    return f"disabled|{code.co_qualname}"
 
 
 def skipped(code: types.CodeType) -> bool:

@@ -1,0 +1,63 @@
+"""TorchDynamo used in the same process leaves wrappers in torch.nn.Module; programs are captured as without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+
+
+@pytest.fixture
+def tagged_modules() -> Iterator[None]:
+    """What TorchDynamo's first compilation does to nn.Module, and its undoing."""
+    from torch._dynamo.mutation_guard import install_generation_tagging_init
+    flag = "___needs_generation_tag_patch"
+    before = {name: nn.Module.__dict__.get(name) for name in ("__init__", "__setstate__", flag)}
+    setattr(nn.Module, flag, True)
+    install_generation_tagging_init()
+    assert nn.Module.__init__ is not before["__init__"]
+    yield
+    for name, value in before.items():
+        if value is None:
+            delattr(nn.Module, name)
+        else:
+            setattr(nn.Module, name, value)
+
+
+def test_modules_made_inside(tagged_modules: None) -> None:
+    layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        part = layers[1:3]   # a new ModuleList
+        for layer in part:
+            x = layer(x)
+        return x, len(part)
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    x = torch.rand(2, 3)
+    for _ in range(2):
+        assert torch.equal(compiled(x)[0], program(x)[0]) and compiled(x)[1] == 2
+
+
+def test_wrappers_that_come_later_are_noticed(tagged_modules: None) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        made = nn.Identity()
+        return made(x) + 1, hasattr(made, "noted")
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1))[1] is False
+    before = nn.Module.__init__
+
+    def noting(self: nn.Module, *args: object, **kwargs: object) -> None:
+        before(self, *args, **kwargs)
+        self.noted = True
+
+    nn.Module.__init__ = noting
+    try:
+        assert compiled(torch.ones(1))[1] is True
+    finally:
+        nn.Module.__init__ = before
