@@ -82,3 +82,7 @@ _declare("too-large", "{detail} is too large to be imported",
          "Read only the part you need.")
 _declare("active-mode", "{detail} is active, and captured graphs would not honour it",
          "Call the compiled function outside of it.")
+_declare("body-effect", "{detail} changes something outside of itself, and a graph of its own cannot do that",
+         "Return the new value instead.")
+_declare("body-escape", "a tensor made inside the body of a higher-order operator is used outside of it ({detail})",
+         "Return it from the body.")

@@ -14,7 +14,7 @@ import torch
 
 from ..exc import InternalError
 from ..reasons import Interrupt
-from .values import Value
+from .values import Body, Value
 
 __all__ = ["rebuild", "take"]
 
@@ -104,10 +104,10 @@ def _stray(tensor: torch.Tensor) -> BaseException:
     return InternalError(f"a tensor from outside reached the recorder without being imported: {text}")
 
 
-def rebuild(kept: Any, of: Callable[[Value], Any]) -> Any:
-    """What `take` kept, with each `Value` replaced by what `of` gives for it."""
+def rebuild(kept: Any, of: Callable[[Any], Any]) -> Any:
+    """What `take` kept, with each `Value` and each `Body` replaced by what `of` gives for it."""
     kind = type(kept)
-    if kind is Value:
+    if kind is Value or kind is Body:
         return of(kept)
     if kind is list:
         return [rebuild(item, of) for item in kept]

@@ -17,12 +17,13 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
+from ..reasons import Interrupt
 from .arguments import rebuild
 from .state import State, StateNodes
 from .targets import Target, Getter
-from .values import Value
+from .values import Body, Value
 
-__all__ = ["Step", "build_graph"]
+__all__ = ["Step", "build_body", "build_graph"]
 
 
 class Step:
@@ -48,13 +49,23 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Value], base: State) -> 
     live = _live_steps(tape, outputs)
     builder = _Builder(base)
     inputs = builder.placeholders(live, outputs)
-    for step in live:
-        builder.operation(step)
-    builder.state.close()
-    builder.output(outputs)
-    builder.graph.lint()
-    # The lazy kind writes its Python code when it is first called; most backends never call it.
-    return _LazyGraphModule(torch.nn.Module(), builder.graph), inputs, len(live)
+    for value in inputs:
+        if value.step is not None or value.external is None:
+            raise Interrupt("body-escape", value.name or "a tensor")
+    return builder.finish(live, tuple(outputs)), inputs, len(live)
+
+
+def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value],
+               base: State) -> tuple[GraphModule, list[Value]]:
+    """The graph of a body (of a higher-order operator), and the values it takes from around it.
+
+    Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
+    `values` are the values in that.
+    """
+    live = _live_steps(tape, values)
+    builder = _Builder(base)
+    lifted = builder.placeholders(live, values, operands)
+    return builder.finish(live, outputs), lifted
 
 
 def _live_steps(tape: Sequence[Step], outputs: Sequence[Value]) -> list[Step]:
@@ -77,15 +88,33 @@ class _Builder:
         self._nodes: dict[int, Node] = {}         # id(Value) or id(Step) -> node
         self._parts: dict[tuple[int, tuple[int, ...]], Node] = {}
         self._counts: dict[str, int] = {}
+        self._root = torch.nn.Module()
 
-    def placeholders(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
+    def placeholders(self, live: Sequence[Step], outputs: Sequence[Value], operands: Sequence[Value] = ()) -> list[Value]:
+        """One for each operand, then one for each value that no live step makes."""
         inputs: list[Value] = []
+        made = {id(step) for step in live}
+        for value in operands:
+            self._placeholder(value)
         for value in (*(v for step in live for v in step.inputs), *outputs):
-            if value.step is None and id(value) not in self._nodes:
-                name = self._unused(value.name or "input")
-                self._nodes[id(value)] = self._add(name, "placeholder", name, (), {})
+            if id(value.step) not in made and id(value) not in self._nodes:
+                self._placeholder(value)
                 inputs.append(value)
         return inputs
+
+    def _placeholder(self, value: Value) -> None:
+        name = self._unused(value.name or "input")
+        self._nodes[id(value)] = self._add(name, "placeholder", name, (), {})
+
+    def finish(self, live: Sequence[Step], outputs: Any) -> GraphModule:
+        """Write the operations and the output."""
+        for step in live:
+            self.operation(step)
+        self.state.close()
+        self.output(outputs)
+        self.graph.lint()
+        # The lazy kind writes its Python code when it is first called; most backends never call it.
+        return _LazyGraphModule(self._root, self.graph)
 
     def operation(self, step: Step) -> None:
         self.state.become(step.state)
@@ -102,11 +131,17 @@ class _Builder:
         kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
         self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
 
-    def output(self, outputs: Sequence[Value]) -> None:
-        self._add(self._unused("output"), "output", "output", (tuple(map(self._node_of, outputs)),), {})
+    def output(self, outputs: Any) -> None:
+        self._add(self._unused("output"), "output", "output", (rebuild(outputs, self._node_of),), {})
 
-    def _node_of(self, value: Value) -> Node:
+    def _node_of(self, value: Value | Body) -> Node:
         node = self._nodes.get(id(value))
+        if type(value) is Body:
+            if node is None:
+                name = self._unused(value.name)
+                self._root.add_module(name, value.module)
+                node = self._nodes[id(value)] = self._add(name, "get_attr", name, (), {})
+            return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
         return node

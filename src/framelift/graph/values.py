@@ -1,12 +1,17 @@
-"""Per-tensor records of one rehearsal: `Value` is one stand-in, `Storage` the memory it shares with others."""
+"""Per-tensor records of one rehearsal: `Value` is one stand-in, `Storage` the memory it shares with others.
+
+`Body` is the other kind of thing a step may be given: a graph of its own.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
 from .facts import Facts
 
-__all__ = ["Storage", "Value"]
+__all__ = ["Body", "Storage", "Value"]
 
 
 class Storage:
@@ -42,3 +47,13 @@ class Value:
         self.step: object = None
         self.path: tuple[int, ...] = ()
         storage.values.append(self)
+
+
+class Body:
+    """A sub-graph as an argument of a step: it becomes an attribute of the graph module, called `name`."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: Any, name: str) -> None:
+        self.module = module
+        self.name = name

@@ -63,6 +63,7 @@ class Recorder:
     def __init__(self) -> None:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
         self.tape: list[Step] = []
+        self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
         self._storages: dict[int, Storage] = {}     # of real tensors
@@ -99,6 +100,11 @@ class Recorder:
         value.name = _identifier(name)
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
+
+    def adopt(self, value: Value) -> torch.Tensor:
+        """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
+        self._values[id(value.stand_in)] = value
+        return value.stand_in
 
     def is_stand_in(self, obj: Any) -> bool:
         """Whether this object is one of the recorder's stand-ins."""
@@ -196,6 +202,7 @@ class Recorder:
                 self._cache.put(whole, outcome)
         if outcome.written or outcome.changes:
             apply_writes(target, outcome, found, state)
+            self.written.extend(found[i] for i in outcome.written)
         result = outcome.result
         if outcome.silent:
             if not keep or type(result) is not Same:

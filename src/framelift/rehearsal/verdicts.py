@@ -17,7 +17,7 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_frames, substitutes_pickle,
+    autograd_function, pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_frames, substitutes_pickle,
     substitutes_stdlib, substitutes_torch, torch_rules)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
@@ -136,6 +136,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_substitute),
     (HANDLER, _operation),
     (UNWRAP, _wrapper),
+    (HANDLER, autograd_function.is_function_class),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),

@@ -148,7 +148,8 @@ _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "poisson", "
 
 def _draws(graph_module: torch.fx.GraphModule) -> bool:
     """Whether a graph may draw random numbers: run twice, it would leave the generator elsewhere."""
-    names = (str(getattr(node.target, "__name__", node.target)) for node in graph_module.graph.nodes)
+    graphs = (part.graph for part in graph_module.modules() if isinstance(part, torch.fx.GraphModule))
+    names = (str(getattr(node.target, "__name__", node.target)) for graph in graphs for node in graph.nodes)
     return any(word in name for name in names for word in _RANDOM)
 
 

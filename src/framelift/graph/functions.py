@@ -1,0 +1,76 @@
+"""Functions that graphs call: what a captured `torch.autograd.Function` becomes when its graph runs.
+
+One class serves all of them.  It runs two graphs, so autograd, AOTAutograd and plain execution see an ordinary custom function whose
+Python is already recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.function import once_differentiable
+from torch.fx.graph_module import GraphModule
+
+__all__ = ["apply_function"]
+
+
+class _Call(NamedTuple):
+    """What `_Captured.forward` needs beside the tensors; the fields are those of `apply_function`."""
+
+    forward: GraphModule
+    backwards: tuple[GraphModule, ...]
+    given: tuple[tuple[bool, ...], ...]
+    first: tuple[int, ...]
+    saved: tuple[bool, ...]
+    dirty: tuple[int, ...]
+    constant: tuple[int, ...]
+    materialize: bool
+
+
+class _Captured(torch.autograd.Function):
+    """Runs the two graphs of a captured function."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, around: tuple[torch.Tensor, ...], *inputs: torch.Tensor) -> Any:
+        outputs, kept = call.forward(*(inputs[i] for i in call.first), *around)
+        ctx.call = call
+        ctx.set_materialize_grads(call.materialize)
+        if call.dirty:
+            ctx.mark_dirty(*(inputs[i] for i in call.dirty))
+        if call.constant:
+            ctx.mark_non_differentiable(*(outputs[i] for i in call.constant))
+        ctx.save_for_backward(*(value for value, saved in zip(kept, call.saved) if saved))
+        ctx.others = [value for value, saved in zip(kept, call.saved) if not saved]
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        call, saved, others = ctx.call, iter(ctx.saved_tensors), iter(ctx.others)
+        kept = [next(saved if is_saved else others) for is_saved in call.saved]
+        given = tuple(grad is not None for grad in grads)
+        if not any(given):
+            return (None,) * len(ctx.needs_input_grad)
+        backward = call.backwards[call.given.index(given)]
+        return (None, None, *backward(*(grad for grad in grads if grad is not None), *kept))
+
+
+class _CapturedOnce(_Captured):
+    """The same for a backward that was marked as differentiable once."""
+
+    backward = staticmethod(once_differentiable(_Captured.backward))
+
+
+def apply_function(forward: GraphModule, backwards: tuple[GraphModule, ...], around: tuple[torch.Tensor, ...], *inputs: torch.Tensor,
+                   given: tuple[tuple[bool, ...], ...], first: tuple[int, ...], saved: tuple[bool, ...], dirty: tuple[int, ...],
+                   constant: tuple[int, ...], materialize: bool, once: bool) -> Any:
+    """Apply a captured autograd function to `inputs`, the tensors it was applied to.
+
+    `forward` takes the distinct inputs (places `first`), then `around`, the tensors its Python found elsewhere; it gives the
+    outputs and what the backward needs.  A backward takes the gradients of the outputs, then that; it gives one gradient per input.
+    There is one backward for each pattern of outputs that have a gradient, `given`.
+    `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in place, `constant` outputs
+    marked as not differentiable.
+    """
+    kind = _CapturedOnce if once else _Captured
+    return kind.apply(_Call(forward, backwards, given, first, saved, dirty, constant, materialize), around, *inputs)

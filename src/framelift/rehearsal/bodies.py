@@ -1,0 +1,166 @@
+"""Bodies: Python functions rehearsed into a graph of their own, for higher-order operators.
+
+`rehearse_body` runs one; `Rehearsed` is what it recorded; `Rehearsed.close` makes the graph.  What a body changes outside of itself is
+found by `Surroundings`: a body may run any number of times, or never, so its operator must refuse such changes.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.graph_module import GraphModule
+
+from .. import _core
+from ..graph.arguments import take
+from ..graph.facts import Facts, new_stand_in
+from ..graph.state import State, read_state
+from ..graph.tape import Step, build_body
+from ..graph.values import Storage, Value
+from ..world.leaves import LEAF_TYPES
+
+__all__ = ["Rehearsed", "Surroundings", "fresh", "rehearse_body", "values_in"]
+
+
+@dataclass
+class Rehearsed:
+    """One body as it ran: what it returned, what it recorded, and the torch state it began in."""
+
+    result: Any
+    tape: list[Step] = field(repr=False)
+    base: State
+    written: list[Value] = field(repr=False)   # values whose memory it wrote
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it must run even if nobody needs its results."""
+        return any(step.effect for step in self.tape)
+
+    def close(self, recorder: Any, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()) -> tuple[GraphModule, list[Value]]:
+        """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of stand-ins)."""
+        kept, values = kept_of(recorder, outputs)
+        with torch._C.DisableTorchFunction():
+            return build_body(self.tape, (*operands, *also), kept, values, self.base)
+
+    def writes_outside(self) -> list[Value]:
+        """The values among `written` whose memory was there before the body."""
+        inside = {id(step) for step in self.tape}
+        return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
+
+
+def rehearse_body(session: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+    """Run captured code with a tape of its own.  Called from a handler, that is paused."""
+    recorder = session.recorder
+    outer, outer_written = recorder.tape, recorder.written
+    recorder.tape, recorder.written = [], []
+    base = read_state()
+    try:
+        result = _core.captured(function, args, kwargs)
+        return Rehearsed(result, recorder.tape, base, recorder.written)
+    finally:
+        outer_written.extend(recorder.written)
+        recorder.tape, recorder.written = outer, outer_written
+
+
+def kept_of(recorder: Any, outputs: Any) -> tuple[Any, list[Value]]:
+    """A structure of stand-ins and plain values as steps keep it, and the values in it."""
+    found: list[Value] = []
+    (kept,) = take((outputs,), recorder._values, [], found)
+    return kept, found
+
+
+def values_in(recorder: Any, items: Iterable[Any]) -> list[Value]:
+    """The distinct values among the stand-ins given, in order."""
+    return list(dict.fromkeys(recorder.value_of(item) for item in items if recorder.is_stand_in(item)))
+
+
+def fresh(recorder: Any, facts: Facts, name: str = "", exact: bool = True) -> torch.Tensor:
+    """A stand-in that belongs to a body alone: one of its operands."""
+    with torch._C.DisableTorchFunction():
+        value = Value(new_stand_in(facts), facts, Storage(external=False))
+    value.name = name
+    value.exact = exact
+    recorder.adopt(value)
+    return value.stand_in
+
+
+class Surroundings:
+    """Everything a body can reach that is not its own, as it was before it ran.
+
+    External objects are changed through the world's effects and shadows only.  Objects made earlier in the rehearsal are reached through
+    the function's closure, its receiver and its arguments, or through pending writes.
+    """
+
+    def __init__(self, session: Any, *roots: Any) -> None:
+        self._world = session.world
+        self._effects = len(self._world.effects)
+        self._shadows = len(self._world.shadows)
+        self._keep: list[Any] = []
+        self._before = self._portray([*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)])
+
+    def changed(self) -> str:
+        """What was changed since, in words; empty if nothing."""
+        world = self._world
+        if len(world.effects) > self._effects:
+            effect = world.effects[self._effects]
+            return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
+        for obj, before in self._before:
+            if _contents(obj) != before:
+                return f"a {type(obj).__name__} from outside of it"
+        for shadow in world.shadows[self._shadows:]:
+            if _contents(shadow.copy) != _contents(shadow.before):
+                return f"a {type(shadow.original).__name__} from outside of it"
+        return ""
+
+    def _portray(self, roots: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
+        seen: set[int] = set()
+        rows = []
+        while roots:
+            obj = roots.pop()
+            if id(obj) in seen or type(obj) in LEAF_TYPES or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
+                continue
+            seen.add(id(obj))
+            self._keep.append(obj)
+            parts = _parts(obj)
+            if parts is not None:
+                rows.append((obj, tuple(map(id, parts))))
+                roots.extend(parts)
+        return rows
+
+
+def _contents(obj: Any) -> tuple[int, ...]:
+    return tuple(map(id, _parts(obj) or ()))
+
+
+def _parts(obj: Any) -> list[Any] | None:
+    """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
+    if isinstance(obj, dict):
+        return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(obj, kind):
+            return [*kind.__iter__(obj), *_attributes(obj)]
+    if isinstance(obj, types.FunctionType):
+        return [*(obj.__closure__ or ()), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values()]
+    if isinstance(obj, types.CellType):
+        try:
+            return [obj.cell_contents]
+        except ValueError:
+            return []
+    if isinstance(obj, types.MethodType):
+        return [obj.__self__, obj.__func__]
+    if type(obj).__name__ == "partial":
+        return [obj.func, *obj.args, *obj.keywords.values()]
+    if _core.is_external(obj):
+        return None   # its attributes change in the overlay only
+    return _attributes(obj)
+
+
+def _attributes(obj: Any) -> list[Any]:
+    try:
+        table = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return []
+    return [*table.keys(), *table.values()] if isinstance(table, dict) else []
