@@ -356,6 +356,29 @@ static PyObject* compiled_repr(PyObject* object) {
                               PyList_GET_SIZE(self->entries));
 }
 
+// Reports are written in Python: print(compiled) and compiled.report() ask these.
+static PyObject *str_function = nullptr, *report_function = nullptr;
+
+static PyObject* compiled_str(PyObject* self) { return str_function ? PyObject_CallOneArg(str_function, self) : compiled_repr(self); }
+
+static PyObject* compiled_report(PyObject* self, PyObject*) {
+  if (report_function) return PyObject_CallOneArg(report_function, self);
+  PyErr_SetString(PyExc_RuntimeError, "framelift's reports are not loaded");
+  return nullptr;
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"report", compiled_report, METH_NOARGS, "All that is known of what was captured: a framelift.report.Report."},
+    {nullptr, nullptr, 0, nullptr}};
+
+static PyObject* set_reporting(PyObject*, PyObject* args) {
+  PyObject *text, *report;
+  if (!PyArg_ParseTuple(args, "OO", &text, &report)) return nullptr;
+  Py_XSETREF(str_function, Py_NewRef(text));
+  Py_XSETREF(report_function, Py_NewRef(report));
+  Py_RETURN_NONE;
+}
+
 static PyMemberDef compiled_members[] = {
     {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
@@ -390,6 +413,7 @@ static PyObject* set_disabled(PyObject*, PyObject* value) {
   return PyBool_FromLong(before);
 }
 static PyMethodDef functions[] = {
+    {"set_reporting", set_reporting, METH_VARARGS, "set_reporting(text, report): what str(compiled) and compiled.report() call."},
     {"set_disabled", set_disabled, METH_O, "Make all compiled callables run plain Python, or not; returns what was."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -418,6 +442,8 @@ bool init_compiled(PyObject* module) {
   Compiled_Type.tp_call = PyVectorcall_Call;
   Compiled_Type.tp_descr_get = compiled_get;
   Compiled_Type.tp_repr = compiled_repr;
+  Compiled_Type.tp_str = compiled_str;
+  Compiled_Type.tp_methods = compiled_methods;
   Compiled_Type.tp_members = compiled_members;
   Compiled_Type.tp_getset = compiled_getters;
   Compiled_Type.tp_dictoffset = offsetof(CompiledObject, dict);

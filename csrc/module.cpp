@@ -1,4 +1,5 @@
 // The extension module framelift._core: collects what the other files offer.
+#include "places.h"
 #include "state.h"
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
@@ -8,7 +9,8 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   using namespace framelift;
-  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module) || !init_memory(module)) {
+  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module) || !init_memory(module) ||
+      !init_places(module)) {
     Py_DECREF(module);
     return nullptr;
   }

@@ -1,6 +1,8 @@
 // The rehearsal's scopes and its way to call the Python session.
 #include "rehearsal.h"
 
+#include "places.h"
+
 namespace framelift {
 
 static thread_local Rehearsal* current = nullptr;
@@ -40,33 +42,15 @@ Rehearsal::~Rehearsal() {
   Py_XDECREF(interrupt);
 }
 
-// The Python frames alive now, innermost first, as (file, line, function): the program may swallow the exception later.
-static PyObject* current_stack() {
-  PyObject* rows = PyList_New(0);
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  while (rows && frame) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    PyObject* row = Py_BuildValue("(OiO)", code->co_filename, PyFrame_GetLineNumber(frame), code->co_qualname);
-    Py_DECREF(code);
-    if (!row || PyList_Append(rows, row) < 0) Py_CLEAR(rows);
-    Py_XDECREF(row);
-    PyFrameObject* back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
-  }
-  Py_XDECREF(frame);
-  return rows;
-}
-
 void note_interrupt(Rehearsal* r) {
   if (r->interrupt || !interrupt_type || !PyErr_ExceptionMatches(interrupt_type)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   r->interrupt = Py_XNewRef(value);
-  PyObject* stack = current_stack();
-  if (!stack || PyObject_SetAttrString(value, "stack", stack) < 0) PyErr_Clear();
-  Py_XDECREF(stack);
+  PyObject* places = program_places();  // now: the program may swallow the exception later
+  if (!places || PyObject_SetAttrString(value, "places", places) < 0) PyErr_Clear();
+  Py_XDECREF(places);
   PyErr_Restore(type, value, traceback);
 }
 

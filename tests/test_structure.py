@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from layout_figures import Package, figures  # noqa: E402
 
 #: lowest first; a name may import only names before it, or itself.  Names on one line are one layer, told apart by LOWEST.
-ORDER = ["_core", "exc", "reasons", "config", "log", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run", "backends",
+ORDER = ["_core", "exc", "reasons", "config", "log", "places", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run", "backends",
          "export", "package", "report", "compat", "api", ""]
 LIMIT_FILE, LIMIT_FUNCTION = 600, 80
 

@@ -6,6 +6,7 @@ The place where it happens names the id and the detail, never free text of its o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["REASONS", "Interrupt", "Reason"]
 
@@ -35,7 +36,8 @@ class Interrupt(BaseException):
         super().__init__(reason, detail)
         self.reason = REASONS[reason]
         self.detail = detail
-        self.stack: list[tuple[str, int, str]] = []   # (file, line, function) where it was raised, innermost first
+        self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them
+        self.subject: Any = None            # the tensor it is about, as captured code saw it
 
     @property
     def sentence(self) -> str:

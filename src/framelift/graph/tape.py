@@ -17,6 +17,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
+from .._core import places
+from ..places import stack_text
 from ..reasons import Interrupt
 from .arguments import rebuild
 from .state import State, StateNodes
@@ -27,9 +29,9 @@ __all__ = ["Step", "build_body", "build_graph"]
 
 
 class Step:
-    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them."""
+    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's frames."""
 
-    __slots__ = ("args", "effect", "inputs", "kwargs", "state", "target")
+    __slots__ = ("args", "effect", "inputs", "kwargs", "places", "state", "target")
 
     def __init__(self, target: Target, args: list[Any], kwargs: dict[str, Any], inputs: list[Value], state: State,
                  effect: bool) -> None:
@@ -39,6 +41,7 @@ class Step:
         self.inputs = inputs
         self.state = state
         self.effect = effect
+        self.places = places()
 
     def __repr__(self) -> str:
         return f"<step {self.target.name}{' !' if self.effect else ''}>"
@@ -129,7 +132,9 @@ class _Builder:
         elif type(target) is Getter:
             args.append(target.name)
         kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
-        self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
+        node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
+        if step.places:
+            node.meta["stack_trace"] = stack_text(step.places)
 
     def output(self, outputs: Any) -> None:
         self._add(self._unused("output"), "output", "output", (rebuild(outputs, self._node_of),), {})

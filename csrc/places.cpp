@@ -1,0 +1,72 @@
+// See places.h.  Walks interpreter frames directly: it runs once per recorded operation and must not make frame objects.
+#include "places.h"
+
+#include <cstring>
+#include <string>
+
+#include "frame_access.h"
+
+namespace framelift {
+
+static std::string package;  // path of framelift's own files, with the separator
+static std::string driver;   // path of the part of it that starts rehearsals
+static std::string wrapper;  // the one file of it whose frames belong to the program
+
+static bool starts_with(PyObject* text, const std::string& prefix) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);  // kept by the text itself
+  if (!data) PyErr_Clear();
+  return data && !prefix.empty() && (size_t)size >= prefix.size() && memcmp(data, prefix.data(), prefix.size()) == 0;
+}
+
+static bool is_complete(Frame* f) {
+#if PY_VERSION_HEX >= 0x030c0000
+  if (f->owner == FRAME_OWNED_BY_CSTACK) return false;
+#endif
+  return !_PyFrame_IsIncomplete(f);
+}
+
+PyObject* program_places() {
+  constexpr int kMost = 256;  // frames kept of a very deep recursion: the innermost
+  PyCodeObject* codes[kMost];
+  int offsets[kMost];
+  int n = 0;
+  for (Frame* f = current_frame(PyThreadState_Get()); f && n < kMost; f = f->previous) {
+    if (!is_complete(f)) continue;
+    PyCodeObject* code = frame_code(f);
+    if (starts_with(code->co_filename, package) && !starts_with(code->co_filename, wrapper)) {
+      if (starts_with(code->co_filename, driver)) break;
+      continue;
+    }
+    codes[n] = code;
+    offsets[n++] = _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT);
+  }
+  PyObject* places = PyTuple_New(2 * n);
+  for (int i = 0; places && i < n; i++) {
+    PyTuple_SET_ITEM(places, 2 * i, Py_NewRef((PyObject*)codes[i]));
+    PyObject* offset = PyLong_FromLong(offsets[i]);
+    if (!offset) Py_CLEAR(places);
+    else PyTuple_SET_ITEM(places, 2 * i + 1, offset);
+  }
+  return places;
+}
+
+static PyObject* places(PyObject*, PyObject*) { return program_places(); }
+
+static PyObject* set_package(PyObject*, PyObject* args) {
+  const char *own, *starts, *exempt;
+  if (!PyArg_ParseTuple(args, "sss", &own, &starts, &exempt)) return nullptr;
+  package = own;
+  driver = starts;
+  wrapper = exempt;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"places", places, METH_NOARGS, "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."},
+    {"set_package", set_package, METH_VARARGS, "set_package(own files, files that start rehearsals, file that counts as the program's)."},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_places(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace framelift

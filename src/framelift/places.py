@@ -1,0 +1,153 @@
+"""Places in the user's source: which expression an instruction belongs to, and how it is shown with a caret.
+
+Data and text only.  What happened at a place is said by those who ask.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+import os
+import sysconfig
+import types
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Place", "brief", "caret", "expression", "place_of", "places_of", "shown_stack", "stack_text", "users"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One expression of the source.  Columns count characters from 0; -1 where CPython does not know them."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+#: by (id of code, offset), with the code, so that the id stays its own; code objects compare equal across files
+_known: dict[tuple[int, int], tuple[types.CodeType, Place]] = {}
+_MOST_KNOWN = 20_000
+
+
+def place_of(code: types.CodeType, offset: int) -> Place:
+    """The place of the instruction at byte `offset` of `code`.
+
+    >>> def f(x):
+    ...     return x + 1
+    >>> place_of(f.__code__, 0).function
+    'f'
+    """
+    found = _known.get((id(code), offset))
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[id(code), offset] = (code, _located(code, offset))
+    return found[1]
+
+
+def _located(code: types.CodeType, offset: int) -> Place:
+    found = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None), (None,) * 4)
+    line, end_line, column, end_column = found
+    line = line if line is not None else code.co_firstlineno
+    end_line = end_line if end_line is not None else line
+    if column is None or end_column is None:
+        return Place(code.co_filename, line, line, -1, -1, code.co_qualname)
+    return Place(code.co_filename, line, end_line, _characters(code.co_filename, line, column),
+                 _characters(code.co_filename, end_line, end_column), code.co_qualname)
+
+
+def places_of(flat: tuple[Any, ...]) -> tuple[Place, ...]:
+    """What `_core.places()` gives, as places, outermost first."""
+    return tuple(place_of(flat[i], flat[i + 1]) for i in range(len(flat) - 2, -1, -2))
+
+
+def _characters(file: str, line: int, column: int) -> int:
+    """CPython counts bytes of UTF-8; people count characters."""
+    text = linecache.getline(file, line)
+    return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
+
+
+def expression(place: Place, limit: int = 120) -> str:
+    """The source text of the place on one line; the whole line where the columns are not known."""
+    lines = [linecache.getline(place.file, n).rstrip("\n") for n in range(place.line, place.end_line + 1)]
+    if not lines or not lines[0].strip():
+        return ""
+    if place.column >= 0:
+        lines[-1] = lines[-1][:place.end_column]
+        lines[0] = lines[0][place.column:]
+    text = " ".join(line.strip() for line in lines)
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def caret(place: Place) -> str:
+    """The source line, and below it carets under the expression; "" where there is no source.
+
+    A place of several lines is shown by its first.
+    """
+    text = linecache.getline(place.file, place.line).rstrip("\n")
+    stripped = text.strip()
+    if not stripped:
+        return ""
+    if place.column < 0:
+        return stripped
+    start = place.column - (len(text) - len(text.lstrip()))
+    end = place.end_column if place.end_line == place.line else len(text.rstrip())
+    width = max(1, end - place.column)
+    if start <= 0 and width >= len(stripped):
+        return stripped      # carets under everything say nothing
+    return f"{stripped}\n{' ' * max(start, 0)}{'^' * width}"
+
+
+_texts: dict[tuple[int, ...], tuple[tuple[Any, ...], str]] = {}
+
+
+def stack_text(flat: tuple[Any, ...]) -> str:
+    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached: layers repeat each other's places."""
+    key = tuple([id(part) if i % 2 == 0 else part for i, part in enumerate(flat)])
+    found = _texts.get(key)
+    if found is None:
+        if len(_texts) >= _MOST_KNOWN:
+            _texts.clear()
+        rows = [f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n' for p in places_of(flat)]
+        found = _texts[key] = (flat, "".join(rows))
+    return found[1]
+
+
+def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
+    """A stack as a traceback shows it, outermost first, the last place with its caret."""
+    rows = []
+    for number, place in enumerate(places):
+        text = caret(place) if number == len(places) - 1 else linecache.getline(place.file, place.line).strip()
+        rows.append(f'{indent}File "{place.file}", line {place.line}, in {place.function}')
+        rows += [f"{indent}  {line}" for line in text.splitlines()]
+    return "\n".join(rows)
+
+
+def brief(file: str) -> str:
+    """A file's name as reports show it: relative to the current folder, or to where packages are installed."""
+    for root in (os.getcwd(), *_library_folders()):
+        if root and file.startswith(root.rstrip(os.sep) + os.sep):
+            return file[len(root.rstrip(os.sep)) + 1:]
+    return file
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return paths["purelib"], paths["platlib"], paths["stdlib"]
+
+
+def users(places: tuple[Place, ...]) -> Place | None:
+    """The innermost place that is the user's own code rather than an installed library's; else the innermost."""
+    for place in reversed(places):
+        if not place.file.startswith(_library_folders()):
+            return place
+    return places[-1] if places else None
