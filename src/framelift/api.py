@@ -16,7 +16,7 @@ from .backends.registry import compile_graph, lookup
 from .exc import UnsupportedPlatform
 from .run.driver import Driver
 from .run.module import OptimizedModule
-from .run.record import counts
+from .run.record import counts, record_of
 
 __all__ = ["compile", "reset", "stats"]
 
@@ -96,6 +96,8 @@ def reset() -> None:
     for compiled in list(_compiled):
         compiled.entries.clear()
         compiled.frames.clear()
+        if (record := record_of(compiled)) is not None:
+            record.clear()
     counts.clear()
 
 

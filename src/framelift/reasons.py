@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["REASONS", "Interrupt", "Reason"]
+__all__ = ["REASONS", "Interrupt", "Reason", "page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,15 @@ REASONS: dict[str, Reason] = {}
 def _declare(id: str, sentence: str, hint: str) -> None:
     assert id not in REASONS, id
     REASONS[id] = Reason(id, sentence, hint)
+
+
+def page(reason: str) -> str:
+    """Where a reason is explained.
+
+    >>> page("tensor-bool")
+    'docs/reasons/tensor-bool.md'
+    """
+    return f"docs/reasons/{reason}.md"
 
 
 class Interrupt(BaseException):

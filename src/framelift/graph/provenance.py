@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..places import Place, places_of, users
@@ -18,8 +19,11 @@ class Link:
     place: Place | None
 
 
-def chain(value: Value, limit: int = 6) -> tuple[Link, ...]:
-    """The operations behind a value, the last one first, along the first tensor of each, down to an input."""
+def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[Link, ...]:
+    """The operations behind a value, the last one first, along the first tensor of each, down to an input.
+
+    `name` says what an input is called.
+    """
     links: list[Link] = []
     while value.step is not None and len(links) < limit:
         step = value.step
@@ -28,7 +32,7 @@ def chain(value: Value, limit: int = 6) -> tuple[Link, ...]:
             return tuple(links)
         value = step.inputs[0]
     if value.step is None:
-        links.append(Link(f"{value.name or 'an input'}, {_kind(value)}, comes from outside", None))
+        links.append(Link(f"{name(value)}, {_kind(value)}, comes from outside", None))
     return tuple(links)
 
 

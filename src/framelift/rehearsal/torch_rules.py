@@ -80,8 +80,10 @@ _INTERRUPTS: dict[str, list[Any]] = {
 def _interrupt(reason: str, func: Any) -> Handler:
     name = getattr(func, "__qualname__", None) or repr(func)
 
-    def handler(_recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
-        raise Interrupt(reason, name)
+    def handler(_recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+        stop = Interrupt(reason, name)
+        stop.subject = args[0] if args else None
+        raise stop
     return handler
 
 

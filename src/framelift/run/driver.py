@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import gc
-import linecache
+import os
 import threading
 import time
 import types
@@ -20,12 +20,15 @@ from .. import _core, config
 from ..emit import build_entry, plan_return
 from ..exc import InternalError, Unsupported
 from ..guard.explain import explain
+from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
 from ..log import topic
+from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.session import Session
 from .frames import resolve_code, skipped
-from .record import Capture, counts
+from .messages import break_of, full_graph_message
+from .record import Capture, Record, counts
 from .tracing import untraced
 
 __all__ = ["Driver"]
@@ -42,6 +45,7 @@ class Driver:
         self.fullgraph = fullgraph
         self.name = name
         self.warned = False
+        self.record = Record()
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run in plain Python."""
@@ -68,7 +72,7 @@ class Driver:
             start = time.process_time()
             why = _why_recapture(entries, locals_)
             entry, info = self._make_entry(function, locals_, root)
-            info.recompile = why
+            info.miss, info.recompile = why, why.sentence if why is not None else ""
             info.cpu_seconds = time.process_time() - start
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
@@ -78,8 +82,9 @@ class Driver:
 
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> tuple[Any, Capture]:
         code = function.__code__
-        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno)
-        session, plan, stop = rehearse(function, locals_)
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
+        with info.phase("rehearse"):
+            session, plan, stop = rehearse(function, locals_)
         world = session.world
         info.guard_count = len(world.guards)
         run = None
@@ -90,22 +95,26 @@ class Driver:
             except Interrupt as interrupt:
                 stop = interrupt
         if stop is not None:
-            self._stopped(stop, info, function, root)
+            self._stopped(stop, info, session, root)
             if isinstance(stop, Interrupt) and stop.reason.id == "active-mode":
                 return None, info   # about the moment of the call, not about the program: nothing to remember
         origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []
-        program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)
+        with info.phase("guards"):
+            program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[torch.Tensor]]:
-        finished = session.recorder.finish(plan.outputs)
+        with info.phase("graph"):
+            finished = session.recorder.finish(plan.outputs)
         graph = None
         info.operations = finished.n_ops
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
-            graph = self.compile_graph(finished.graph_module, finished.inputs)
-        entry = build_entry(plan, graph, info.name)
+            with info.phase("backend"):
+                graph = self.compile_graph(finished.graph_module, finished.inputs)
+        with info.phase("entry"):
+            entry = build_entry(plan, graph, info.name)
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
@@ -114,18 +123,20 @@ class Driver:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
 
-    def _stopped(self, stop: BaseException, info: Capture, function: types.FunctionType, root: bool) -> None:
+    def _stopped(self, stop: BaseException, info: Capture, session: Session, root: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
         if isinstance(stop, Interrupt):
+            info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
-            info.where = user_stack(stop)
+            info.where = shown_stack(info.stop.places)
             topic("breaks").info("%s runs in plain Python: %s\n%s", info.name, info.reason, info.where)
             if self.fullgraph and root:
-                raise Unsupported(_message(stop, info), stop.reason.id) from None
+                raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
     def _count(self, info: Capture) -> None:
+        self.record.add(info)
         counts.captures += 1
         counts.guards += info.guard_count
         counts.graphs += info.graph_module is not None
@@ -214,31 +225,16 @@ def _has_tensor(values: Any, depth: int = 0) -> bool:
     return False
 
 
-def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> str:
+def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> Miss | None:
     if not entries:
-        return ""
+        return None
     last = entries[0]
     failure = last.program.check(locals_)
-    return explain(last.info.explain, failure, locals_) if failure is not None else ""
+    return miss_of(last.info.explain, failure, locals_) if failure is not None else None
 
 
-def user_stack(stop: Interrupt) -> str:
-    """The user's own frames of an interrupt, outermost first, down from the root."""
-    rows = []
-    for name, line, function in stop.stack:
-        if name == __file__:
-            break
-        if not name.startswith(_PACKAGE):
-            rows.append(f'  File "{name}", line {line}, in {function}\n    {linecache.getline(name, line).strip()}')
-    return "\n".join(reversed(rows))
-
-
-_PACKAGE = __file__.rsplit("/run/", 1)[0] + "/"
-
-
-def _message(stop: Interrupt, info: Capture) -> str:
-    return (f"fullgraph=True, but {info.name} cannot be captured whole: {stop.sentence}\n"
-            f"  reason: {stop.reason.id}\n  hint: {stop.reason.hint}\n{info.where}")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_core.set_package(_PACKAGE, _PACKAGE + "run" + os.sep, os.path.join(_PACKAGE, "run", "module.py"))
 
 
 def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:

@@ -1,23 +1,85 @@
-"""What was captured: one record per entry, and the process's counts.  Data only."""
+"""What was captured: one record per entry, one per compiled callable, and the process's counts.  Data only.
+
+`Capture` is heavy (graph, guard program) and lives as long as its entry; `Note` is what stays of it in the callable's `Record`.
+"""
 
 from __future__ import annotations
 
 import collections
+import itertools
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..graph.provenance import Link
 from ..guard.explain import described, path
+from ..guard.misses import Miss
+from ..places import Place
 
-__all__ = ["Capture", "Counts", "counts"]
+__all__ = ["Break", "Capture", "Counts", "Note", "Phase", "Record", "counts", "record_of"]
+
+_MOST_NOTES = 1000     # per compiled callable; the oldest go first
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Why capturing ended: the declared reason, the frames it struck (outermost first), and where the value came from."""
+
+    reason: str
+    sentence: str
+    hint: str
+    places: tuple[Place, ...] = ()
+    provenance: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A span of time on the process's clock (time.perf_counter)."""
+
+    name: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is remembered of a capture for good: plain values, no object of the user's, no graph."""
+
+    number: int
+    name: str
+    file: str
+    line: int
+    root: bool
+    guards: int
+    operations: int
+    has_graph: bool
+    stop: Break | None
+    miss: Miss | None
+    cpu_seconds: float
+    phases: tuple[Phase, ...]
+    capture: weakref.ref[Capture] = field(compare=False, repr=False)
+
+    @property
+    def started(self) -> float:
+        return self.phases[0].start if self.phases else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all phases."""
+        return sum(phase.seconds for phase in self.phases)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Capture:
     """One capture: what `entry.info` holds."""
 
     name: str
     file: str
     line: int
+    root: bool = True
     guard_count: int = 0
     graph_module: Any = None
     source: str = ""            # the entry, as Python source
@@ -26,8 +88,12 @@ class Capture:
     reason: str = ""            # why the frame runs in plain Python, "" when it was captured
     reason_id: str = ""
     where: str = ""             # the user's line where capturing ended
+    stop: Break | None = None   # the same as data
     recompile: str = ""         # what failed before, "" for the first capture
+    miss: Miss | None = None    # the same as data
     cpu_seconds: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+    examples: tuple[Any, ...] = ()   # facts of the graph's inputs, for a repro
     explain: Any = None         # the guard program; holds user objects weakly
 
     @property
@@ -38,10 +104,43 @@ class Capture:
         rows = ((path(self.explain, node), checks) for node, checks in described(self.explain))
         return [f"{where} {kind} {value!r}" for where, checks in rows for kind, value in checks]
 
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a block."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases.append(Phase(name, start, time.perf_counter() - start))
+
     def row(self) -> dict[str, Any]:
         """What the process's counts keep: plain values only."""
         return {"name": self.name, "file": self.file, "line": self.line, "graphs": int(self.graph_module is not None),
                 "guards": self.guard_count, "ops": self.operations, "reason": self.reason, "cpu_s": self.cpu_seconds}
+
+
+_numbers = itertools.count()
+
+
+class Record:
+    """All captures of one compiled callable, in order.  Kept by its driver."""
+
+    def __init__(self) -> None:
+        self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
+
+    def add(self, capture: Capture) -> None:
+        """A capture is finished."""
+        self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
+                               capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
+                               capture.cpu_seconds, tuple(capture.phases), weakref.ref(capture)))
+
+    def clear(self) -> None:
+        self.notes.clear()
+
+
+def record_of(compiled: Any) -> Record | None:
+    """The record of a compiled callable or module."""
+    return getattr(getattr(getattr(compiled, "_compiled", compiled), "miss", None), "record", None)
 
 
 @dataclass(slots=True)
