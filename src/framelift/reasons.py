@@ -93,6 +93,8 @@ _declare("too-large", "{detail} is too large to be imported",
          "Read only the part you need.")
 _declare("active-mode", "{detail} is active, and captured graphs would not honour it",
          "Call the compiled function outside of it.")
+_declare("active-transform", "Calling torch.func.{detail}(compiled_fn) function from eager mode is not supported",
+         "Compile the function that calls the transform.")
 _declare("body-effect", "{detail} changes something outside of itself, and a graph of its own cannot do that",
          "Return the new value instead.")
 _declare("body-escape", "a tensor made inside the body of a higher-order operator is used outside of it ({detail})",

@@ -175,6 +175,10 @@ class Fakes:
             torch.set_autocast_cache_enabled(cache)
             _log.disabled = quiet
 
+    def make(self, facts: Facts) -> FakeTensor:
+        """A new fake with these facts."""
+        return self._make(facts, self._bare)
+
     def _borrow(self, facts: list[Facts]) -> list[FakeTensor]:
         """One fake per facts; the same facts twice are two fakes."""
         used: dict[Facts, int] = {}

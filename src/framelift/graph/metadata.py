@@ -16,7 +16,7 @@ from ..reasons import Interrupt
 from .fakes import Observed
 from .facts import Facts, facts_of
 
-__all__ = ["Const", "Many", "MetadataCache", "New", "Outcome", "Same", "outcome_of", "shared_cache"]
+__all__ = ["Const", "Many", "MetadataCache", "New", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
 
 
 class New:
@@ -83,7 +83,7 @@ def _has_new(result: Any) -> bool:
 
 _VIEW_WORDS = {"DEFAULT": "view", "MULTI_OUTPUT_NODE": "multiple", "NO_GRAD_MODE": "no-grad",
                "INFERENCE_MODE": "no-grad", "IN_CUSTOM_FUNCTION": "custom"}
-_VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torch.dtype, torch.device, torch.Size,
+VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torch.dtype, torch.device, torch.Size,
            torch.layout, torch.memory_format)
 
 
@@ -118,7 +118,7 @@ class _Reader:
         if isinstance(raw, self.kind):
             return self._tensor(raw)
         kind = type(raw)
-        if kind in _VALUES:
+        if kind in VALUES:
             return Const(raw)
         if kind in (tuple, list) or (isinstance(raw, tuple) and kind.__module__ == "torch.return_types"):
             items = tuple(self.read(item) for item in raw)

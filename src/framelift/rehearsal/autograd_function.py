@@ -64,6 +64,8 @@ def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     if kwargs:
         raise Interrupt("torch-operation", "autograd.Function.apply with keyword arguments")
     recorder = session.recorder
+    if recorder.in_transform():
+        raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
     tensors = [x for x in inputs if recorder.is_stand_in(x)]
     ctx = Context()
     ctx.needs_input_grad = tuple(recorder.is_stand_in(x) and recorder.value_of(x).facts.requires_grad for x in inputs)

@@ -20,6 +20,7 @@ from ..graph.facts import Facts, new_stand_in
 from ..graph.state import State, read_state
 from ..graph.tape import Step, build_body
 from ..graph.values import Storage, Value
+from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
 
 __all__ = ["Rehearsed", "Surroundings", "fresh", "rehearse_body", "values_in"]
@@ -54,6 +55,8 @@ class Rehearsed:
 def rehearse_body(session: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
     """Run captured code with a tape of its own.  Called from a handler, that is paused."""
     recorder = session.recorder
+    if recorder.in_transform():
+        raise Interrupt("torch-operation", "a higher-order operator inside a function transform")
     outer, outer_written = recorder.tape, recorder.written
     recorder.tape, recorder.written = [], []
     base = read_state()

@@ -20,6 +20,7 @@ from ..graph.arguments import rebuild, take
 from ..graph.fakes import Fakes
 from ..graph.facts import check_kind, facts_of, new_stand_in
 from ..graph.light import is_light
+from ..graph.live import Live
 from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.tape import Step, build_graph
@@ -27,6 +28,7 @@ from ..graph.targets import Target, Getter, target_of
 from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
+from .live import record_live
 from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
@@ -68,6 +70,7 @@ class Recorder:
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
         self._storages: dict[int, Storage] = {}     # of real tensors
         self._fakes = Fakes()
+        self._live: Live | None = None              # function transforms, once the program uses one
         self._cache = shared_cache()
         self._lookup = self._cache.get
         self._flags = _kernel_choice()
@@ -100,6 +103,17 @@ class Recorder:
         value.name = _identifier(name)
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
+
+    @property
+    def live(self) -> Live:
+        """The function transforms of this rehearsal."""
+        if self._live is None:
+            self._live = Live(self._fakes)
+        return self._live
+
+    def in_transform(self) -> bool:
+        """Whether captured code is inside a function transform."""
+        return self._live is not None and self._live.active
 
     def adopt(self, value: Value) -> torch.Tensor:
         """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
@@ -189,6 +203,8 @@ class Recorder:
         if kwargs:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if self._live is not None and self._live.concerns(found):
+            return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(_is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
         if len(found) > 1 and len(set(found)) < len(found):
@@ -266,6 +282,8 @@ class Recorder:
         base = self._base or read_state()
         if isinstance(self._left, Interrupt):
             raise self._left
+        if self._live is not None and any(self._live.wraps(self.value_of(out)) for out in outputs):
+            raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(_is_leaf_view(self.value_of(out)) for out in outputs):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         with torch._C.DisableTorchFunction():
@@ -284,8 +302,9 @@ class Recorder:
             raise Interrupt("active-mode", "a torch function mode")
         if torch._C._len_torch_dispatch_stack():
             raise Interrupt("active-mode", "a torch dispatch mode")
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            raise Interrupt("active-mode", "a function transform")
+        transform = torch._C._functorch.peek_interpreter_stack()
+        if transform is not None:
+            raise Interrupt("active-transform", transform.key().name.lower())
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise Interrupt("active-mode", "a hook on saved tensors")
         self._saved = SavedState()
@@ -302,6 +321,8 @@ class Recorder:
             if exc[0] is None:
                 self.mark_end()
         finally:
+            if self._live is not None:
+                self._live.close()
             self._saved.restore()
             self._mode.recorder = None
             self._mode = self._saved = None

@@ -18,7 +18,7 @@ from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
     autograd_function, pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_frames, substitutes_pickle,
-    substitutes_stdlib, substitutes_torch, torch_rules)
+    substitutes_stdlib, substitutes_torch, torch_rules, transforms)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 

@@ -54,6 +54,8 @@ class Driver:
     def capture_frame(self, compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
         """A callee of a frame that runs plainly missed."""
         code = function.__code__
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return False   # inside a function transform that runs plainly: about the moment, not about the frame
         if skipped(code) or not _has_tensor(locals_):
             if skipped(code):
                 compiled.frames[code] = None
@@ -96,7 +98,7 @@ class Driver:
                 stop = interrupt
         if stop is not None:
             self._stopped(stop, info, session, root)
-            if isinstance(stop, Interrupt) and stop.reason.id == "active-mode":
+            if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
         origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []

@@ -1,0 +1,153 @@
+"""Function transforms (torch.func): operations recorded over live fakes, under the transform's own interpreters.
+
+What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history of the wrapped
+tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as the real one will be.  The interpreters
+are on torch's stack only while an operation runs; in between nothing of framelift meets them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C import _functorch
+
+from .fakes import Fakes
+from .facts import Facts, facts_of
+from .values import Storage, Value
+
+__all__ = ["Live", "LiveOutcome", "is_wrapped", "storage_of"]
+
+_LEAVE = {"Vmap": _functorch._vmap_decrement_nesting, "Grad": _functorch._grad_decrement_nesting,
+          "Jvp": _functorch._jvp_decrement_nesting}
+is_wrapped = _functorch.is_functorch_wrapped_tensor
+
+
+class LiveOutcome:
+    """What one operation over live fakes gave: the raw result and what became of the arguments."""
+
+    __slots__ = ("changes", "result", "stays", "written")
+
+    def __init__(self, result: Any, stays: bool, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+        self.result = result
+        self.stays = stays
+        self.written = written
+        self.changes = changes
+
+
+class Live:
+    """The interpreters and fakes of one rehearsal's transforms."""
+
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+        self._stack: list[Any] = []                 # interpreters, outermost first, while they are off torch's stack
+        self._of: dict[int, tuple[Value, Facts, torch.Tensor]] = {}
+        self._values: dict[int, Value] = {}         # by id of the fake, which _of keeps alive
+        self._storages: dict[int, Storage] = {}
+        self._dual = 0
+        self._disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+        self._forward = torch._C._is_fwd_grad_enabled()
+
+    @property
+    def active(self) -> bool:
+        """Whether captured code is inside a transform now."""
+        return bool(self._stack) or self._dual > 0
+
+    def concerns(self, found: Sequence[Value]) -> bool:
+        """Whether an operation on these values is to be run here."""
+        return bool(self._stack) or self._dual > 0 or any(self.wraps(value) for value in found)
+
+    def wraps(self, value: Value) -> bool:
+        """Whether the value is a tensor of a transform, which only lives inside of it."""
+        known = self._of.get(id(value))
+        return known is not None and is_wrapped(known[2])
+
+    @contextlib.contextmanager
+    def interpreters(self) -> Iterator[None]:
+        """Put the interpreters on torch's stack; what is there afterwards is the new stack."""
+        while self._stack:
+            _functorch.push_dynamic_layer_stack(self._stack.pop(0))
+        try:
+            yield
+        finally:
+            while _functorch.peek_interpreter_stack() is not None:
+                self._stack.insert(0, _functorch.pop_dynamic_layer_stack())
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call functorch about its state, or about the fake of a value."""
+        args = tuple(self.fake(arg) if type(arg) is Value else arg for arg in args)
+        with self.interpreters():
+            return function(*args)
+
+    def fake(self, value: Value) -> torch.Tensor:
+        """The live fake of a value; made from its facts where it was not born here."""
+        known = self._of.get(id(value))
+        if known is None or known[1] is not value.facts:
+            return self.born(value, self._fakes.make(value.facts))
+        return known[2]
+
+    def born(self, value: Value, fake: torch.Tensor) -> torch.Tensor:
+        """Remember the fake of a value."""
+        self._of[id(value)] = (value, value.facts, fake)
+        self._values[id(fake)] = value
+        return fake
+
+    def known(self, fake: torch.Tensor) -> Value | None:
+        """The value whose very tensor this is: functorch gives back what it was given when it unwraps."""
+        return self._values.get(id(fake))
+
+    def run(self, name: str, found: Sequence[Value], call: Callable[[list[torch.Tensor]], Any]) -> LiveOutcome:
+        """Run an operation over the fakes of `found`."""
+        fakes = [self.fake(value) for value in found]
+        storages = [storage_of(fake) for fake in fakes]
+        mode = self._fakes.mode
+        mode.stays = False
+        mode.written.clear()
+        with self.interpreters():
+            result = self._fakes._run(name, mode, call, fakes)
+        written = tuple(i for i, storage in enumerate(storages) if storage in mode.written)
+        changes = []
+        for i, (value, fake) in enumerate(zip(found, fakes)):
+            now = facts_of(fake)
+            if now is not value.facts:
+                changes.append((i, now))
+        return LiveOutcome(result, mode.stays, written, tuple(changes))
+
+    def storage(self, fake: torch.Tensor, found: Sequence[Value]) -> tuple[Storage, bool]:
+        """The storage of a result, and whether it is shared with one of the arguments."""
+        key = storage_of(fake)
+        for value in found:
+            if storage_of(self.fake(value)) == key:
+                return value.storage, True
+        known = self._storages.get(key)
+        if known is None:
+            known = self._storages[key] = Storage(external=False)
+            return known, False
+        return known, True
+
+    def enter_dual(self, by: int) -> None:
+        """A level of forward-mode differentiation was opened (1) or closed (-1)."""
+        self._dual += by
+
+    def close(self) -> None:
+        """The rehearsal is over: leave every transform that is still open, and put torch's switches back."""
+        while self._stack:
+            with self.interpreters():
+                _LEAVE[_functorch.peek_interpreter_stack().key().name]()
+        while self._dual > 0:
+            self._dual -= 1
+            torch._C._exit_dual_level(level=self._dual)
+        torch._C._set_fwd_grad_enabled(self._forward)
+        if self._disabled is None:
+            torch._C._autograd._saved_tensors_hooks_enable()
+        else:
+            torch._C._autograd._saved_tensors_hooks_disable(self._disabled)
+
+
+def storage_of(fake: torch.Tensor) -> int:
+    """The memory under all wrappers."""
+    while is_wrapped(fake):
+        fake = _functorch.get_unwrapped(fake)
+    return fake.untyped_storage()._cdata

@@ -1,0 +1,96 @@
+"""Recording inside function transforms: the step of an operation that ran over live fakes (graph/live.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..graph.arguments import rebuild
+from ..graph.facts import facts_of, new_stand_in
+from ..graph.live import Live, LiveOutcome
+from ..graph.metadata import VALUES
+from ..graph.state import State
+from ..graph.tape import Step
+from ..graph.targets import Getter, Target
+from ..graph.values import Value
+from ..reasons import Interrupt
+
+__all__ = ["record_live"]
+
+
+def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
+                gives_values: bool = False, effect: bool = False) -> Any:
+    """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result."""
+    live: Live = recorder.live
+    found = list(dict.fromkeys(found))
+
+    def call(fakes: list[Any]) -> Any:
+        fake_of = {id(value): fake for value, fake in zip(found, fakes)}
+        args = [rebuild(arg, lambda value: fake_of[id(value)]) for arg in kept]
+        named = {name: rebuild(arg, lambda value: fake_of[id(value)]) for name, arg in kept_named.items()}
+        return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
+
+    outcome = live.run(target.name, found, call)
+    _take_writes(recorder, target, outcome, found)
+    step = Step(target, kept, kept_named, found, state, effect or outcome.stays or bool(outcome.written) or bool(outcome.changes))
+    results = _Results(recorder, live, target, step, found)
+    answer = results.read(outcome.result, ())
+    if not results.made and not step.effect:
+        if type(outcome.result) in VALUES and not gives_values and outcome.result is not NotImplemented:
+            raise Interrupt("torch-operation", f"{target.name}, which gives a Python value")
+        return answer
+    recorder.tape.append(step)
+    return answer
+
+
+def _take_writes(recorder: Any, target: Target, outcome: LiveOutcome, found: list[Value]) -> None:
+    for index in outcome.written:
+        value = found[index]
+        if value.external is not None and any(v.facts.requires_grad for v in found):
+            raise Interrupt("torch-operation", f"{target.name}, which writes to an input inside a function transform")
+        value.storage.written = True
+        recorder.written.append(value)
+    for index, facts in outcome.changes:
+        value = found[index]
+        if value.external is not None or facts.size != value.facts.size:
+            raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of a tensor inside a function transform")
+        fake = recorder.live.fake(value)
+        value.facts = facts
+        recorder.live.born(value, fake)
+
+
+class _Results:
+    """Turns raw results into stand-ins."""
+
+    def __init__(self, recorder: Any, live: Live, target: Target, step: Step, found: list[Value]) -> None:
+        self.recorder = recorder
+        self.live = live
+        self.name = target.name
+        self.step = step
+        self.found = found
+        self.made = 0
+
+    def read(self, raw: Any, path: tuple[int, ...]) -> Any:
+        if isinstance(raw, torch.Tensor):
+            value = self.live.known(raw)
+            return value.stand_in if value is not None else self._tensor(raw, path)
+        kind = type(raw)
+        if kind in VALUES:
+            return raw
+        if kind in (tuple, list) or isinstance(raw, tuple):
+            items = [self.read(item, (*path, i)) for i, item in enumerate(raw)]
+            return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
+        raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
+
+    def _tensor(self, fake: torch.Tensor, path: tuple[int, ...]) -> torch.Tensor:
+        if fake.layout is not torch.strided:
+            raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
+        facts = facts_of(fake)
+        storage, shared = self.live.storage(fake, self.found)
+        value = Value(new_stand_in(facts), facts, storage, "custom" if shared else "")
+        value.step, value.path = self.step, path
+        value.exact = shared or all(v.exact and v.facts.is_contiguous() for v in self.found)
+        self.live.born(value, fake)
+        self.made += 1
+        return self.recorder.adopt(value)

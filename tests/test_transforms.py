@@ -1,0 +1,122 @@
+"""torch.func: transforms captured through their own Python, as one graph, equal to eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+import framelift
+from support import check
+
+W = torch.linspace(-1, 1, 9).reshape(3, 3)
+
+PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "vmap": lambda x: vmap(lambda row: row.sin() * W)(x),
+    "vmap of vmap": lambda x: vmap(vmap(lambda v: v * 2 + 1))(x),
+    "vmap over a dictionary": lambda x: vmap(lambda d: d["a"] + d["b"][0], in_dims=({"a": 0, "b": (None,)},), out_dims=1)({"a": x, "b": (W,)}),
+    "vmap with random numbers": lambda x: vmap(lambda row: row + torch.rand_like(row), randomness="different")(x),
+    "vmap in chunks": lambda x: vmap(lambda row: row.sum(), chunk_size=2)(x),
+    "vmap reads strides": lambda x: vmap(lambda row: row * row.stride(0) + row.size(0))(x),
+    "grad": lambda x: grad(lambda y: (y.sin() * W).sum())(x),
+    "grad with aux and argnums": lambda x: grad(lambda y, z: ((y.sin() * z).sum(), y), has_aux=True, argnums=(0, 1))(x, W),
+    "grad and value": lambda x: grad_and_value(lambda y: (y.sin() * W).sum())(x),
+    "grad of grad": lambda x: grad(lambda x: grad(lambda y: (y.sin() * W).sum())(x).sum())(x),
+    "grad without grad mode": lambda x: _no_grad(lambda: grad(lambda y: y.sin().sum())(x)),
+    "vmap of grad": lambda x: vmap(vmap(grad(torch.sin)))(x),
+    "vjp": lambda x: vjp(lambda y: y.sin(), x)[1](x + 1),
+    "jvp": lambda x: jvp(lambda y: y.sin(), (x,), (x,)),
+    "jacrev": lambda x: jacrev(lambda y: y.sin())(x),
+    "jacfwd": lambda x: jacfwd(lambda y: y.sin())(x),
+    "hessian": lambda x: hessian(lambda y: y.sin().sum())(x),
+}
+
+
+def _no_grad(run: Callable[[], Any]) -> Any:
+    with torch.no_grad():
+        return run()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_like_eager(name: str) -> None:
+    check(PROGRAMS[name], torch.linspace(-2, 2, 9).reshape(3, 3))
+
+
+@pytest.mark.parametrize("name", ["vmap", "grad of grad", "vmap of grad", "vjp", "jvp", "hessian"])
+def test_gradients_through_aot(name: str) -> None:
+    fn = PROGRAMS[name]
+    compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+    rows = []
+    for run in (fn, compiled):
+        x = torch.linspace(-2, 2, 9).reshape(3, 3).requires_grad_()
+        out = run(x)
+        outs = out if isinstance(out, tuple) else (out,)
+        sum(o.sum() for o in outs).backward()
+        rows.append((outs, x.grad))
+    torch.testing.assert_close(rows[1], rows[0])
+
+
+def test_module_parameters() -> None:
+    net = torch.nn.Linear(3, 1)
+    params = {k: v.detach() for k, v in net.named_parameters()}
+
+    def loss(p: dict[str, torch.Tensor], row: torch.Tensor) -> torch.Tensor:
+        return functional_call(net, p, (row,)).square().sum()
+
+    def per_sample(p: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
+        return vmap(grad(loss), in_dims=(None, 0))(p, x)
+
+    check(per_sample, params, torch.linspace(-2, 2, 12).reshape(4, 3))
+
+
+def test_effects_inside_happen_once_a_call() -> None:
+    seen: list[int] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        def inner(row: torch.Tensor) -> torch.Tensor:
+            seen.append(len(seen))
+            return row * 2
+        return vmap(inner)(x)
+    check(fn, torch.ones(2, 3), graphs=2, captures=2)   # the list's length is read, and another one at the second call
+
+
+def test_what_is_read_inside_is_guarded() -> None:
+    scale = [2.0]
+
+    def change(_call: int, world: Any) -> None:
+        world.fn.__closure__[0].cell_contents[0] = 3.0
+    check(lambda x: vmap(lambda row: row * scale[0])(x), torch.ones(2, 3), mutate=change, graphs=2)
+
+
+def test_a_break_inside_leaves_no_transform_open() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return vmap(lambda row: print(end="") or row.sin())(x)
+    x = torch.ones(2, 3)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    assert torch._C._functorch.peek_interpreter_stack() is None
+    torch.testing.assert_close(framelift.compile(fn, backend="eager")(x), x.sin())
+
+
+def test_called_from_a_transform() -> None:
+    compiled = framelift.compile(lambda x: x.sin(), backend="eager", fullgraph=True)
+    with pytest.raises(framelift.exc.Unsupported, match="torch.func.vmap"):
+        vmap(compiled)(torch.ones(2, 3))
+    loose = framelift.compile(lambda x: x.sin(), backend="eager")
+    torch.testing.assert_close(vmap(loose)(torch.ones(2, 3)), torch.ones(2, 3).sin())
+
+
+def test_tensor_that_outlives_its_transform() -> None:
+    kept: list[torch.Tensor] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        def inner(row: torch.Tensor) -> torch.Tensor:
+            kept.append(row * 2)
+            return row
+        return vmap(inner)(x)
+    with pytest.raises(framelift.exc.Unsupported, match="function transform"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3))
+    assert kept == []
