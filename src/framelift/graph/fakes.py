@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import (
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
 
-__all__ = ["Fakes", "Observed"]
+__all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed"]
 
 _log = logging.getLogger("torch._subclasses.fake_tensor")
 _SEEDED = torch.Tag.nondeterministic_seeded
@@ -33,16 +33,18 @@ _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
 _MAY_DRAW = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention", "_cudnn_rnn",
              "miopen_rnn", "native_dropout", "_fused_sdp")
-#: operator -> (it must stay in the graph, positions it writes, names it writes)
-_operators: dict[Any, tuple[bool, tuple[int, ...], tuple[str, ...]]] = {}
+#: why an operation must stay in a graph, whoever uses its result: it draws random numbers, or nobody knows what it does
+DRAWS, UNKNOWN = 1, 2
+#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes)
+_operators: dict[Any, tuple[int, tuple[int, ...], tuple[str, ...]]] = {}
 
 
-def _describe(operator: Any) -> tuple[bool, tuple[int, ...], tuple[str, ...]]:
+def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
     schema = getattr(operator, "_schema", None)
     if schema is None:
-        return True, (), ()
-    stays = (operator.namespace not in _KNOWN_NAMESPACES or _SEEDED in operator.tags
-             or operator._opname.startswith(_MAY_DRAW))
+        return UNKNOWN, (), ()
+    draws = _SEEDED in operator.tags or operator._opname.startswith(_MAY_DRAW)
+    stays = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
     written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written)
 
@@ -53,7 +55,7 @@ class _WatchedMode(FakeTensorMode):
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=False)
         self.cache_enabled = False   # ours is in front of it
-        self.stays = False
+        self.stays = 0
         self.written: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -61,8 +63,8 @@ class _WatchedMode(FakeTensorMode):
         if known is None:
             known = _operators[func] = _describe(func)
         stays, positions, names = known
-        if stays:
-            self.stays = True
+        if stays > self.stays:
+            self.stays = stays
         for position in positions:
             if position < len(args):
                 self._note_write(args[position])
@@ -100,7 +102,7 @@ class Observed:
 
     __slots__ = ("changes", "device", "fakes", "result", "stays", "storages", "written")
 
-    def __init__(self, result: Any, fakes: list[torch.Tensor], storages: list[int], stays: bool = False,
+    def __init__(self, result: Any, fakes: list[torch.Tensor], storages: list[int], stays: int = 0,
                  written: tuple[int, ...] = (), changes: tuple[tuple[int, Facts], ...] = (),
                  device: torch.device | None = None) -> None:
         self.result = result
@@ -124,7 +126,7 @@ class Fakes:
         fakes = self._borrow(facts)
         storages = [_storage_id(fake) for fake in fakes]
         mode = self.mode
-        mode.stays = False
+        mode.stays = 0
         mode.written.clear()
         try:
             result = self._run(name, mode, call, fakes)

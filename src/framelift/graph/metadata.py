@@ -62,13 +62,14 @@ class Outcome:
     """What is known of a call's result.
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all.
-    `exact`: the strides of the results follow surely from those of the arguments.
+    `exact`: the strides of the results follow surely from those of the arguments.  `stays`: as fakes.py says it.
     """
 
-    __slots__ = ("changes", "effect", "exact", "result", "silent", "written")
+    __slots__ = ("changes", "effect", "exact", "result", "silent", "stays", "written")
 
     def __init__(self, result: New | Same | Const | Many, effect: bool, written: tuple[int, ...],
-                 changes: tuple[tuple[int, Facts], ...], exact: bool) -> None:
+                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0) -> None:
+        self.stays = stays
         self.result = result
         self.exact = exact
         self.effect = effect
@@ -89,13 +90,13 @@ VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torc
 
 def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool) -> Outcome:
     """Read what a call over fakes of these facts gave.  `gives_values`: a result without any tensor is to be believed."""
-    effect = observed.stays or bool(observed.written) or bool(observed.changes)
+    effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
     if type(result) is Const and not (gives_values or result.value is NotImplemented
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
     exact = observed.device is not None or _is_view(result) or all(one.is_contiguous() for one in facts)
-    return Outcome(result, effect, observed.written, observed.changes, exact)
+    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays)
 
 
 def _is_view(result: Any) -> bool:

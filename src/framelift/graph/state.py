@@ -98,7 +98,7 @@ class LeftState:
 class SavedState:
     """Everything a rehearsal might have changed, read at its start and put back at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, generators: bool = True) -> None:
         self.grad = _is_grad_enabled()
         self.inference = _is_inference()
         self.dtype = _default_dtype()
@@ -107,8 +107,8 @@ class SavedState:
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = autocast_nesting()
         self.deterministic = (_deterministic(), _deterministic_warn())
-        self.cpu_rng = torch.get_rng_state()
-        self.cuda_rng = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+        self.cpu_rng = torch.get_rng_state() if generators else None
+        self.cuda_rng = torch.cuda.get_rng_state_all() if generators and torch.cuda.is_initialized() else None
 
     def restore(self) -> None:
         """Put everything back.  Torch function must be off."""
@@ -123,7 +123,8 @@ class SavedState:
             torch.autocast_decrement_nesting()
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
             torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
-        torch.set_rng_state(self.cpu_rng)
+        if self.cpu_rng is not None:
+            torch.set_rng_state(self.cpu_rng)
         if self.cuda_rng is not None:
             torch.cuda.set_rng_state_all(self.cuda_rng)
 

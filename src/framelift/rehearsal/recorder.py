@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
-from ..graph.fakes import Fakes
+from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.facts import check_kind, facts_of, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live
@@ -49,6 +49,9 @@ class Finished:
     `inputs` are the real tensors in placeholder order.  `mutated` are the indices of those whose memory the graph
     writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
     that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
+    `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
+    torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad mode.
+    The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
     """
 
     graph_module: GraphModule = field(repr=False)
@@ -57,6 +60,10 @@ class Finished:
     mutated: tuple[int, ...]
     shared: tuple[tuple[int, ...], ...]
     left_state: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+    violations: int = 0
+    stays: int = 0
+    changes_state: bool = False
+    without_grad: bool = False
 
 
 class Recorder:
@@ -64,7 +71,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
-        self.tape: list[Step] = []
+        self.tape: list[Step] = []                  # of the body being recorded, if there is one
+        self._main_tape = self.tape
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
@@ -74,6 +82,8 @@ class Recorder:
         self._cache = shared_cache()
         self._lookup = self._cache.get
         self._flags = _kernel_choice()
+        self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
+        self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self._saved: SavedState | None = None
@@ -219,6 +229,8 @@ class Recorder:
         if outcome.written or outcome.changes:
             apply_writes(target, outcome, found, state)
             self.written.extend(found[i] for i in outcome.written)
+        if outcome.effect:
+            self._note_effect(target, outcome, found)
         result = outcome.result
         if outcome.silent:
             if not keep or type(result) is not Same:
@@ -231,6 +243,26 @@ class Recorder:
             for value in found:
                 exact = exact and value.exact
         return self._results(result, step, (), found, exact)
+
+    def _note_effect(self, target: Target, outcome: Outcome, found: list[Value]) -> None:
+        self.stays = max(self.stays, outcome.stays)
+        if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
+            raise Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
+
+    def assume(self, tensor: torch.Tensor, truth: bool) -> bool:
+        """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
+        value = self.value_of(tensor)
+        if value.facts.size.numel() != 1 or self.tape is not self._main_tape:
+            return False   # a body's results are not the graph's
+        if self.stays == UNKNOWN or any(storage.written for storage in self._storages.values()):
+            return False   # what cannot be undone must not have happened when an assumption is found wrong
+        wrong = self.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
+        wrong = self.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
+        device = value.facts.device
+        if device in self.violated:
+            wrong = self.record(target_of(torch.logical_or), (self.violated[device], wrong), {})
+        self.violated[device] = wrong
+        return True
 
     def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
              gives_values: bool, state: State) -> Outcome:
@@ -286,8 +318,13 @@ class Recorder:
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(_is_leaf_view(self.value_of(out)) for out in outputs):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
+        writes = any(storage.written for storage in self._storages.values())
+        without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
+        if without_grad:   # else backends cannot write in place: that might concern autograd
+            base = base._replace(grad=False)
         with torch._C.DisableTorchFunction():
-            graph_module, inputs, n_ops = build_graph(self.tape, [self.value_of(out) for out in outputs], base)
+            results = [self.value_of(out) for out in (*outputs, *self.violated.values())]
+            graph_module, inputs, n_ops = build_graph(self.tape, results, base)
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
@@ -295,7 +332,8 @@ class Recorder:
         assert all(tensor is not None for tensor in real)
         return Finished(graph_module, real, n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
-                        self._left.calls if self._left is not None else ())
+                        self._left.calls if self._left is not None else (), len(self.violated), self.stays,
+                        any(step.state != base for step in self.tape), without_grad)
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack() or not torch._C._is_torch_function_enabled():

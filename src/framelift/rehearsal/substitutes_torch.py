@@ -11,6 +11,12 @@ from .registry import substitute
 __all__: list[str] = []
 
 
+@substitute(torch._C._is_torch_function_mode_enabled)
+def _no_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """The only mode around is the recorder's own."""
+    return False
+
+
 @substitute(torch.autograd.profiler.record_function.__init__)
 def _record_function_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """A profiler range has no result; in a captured graph it names nothing."""

@@ -6,6 +6,7 @@ attribute of a tensor is in torch_rules_attributes.py.  Handlers run with torch 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from ..graph.targets import target_of
 from ..reasons import Interrupt
+from ..twin.branches import unless_it_raises
 
 __all__ = ["GIVES_VALUES", "RULES", "rule", "rule_for"]
 
@@ -51,7 +53,7 @@ _ANYWHERE = (*_TENSOR, torch, torch._C._VariableFunctions)
 # ---- never captured: reason -> names of Tensor methods and torch functions -------------------------------------------
 
 _INTERRUPTS: dict[str, list[Any]] = {
-    "tensor-bool": _named("__bool__ is_nonzero __contains__", *_ANYWHERE),
+    "tensor-bool": _named("is_nonzero __contains__", *_ANYWHERE),
     "tensor-item": _named("item tolist __int__ __long__ __float__ __complex__ __index__", *_TENSOR),
     "tensor-repr": _named("__repr__ __str__ __format__", torch.Tensor),
     "tensor-data": [
@@ -93,6 +95,21 @@ for _reason, _funcs in _INTERRUPTS.items():
 
 for _legacy in torch._tensor_classes:   # torch.FloatTensor and its kind make real tensors unseen
     RULES[id(_legacy)] = (_legacy, _interrupt("torch-operation", _legacy))
+
+
+@rule(*_named("__bool__", *_TENSOR))
+def _bool(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
+    """Where the other side of a branch only raises, the program is taken to go on; the graph finds out if it does not."""
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    truth = None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
+    if truth is None or not recorder.assume(args[0], truth):
+        raise Interrupt("tensor-bool", "Tensor.__bool__")
+    return truth
+
+
+_PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 
 # ---- answered from metadata ------------------------------------------------------------------------------------------
 

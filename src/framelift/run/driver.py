@@ -26,6 +26,7 @@ from ..log import topic
 from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.session import Session
+from .failing import runnable
 from .frames import resolve_code, skipped
 from .messages import break_of, full_graph_message
 from .record import Capture, Record, counts
@@ -114,13 +115,13 @@ class Driver:
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
             with info.phase("backend"):
-                graph = self.compile_graph(finished.graph_module, finished.inputs)
+                graph = runnable(finished, self.compile_graph)
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name)
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
-        info.replayable = not finished.mutated and not _draws(finished.graph_module)
+        info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
@@ -153,17 +154,6 @@ class Driver:
             self.warned = True
             warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
                           f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
-
-
-_RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "poisson", "exponential", "uniform", "cauchy", "geometric", "rrelu", "gumbel",
-           "lstm", "gru", "rnn", "multi_head", "attention", "sample")
-
-
-def _draws(graph_module: torch.fx.GraphModule) -> bool:
-    """Whether a graph may draw random numbers: run twice, it would leave the generator elsewhere."""
-    graphs = (part.graph for part in graph_module.modules() if isinstance(part, torch.fx.GraphModule))
-    names = (str(getattr(node.target, "__name__", node.target)) for graph in graphs for node in graph.nodes)
-    return any(word in name for name in names for word in _RANDOM)
 
 
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:

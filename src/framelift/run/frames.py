@@ -13,7 +13,9 @@ import torch
 from .. import _core
 from ..rehearsal.recorder import torch_operations
 from ..rehearsal.registry import SUBSTITUTES
+from ..reasons import Interrupt
 from ..rehearsal.substitutes import torch_call
+from ..rehearsal.substitutes_code import caller
 from ..twin import make_twin
 
 __all__ = ["resolve_code", "skipped"]
@@ -69,7 +71,15 @@ _AROUND = frozenset({"install_generation_tagging_init.<locals>.patched_init", "i
 _NOTES = frozenset({"GenerationTracker.tag"})
 
 
+def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """torch.optim asks for a break only so that its step is compiled without grad mode; the driver sees to that by itself."""
+    if caller().f_code.co_filename != _TORCH + os.path.join("optim", "optimizer.py"):
+        raise Interrupt("disabled", "graph_break")
+
+
 def _of_dynamo(code: types.CodeType) -> Any:
+    if code.co_qualname == "graph_break":
+        return _graph_break
     if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
         if code.co_qualname in _AROUND:
             return make_twin(code, _core.PROBES)

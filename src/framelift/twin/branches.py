@@ -1,0 +1,73 @@
+"""Which way a branch goes unless the program is about to fail: the side that does not only raise.
+
+A guess about the program, never a fact: whoever follows it must be able to find out later that it was wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import CodeType
+
+from .decode import Instruction, instructions, jump_target
+
+__all__ = ["unless_it_raises"]
+
+_MOST_STEPS = 400
+_RAISES = frozenset({"RAISE_VARARGS", "RERAISE"})
+_LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE", "SEND"})
+_ALWAYS_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+#: instructions between a test and its jump, and whether they turn the truth round
+_BETWEEN = {"UNARY_NOT": True, "TO_BOOL": False}
+
+
+@functools.lru_cache(maxsize=1024)
+def unless_it_raises(code: CodeType, offset: int) -> bool | None:
+    """The truth of the value tested at `offset` (a frame's `f_lasti`) for which the frame does not only raise.
+
+    None where the instruction is no test, or where both sides or neither only raise.
+    """
+    found = list(instructions(code.co_code))
+    at = {one.start: i for i, one in enumerate(found)}
+    index = next((i for i, one in enumerate(found) if one.start <= offset // 2 < one.end), None)
+    if index is None:
+        return None
+    turned = False
+    while found[index].name in _BETWEEN and index + 1 < len(found):
+        turned ^= _BETWEEN[found[index].name]
+        index += 1
+    test = found[index]
+    wanted = test.name.rpartition("_IF_")[2]
+    target = jump_target(test)
+    if not test.name.startswith("POP_JUMP") or wanted not in ("TRUE", "FALSE") or target is None:
+        return None
+    jumping = _only_raises(found, at, target)
+    falling = _only_raises(found, at, test.end)
+    if jumping == falling:
+        return None
+    # The truth that jumps is `wanted`; the frame goes on where it does not only raise.
+    return ((wanted == "TRUE") == falling) != turned
+
+
+def _only_raises(found: list[Instruction], at: dict[int, int], start: int) -> bool:
+    """Whether every way on from `start` ends by raising."""
+    ahead, seen = [start], set()
+    while ahead:
+        unit = ahead.pop()
+        while unit not in seen:
+            seen.add(unit)
+            index = at.get(unit)
+            if index is None or len(seen) > _MOST_STEPS:
+                return False
+            one = found[index]
+            if one.name in _RAISES:
+                break
+            if one.name in _LEAVES:
+                return False
+            target = jump_target(one)
+            if one.name in _ALWAYS_JUMPS and target is not None:
+                unit = target
+                continue
+            if target is not None:
+                ahead.append(target)
+            unit = one.end
+    return True

@@ -1,0 +1,195 @@
+"""Branches on a tensor whose other side only raises: captured whole, and wrong data still raises as in plain Python."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+import framelift
+from framelift.twin.branches import unless_it_raises
+from support import check
+
+
+class Asked:
+    """Notes, when its truth is asked for, which truth the frame goes on with."""
+
+    def __bool__(self) -> bool:
+        frame = sys._getframe(1)
+        self.answer = unless_it_raises(frame.f_code, frame.f_lasti)
+        return True
+
+
+def _asserted(x):
+    assert x, "text"
+    return 1
+
+
+def _negated(x):
+    if not x:
+        raise ValueError(f"{x}")
+    return 1
+
+
+def _in_loop(x):
+    for _ in range(2):
+        if x:
+            raise ValueError
+    return 1
+
+
+def _two_errors(x):
+    if not x:
+        if _asserted:
+            raise ValueError
+        raise TypeError
+    return 1
+
+
+def _caught(x):
+    try:
+        if x:
+            raise ValueError
+        y = 1
+    except ValueError:
+        y = 2
+    return y
+
+
+def _both_return(x):
+    if x:
+        return 2
+    return 1
+
+
+def _loop(x):
+    while x:
+        break
+    return 2
+
+
+@pytest.mark.parametrize("function, truth", [
+    (_asserted, True), (_negated, True), (_in_loop, False), (_two_errors, True), (_caught, False), (_both_return, None), (_loop, None)])
+def test_which_side_goes_on(function, truth) -> None:
+    asked = Asked()
+    try:
+        function(asked)
+    except ValueError:
+        pass
+    assert asked.answer is truth
+
+
+def _spoil(number, world) -> None:
+    world.args[0][0] = -1.0 if number % 2 else 1.0
+
+
+def test_a_check_of_values() -> None:
+    def f(x):
+        if not (x > 0).all():
+            raise ValueError("not positive")
+        return x.log()
+
+    check(f, torch.ones(3))
+    check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+def test_several_conditions_and_random_numbers() -> None:
+    def f(x):
+        noise = torch.rand(3)
+        if (x < 0).any():
+            raise ValueError("negative")
+        more = torch.rand(3)
+        if x.isnan().any() or x.isinf().any():
+            raise ValueError("not finite")
+        return x + noise * more
+
+    check(f, torch.ones(3))
+    check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+def test_an_error_that_the_program_catches() -> None:
+    def f(x):
+        try:
+            if x.sum() < 0:
+                raise ValueError
+            return x + 1
+        except ValueError:
+            return x - 1
+
+    def spoil(number, world) -> None:
+        world.args[0].fill_(-1.0 if number % 2 else 1.0)
+
+    check(f, torch.ones(3), calls=4, mutate=spoil, captures=1, fullgraph=True)
+
+
+def test_effects_wait_for_the_assumption() -> None:
+    def f(x, log):
+        log.append("before")
+        if x[0] <= 0:
+            raise ValueError
+        log.append("after")
+        return x * 2
+
+    check(f, torch.ones(3), [], calls=4, mutate=_spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+def test_a_write_after_the_assumption_is_not_undone() -> None:
+    def f(x):
+        if x[0] <= 0:
+            raise ValueError
+        x.add_(1)
+        return x * 2
+
+    check(f, torch.ones(3), graphs=None, breaks=None)
+    check(f, torch.ones(3), graphs=None, breaks=None, calls=4, mutate=_spoil)
+
+
+def test_more_than_one_element_raises_by_itself() -> None:
+    def f(x):
+        if x > 0:
+            raise ValueError
+        return x
+
+    check(f, torch.ones(3), graphs=None, breaks=None, raises=RuntimeError)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: torch.distributions.Normal(x, x), lambda x: torch.distributions.Categorical(logits=x),
+    lambda x: torch.distributions.Independent(torch.distributions.Gamma(x, x), 1)])
+def test_distributions_check_their_arguments(make) -> None:
+    def f(x):
+        distribution = make(x)
+        sample = distribution.sample()
+        return sample, distribution.log_prob(sample)
+
+    def spoil(number, world) -> None:
+        world.args[0][0] = float("nan") if number % 2 else 1.0
+
+    check(f, torch.rand(4) + 1)
+    check(f, torch.rand(4) + 1, calls=4, mutate=spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_other_backends(backend: str) -> None:
+    def f(x):
+        if not (x > 0).all():
+            raise ValueError
+        return x.log() + torch.nn.functional.dropout(x, 0.0)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.ones(3))
+    with pytest.raises(ValueError):
+        compiled(-torch.ones(3))
+
+
+def test_a_graph_that_fails_leaves_the_settings_alone() -> None:
+    def f(x):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.linalg.cholesky(x)
+        return y + torch.rand(2)
+
+    def spoil(number, world) -> None:
+        world.args[0].copy_(-torch.eye(2))
+
+    check(f, torch.eye(2), mutate=spoil, graphs=None, breaks=None, fullgraph=True)
