@@ -5,6 +5,7 @@ Data and text only.  What happened at a place is said by those who ask.
 
 from __future__ import annotations
 
+import dis
 import functools
 import itertools
 import linecache
@@ -14,7 +15,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "brief", "caret", "expression", "place_of", "places_of", "shown_stack", "stack_text", "users"]
+__all__ = ["Place", "brief", "caret", "expression", "first_use", "place_of", "places_of", "shown_stack", "stack_text", "users"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ _MOST_KNOWN = 20_000
 
 
 def place_of(code: types.CodeType, offset: int) -> Place:
-    """The place of the instruction at byte `offset` of `code`.
+    """The place of the instruction at byte `offset` of `code`; `~n` is the first use of local number n.
 
     >>> def f(x):
     ...     return x + 1
@@ -53,8 +54,19 @@ def place_of(code: types.CodeType, offset: int) -> Place:
     return found[1]
 
 
+def first_use(code: types.CodeType, name: str) -> int:
+    """The byte offset of the first instruction that reads the parameter `name`; 0 where none does."""
+    for instruction in dis.get_instructions(code):
+        named = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")) and name in named:
+            return instruction.offset
+    return 0
+
+
 def _located(code: types.CodeType, offset: int) -> Place:
-    found = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None), (None,) * 4)
+    if offset < 0:
+        offset = first_use(code, code.co_varnames[~offset])
+    found = next(itertools.islice(code.co_positions(), offset // 2, None), (None,) * 4)
     line, end_line, column, end_column = found
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line

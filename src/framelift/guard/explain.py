@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..origin import STEPS
+from ..places import place_of
 from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
 
 __all__ = ["WORDS", "described", "explain", "explain_all", "path", "where"]
@@ -116,9 +117,7 @@ def where(line: Line) -> str:
     """The user's line as text: "file.py:12 in forward"."""
     if isinstance(line, str):
         return line
-    code, offset = line
-    number = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
-    return f"{code.co_filename}:{number if number is not None else code.co_firstlineno} in {code.co_qualname}"
+    return str(place_of(*line))
 
 
 def _state(program: _core.GuardProgram) -> str:

@@ -29,7 +29,7 @@ class Guard:
     """One predicate: the value at `origin` satisfies `kind` with `value`.
 
     `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
-    the instruction), which is turned into that text only when somebody asks.
+    the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local n.
     """
 
     origin: Origin

@@ -53,11 +53,15 @@ class Session:
             self.function_origin = arg(count, code.co_name)
             self.world.guard(self.function_origin, "TYPE", types.FunctionType)
             self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
-        return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
+        try:
+            return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
+        finally:
+            self.world.line = None
 
     def _argument(self, index: int, name: str, value: Any) -> Any:
         code = self.function.__code__
         spread = code.co_argcount + code.co_kwonlyargcount
+        self.world.line = (code, ~index)   # its first use, found when somebody asks
         seen = let_in(self.world, value, arg(index, name))
         if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)

@@ -29,7 +29,7 @@ from ..rehearsal.session import Session
 from .failing import runnable
 from .frames import resolve_code, skipped
 from .messages import break_of, full_graph_message
-from .record import Capture, Record, counts
+from .record import Capture, Input, Record, counts
 from .tracing import untraced
 
 __all__ = ["Driver"]
@@ -114,6 +114,7 @@ class Driver:
         info.operations = finished.n_ops
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
+            info.inputs = tuple(Input.of(t, str(session.world.memo[id(t)].origin)) for t in finished.inputs)
             with info.phase("backend"):
                 graph = runnable(finished, self.compile_graph)
         with info.phase("entry"):

@@ -35,7 +35,12 @@ class OptimizedModule(torch.nn.Module):
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
-        return getattr(self._orig_mod, name)
+        try:
+            return getattr(self._orig_mod, name)
+        except AttributeError:
+            if name == "report":     # the module's own attribute of this name comes first
+                return self._compiled.report
+            raise
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules:

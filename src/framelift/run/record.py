@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from ..graph.provenance import Link
 from ..guard.explain import described, path
 from ..guard.misses import Miss
 from ..places import Place
+from .events import tell
 
-__all__ = ["Break", "Capture", "Counts", "Note", "Phase", "Record", "counts", "record_of"]
+__all__ = ["Break", "Capture", "Counts", "Input", "Note", "Phase", "Record", "counts", "record_of"]
 
 _MOST_NOTES = 1000     # per compiled callable; the oldest go first
 
@@ -42,6 +45,28 @@ class Phase:
     name: str
     start: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a graph: where it comes from, and enough to make a tensor like it."""
+
+    origin: str
+    dtype: Any
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    device: str
+    requires_grad: bool
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {str(self.dtype).removeprefix('torch.')} {tuple(self.size)}"
+
+    @classmethod
+    def of(cls, tensor: Any, origin: str) -> Input:
+        """The facts of a real tensor."""
+        with torch._C.DisableTorchFunction():
+            stride = tuple(tensor.stride()) if tensor.layout is torch.strided else ()
+            return cls(origin, tensor.dtype, tuple(tensor.size()), stride, str(tensor.device), tensor.requires_grad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +118,7 @@ class Capture:
     miss: Miss | None = None    # the same as data
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
-    examples: tuple[Any, ...] = ()   # facts of the graph's inputs, for a repro
+    inputs: tuple[Input, ...] = ()   # what the graph is given
     explain: Any = None         # the guard program; holds user objects weakly
 
     @property
@@ -106,10 +131,14 @@ class Capture:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a block."""
+        """Time a block, and tell of it."""
+        tell("phase", self, name)
         start = time.perf_counter()
         try:
             yield
+        except Exception as error:
+            tell("failed", self, name, error)
+            raise
         finally:
             self.phases.append(Phase(name, start, time.perf_counter() - start))
 
@@ -133,6 +162,7 @@ class Record:
         self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
                                capture.cpu_seconds, tuple(capture.phases), weakref.ref(capture)))
+        tell("done", capture)
 
     def clear(self) -> None:
         self.notes.clear()

@@ -6,6 +6,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ class World:
         self.distinct: list[Origin] = []
         self.keep: list[Any] = []
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
+        self.line: tuple[types.CodeType, int] | None = None   # the place of reads that no frame of the program makes
         self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
         self._read_through: dict[int, list[tuple[Any, str]]] = {}   # id of a module's table -> attributes answered from it
@@ -51,6 +53,9 @@ class World:
         if key in self._guarded:
             return
         self._guarded.add(key)
+        if self.line is not None:
+            self.guards.append(Guard(origin, kind, value, self.line))
+            return
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back

@@ -1,0 +1,15 @@
+"""Reports: what was captured, why not, and at what cost.  Made from the records that every compiled callable keeps.
+
+The public names are re-exported by `framelift`; the records of a report are in `framelift.report.model`.
+"""
+
+from __future__ import annotations
+
+from .. import _core
+from . import text  # noqa: F401  (registers its form)
+from .gather import report, report_of_all, summary
+from .model import SCHEMA, Report
+
+__all__ = ["SCHEMA", "Report", "report", "report_of_all", "summary"]
+
+_core.set_reporting(summary, report)

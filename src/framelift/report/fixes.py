@@ -1,0 +1,73 @@
+"""One fix per root cause: what to change in the program, in one or two sentences.  Tables by declared reason and by guard kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..reasons import REASONS
+
+__all__ = ["FIXES", "break_fix", "recapture_fix"]
+
+#: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
+FIXES: dict[str, str] = {
+    "tensor-bool": "Compute both sides and choose with torch.where({e}, a, b), or write the branch as torch.cond({e}, f, g, operands).",
+    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, take it outside the compiled function.",
+    "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
+    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, or do the same with torch or plain Python code.",
+    "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
+    "opaque-object": "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors.",
+    "data-dependent-shape": "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside.",
+    "disabled": "Remove the mark that keeps `{e}` from being compiled, or call it outside the compiled function.",
+}
+
+
+def break_fix(reason: str, expression: str) -> str:
+    """The fix for a break at `expression`."""
+    if reason in FIXES and expression:
+        return FIXES[reason].format(e=expression)
+    found = REASONS.get(reason)
+    return found.hint if found is not None else ""
+
+
+def _equal(origin: str, old: str, new: str) -> str:
+    if _is_number(old) and _is_number(new):
+        return (f"{origin} is a number that changes: keep it in a tensor (torch.tensor({new})) that the program updates in place, "
+                "or pass a tensor.")
+    return f"{origin} takes several values: pass the same one each time, or compile one callable per value."
+
+
+def _tensor(origin: str, old: str, new: str) -> str:
+    if "size" in old or "size" in new:
+        return f"{origin} comes in several shapes: compile with dynamic=True, mark the dimension dynamic, or pad to one shape."
+    if "requires_grad" in old or "is_leaf" in old:
+        return f"{origin} is given with and without autograd history: call .detach() on it, or use one mode throughout."
+    return f"{origin} is given with other properties ({old} → {new}): convert it before the call (.to(dtype), .contiguous())."
+
+
+_RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
+    "EQ": _equal,
+    "TENSOR": _tensor,
+    "LEN": lambda o, old, new: f"{o} changes its length: keep it at one length, or stack its contents into a tensor.",
+    "KEYS": lambda o, old, new: f"{o} changes its keys: create all keys before the first call.",
+    "IS": lambda o, old, new: f"{o} is another object at each call: create it once, outside the function that is called.",
+    "CODE": lambda o, old, new: f"{o} is a new function at each call: define it once, at module level.",
+    "TYPE": lambda o, old, new: f"{o} is given as {old} and as {new}: convert it to one type before the call.",
+    "SAME": lambda o, old, new: f"{o} is sometimes the same object as another argument and sometimes not: pass a copy.",
+    "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls: use one setting around all calls.",
+    "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",
+    "gone": lambda o, old, new: "An object the captured code was bound to is gone: create it once and keep it.",
+}
+
+
+def recapture_fix(kind: str, origin: str, old: str, new: str) -> str:
+    """The fix for a value that made a capture necessary again."""
+    found = _RECAPTURES.get(kind)
+    return found(origin, old, new) if found is not None else f"Keep {origin or 'it'} the same between calls."
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Guards for people: the tree of a program, and the ledger of the constants it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..guard.explain import _show, path
+from ..guard.kinds import TensorFacts
+from ..origin import STEPS
+from ..places import Place, brief, place_of
+from .model import Guard
+
+__all__ = ["constants", "guard_tree"]
+
+_WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN": "has length", "KEYS": "has the keys", "ABSENT": "has no entry",
+          "NO_LOOKUP": "has no attribute", "DUNDERS": "has the same special methods", "EMPTY": "is an empty cell", "TENSOR": "is a",
+          "SAME": "is the same object as", "CHECK": "satisfies"}
+
+
+def guard_tree(program: Any) -> tuple[Guard, ...]:
+    """The nodes in the order of the program, each with its depth; nodes without checks below them are left out."""
+    if program is None:
+        return ()
+    described = [program.describe(node) for node in range(program.stats()["nodes"])]
+    useful = [bool(row[3]) for row in described]
+    for node in range(len(described) - 1, -1, -1):
+        if useful[node] and described[node][0] >= 0:
+            useful[described[node][0]] = True
+    children: dict[int, list[int]] = {}
+    for node, row in enumerate(described):
+        if useful[node]:
+            children.setdefault(row[0], []).append(node)
+    rows: list[Guard] = []
+    pending = [(node, 0) for node in reversed(children.get(-1, []))]
+    while pending:
+        node, depth = pending.pop()
+        _, step, key, checks = described[node]
+        name = path(program, node) if depth == 0 else STEPS[step].text.format(base="", key=key)
+        rows.append(Guard(depth, name, path(program, node), tuple(check_words(program, kind, value) for kind, value in checks),
+                          _where(program, node)))
+        pending.extend((child, depth + 1) for child in reversed(children.get(node, [])))
+    return tuple(rows)
+
+
+def check_words(program: Any, kind: str, value: Any) -> str:
+    """A check in words."""
+    word = _WORDS.get(kind, kind)
+    if kind == "SAME":
+        return f"{word} {path(program, value)}"
+    if kind == "TENSOR":
+        return f"{word} {tensor_words(value)}" if isinstance(value, TensorFacts) else "is a tensor of the same properties"
+    if kind in ("DUNDERS", "EMPTY"):
+        return word
+    if kind == "KEYS":
+        keys = ", ".join(map(_show, list(value)[:8]))
+        return f"{word} {keys}{' …' if len(value) > 8 else ''}"
+    if kind == "CHECK":
+        return f"{word}: {value[1] if isinstance(value, tuple) and len(value) > 1 else _show(value)}"
+    if kind == "CODE":
+        return f"{word} of {getattr(value, 'co_qualname', '?')}"
+    return f"{word} {_show(value)}"
+
+
+def tensor_words(facts: TensorFacts) -> str:
+    """float32 tensor (2, 3) on cpu"""
+    size = "(" + ", ".join("any" if n is None else str(n) for n in facts.size) + ")"
+    extra = ", requires grad" if facts.requires_grad else ""
+    return f"{str(facts.dtype).removeprefix('torch.')} {facts.python_type.__name__} {size} on {facts.device}{extra}"
+
+
+def _lines(program: Any, node: int) -> tuple[Any, ...]:
+    return program.info[node] if program.info else ()
+
+
+def _where(program: Any, node: int) -> str:
+    for line in _lines(program, node):
+        if isinstance(line, tuple):
+            place = place_of(*line)
+            return f"{brief(place.file)}:{place.line}"
+        if line:
+            return str(line)
+    return ""
+
+
+def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
+    """(path, value, kind, place of the read) for every value that the captured code holds for constant."""
+    if program is None:
+        return
+    for node in range(program.stats()["nodes"]):
+        lines = _lines(program, node)
+        for number, (kind, value) in enumerate(program.describe(node)[3]):
+            found = _constant(kind, value)
+            if found is None:
+                continue
+            line = lines[number] if number < len(lines) else None
+            yield path(program, node), found[0], found[1], place_of(*line) if isinstance(line, tuple) else None
+
+
+def _constant(kind: str, value: Any) -> tuple[str, str] | None:
+    if kind == "EQ":
+        name = "number" if isinstance(value, (int, float, complex)) and not isinstance(value, bool) else \
+            "text" if isinstance(value, (str, bytes)) else "other"
+        return _show(value), name
+    if kind == "LEN":
+        return f"{value} items", "length"
+    if kind == "TENSOR" and isinstance(value, TensorFacts) and value.python_type.__name__ == "Tensor":
+        return "(" + ", ".join("any" if n is None else str(n) for n in value.size) + ")", "shape"
+    return None

@@ -1,0 +1,234 @@
+"""What a report says, as frozen records of plain values.  Text, HTML and JSON are made of these and of nothing else.
+
+Ids are made of names, files and lines, never of numbers that differ from run to run, so that two reports can be compared.
+The meaning of every field is said where it stands; `SCHEMA` is the same as data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+__all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Report", "Source",
+           "Specialisation", "schema"]
+
+SCHEMA_VERSION = 1
+#: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
+FORMS: dict[str, Callable[..., str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place in the user's source."""
+
+    file: str           # as reports show it: relative where that is shorter
+    path: str           # the whole path
+    line: int           # from 1
+    column: int         # from 0, in characters; -1 where it is not known
+    end_line: int
+    end_column: int
+    function: str       # qualified name
+    expression: str     # the source text of the place
+    caret: str          # the source line, and below it carets under the expression
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One operation on the way to a value."""
+
+    text: str
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A span of time."""
+
+    name: str           # rehearse, graph, backend, entry, guards
+    start: float        # seconds since the report's first event
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One root cause why something runs in plain Python, however often it was met."""
+
+    id: str
+    reason: str                 # declared id, e.g. tensor-bool
+    sentence: str
+    source: Source | None       # the user's own expression
+    inner: Source | None        # the library's expression below it, where it struck
+    stack: tuple[Source, ...]   # from the captured function down, outermost first
+    provenance: tuple[Link, ...]
+    functions: tuple[str, ...]  # ids of the functions it splits
+    times: int                  # captures that it ended
+    seconds: float              # wall time of these captures
+    fix: str
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recapture:
+    """One guarded value that changed, and made further captures necessary."""
+
+    id: str
+    function: str               # id of the function
+    origin: str                 # the value, as the guard reaches it
+    kind: str                   # the guard's kind
+    changes: tuple[tuple[str, str], ...]    # (old, new), in order
+    sentence: str               # of the last one
+    source: Source | None       # the expression that reads the value
+    times: int
+    seconds: float              # wall time of the captures it caused
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A value of the outside that a capture holds for constant."""
+
+    id: str
+    function: str
+    origin: str
+    value: str
+    kind: str                   # number, text, shape, length, keys, other
+    source: Source | None       # the expression that made it one
+    how: str                    # what a change of the value does, and how to avoid that
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One node of the guard tree; children follow their parent with a greater depth."""
+
+    depth: int
+    step: str                   # the last step of the path
+    path: str                   # the whole path
+    checks: tuple[str, ...]     # in words
+    source: str                 # "file:line", the read that made it
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """One capture of one function."""
+
+    id: str
+    status: str                 # captured, broken, raised
+    hits: int                   # calls it served; -1 once it was dropped
+    operations: int
+    guards: int
+    inputs: tuple[str, ...]     # what the graph is given
+    reason: str                 # id of the break that ended it, or ""
+    recapture: str              # id of the recapture that caused it, or ""
+    phases: tuple[Phase, ...]
+    seconds: float
+    cpu_seconds: float
+    graph: str                  # as readable code with the user's lines
+    entry: str                  # the generated function that runs instead
+    guard_tree: tuple[Guard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the program, with all its captures."""
+
+    id: str
+    name: str
+    source: Source
+    root: bool                  # the function that was compiled, rather than one that is captured below it
+    hits: int
+    captures: tuple[Capture, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is known of one compiled callable, or of a whole run."""
+
+    schema: int
+    name: str
+    versions: dict[str, str]
+    calls: int
+    graphs: int
+    operations: int
+    guards: int
+    captures: int
+    seconds: float
+    cpu_seconds: float
+    phases: dict[str, float]    # wall seconds by phase
+    functions: tuple[Function, ...]
+    breaks: tuple[Break, ...]
+    recaptures: tuple[Recapture, ...]
+    specialisations: tuple[Specialisation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, text and numbers."""
+        return dataclasses.asdict(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The report as JSON; `SCHEMA` describes it.
+
+        >>> import json, torch, framelift
+        >>> f = framelift.compile(lambda x: x + 1, backend="eager")
+        >>> _ = f(torch.ones(2))
+        >>> json.loads(f.report().to_json())["graphs"]
+        1
+        """
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_html(self, *, title: str = "") -> str:
+        """The report as one HTML page that needs nothing else."""
+        return FORMS["html"]([self], title=title or f"framelift: {self.name}")
+
+    def save(self, path: Any) -> None:
+        """Write the report; the name's ending (.html, .json, .txt) chooses the form."""
+        target = pathlib.Path(path)
+        forms = {".html": self.to_html, ".json": self.to_json}
+        target.write_text(forms.get(target.suffix, lambda: self.to_text())(), encoding="utf-8")
+
+    def to_text(self, *, colour: bool = False, width: int = 110) -> str:
+        """The report as text."""
+        return FORMS["text"](self, colour=colour, width=width)
+
+    def __str__(self) -> str:
+        return self.to_text(colour=bool(getattr(sys.stdout, "isatty", bool)()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return FORMS["fragment"](self)
+
+
+def schema(cls: type) -> dict[str, Any]:
+    """A JSON schema of one of the records."""
+    hints = get_type_hints(cls)
+    return {"type": "object", "description": (cls.__doc__ or "").strip(), "additionalProperties": False,
+            "required": [f.name for f in dataclasses.fields(cls)],
+            "properties": {f.name: _type(hints[f.name]) for f in dataclasses.fields(cls)}}
+
+
+_PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"}}
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    if hint in _PLAIN:
+        return dict(_PLAIN[hint])
+    if isinstance(hint, UnionType):
+        return {"anyOf": [{"type": "null"} if part is NoneType else _type(part) for part in get_args(hint)]}
+    args = get_args(hint)
+    if get_origin(hint) is tuple:
+        if len(args) == 2 and args[1] is ...:
+            return {"type": "array", "items": _type(args[0])}
+        return {"type": "array", "prefixItems": [_type(a) for a in args], "items": False}
+    if get_origin(hint) is dict:
+        return {"type": "object", "additionalProperties": _type(args[1])}
+    return {"$ref": f"#/$defs/{hint.__name__}"}
+
+
+#: the JSON schema of `Report.to_json()`
+SCHEMA: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "framelift report", **schema(Report),
+                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Break, Recapture, Specialisation, Guard, Capture, Function)}}

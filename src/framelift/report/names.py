@@ -1,0 +1,74 @@
+"""Names as the user knows them: `self.layer.weight` instead of the path a guard walks, parameters of `forward` instead of `args[0]`."""
+
+from __future__ import annotations
+
+import re
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..places import Place, first_use, place_of
+
+__all__ = ["Names", "names_of", "plain"]
+
+_TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'\]")
+_ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
+_GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")
+_POSITION = re.compile(r"^args\[(\d+)\]")
+_KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
+
+
+def plain(path: str) -> str:
+    """A guard's path in the words of the source.
+
+    >>> plain("self.__dict__['_modules']['layer'].__dict__['_parameters']['weight']")
+    'self.layer.weight'
+    """
+    path = _ATTRIBUTE.sub(r".\1", _TABLE.sub(r".\1", path))
+    return _GLOBALS.sub(r"\1", path)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the root of one compiled callable is shown.  A module's root is torch's `__call__`; the user wrote `forward`."""
+
+    title: str = ""
+    code: types.CodeType | None = None     # of forward
+
+    def origin(self, path: str, root: bool) -> str:
+        """A guard's path; parameters of `forward` by their names."""
+        path = plain(path)
+        if not root or self.code is None:
+            return path
+        found = _POSITION.match(path)
+        name = self._parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
+        match = found or _KEYWORD.match(path)
+        return f"{name}{path[match.end():]}" if name and match else path
+
+    def place(self, path: str, place: Place | None, root: bool) -> Place | None:
+        """Where a parameter of `forward` is first used, rather than where torch's `__call__` hands it on."""
+        if not root or self.code is None:
+            return place
+        found, named = _POSITION.match(path), _KEYWORD.match(path)
+        name = self._parameter(int(found[1])) if found else named[1] if named else ""
+        return place_of(self.code, first_use(self.code, name)) if name else place
+
+    def _parameter(self, number: int) -> str:
+        assert self.code is not None
+        names = self.code.co_varnames[1:self.code.co_argcount]
+        return names[number] if number < len(names) else ""
+
+
+def names_of(native: Any) -> Names:
+    """The names of a compiled callable."""
+    module = native.bound[0] if native.bound else None
+    if isinstance(module, torch.nn.Module) and native.function.__code__ in _MODULE_CALLS:
+        forward = getattr(type(module), "forward", None)
+        if isinstance(forward, types.FunctionType):
+            return Names(forward.__qualname__, forward.__code__)
+    return Names()
+
+
+_MODULE_CALLS = frozenset({torch.nn.Module.__call__.__code__})

@@ -1,0 +1,120 @@
+"""A report as text: plain, or coloured by rich in a terminal.  Both are made of the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .model import FORMS, Report, Source
+
+__all__ = ["lines", "render"]
+
+Line = tuple[str, str]   # (style, text); styles are the keys of _STYLES
+_STYLES = {"title": "bold", "head": "bold cyan", "bad": "bold red", "warn": "yellow", "fix": "green", "code": "", "caret": "red",
+           "dim": "dim", "": ""}
+_MOST = 12               # rows of one kind before the rest is only counted
+
+
+def render(report: Report, *, colour: bool, width: int) -> str:
+    """The report as text."""
+    rows = list(lines(report))
+    if colour:
+        try:
+            return _coloured(rows, width)
+        except ImportError:
+            pass
+    return "\n".join(text for _, text in rows)
+
+
+def _coloured(rows: list[Line], width: int) -> str:
+    from rich.console import Console
+    from rich.text import Text
+    console = Console(width=width, force_terminal=True, highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        for style, text in rows:
+            console.print(Text(text, style=_STYLES[style]))
+    return captured.get().rstrip("\n")
+
+
+def lines(report: Report) -> Iterator[Line]:
+    """The report, line by line."""
+    yield "title", f"{report.name}: {_overview(report)}"
+    if report.phases:
+        yield "dim", "  " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())
+    yield from _breaks(report)
+    yield from _recaptures(report)
+    yield from _functions(report)
+    yield from _specialisations(report)
+
+
+def _overview(report: Report) -> str:
+    return (f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, {_count(len(report.breaks), 'break')}, "
+            f"{_count(sum(r.times for r in report.recaptures), 'recapture')}, {_count(report.guards, 'guard')}, "
+            f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of capturing")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _source(source: Source | None) -> Iterator[Line]:
+    if source is None:
+        return
+    yield "dim", f"    {source.file}:{source.line} in {source.function}"
+    for number, text in enumerate(source.caret.splitlines()):
+        yield ("caret" if number else "code"), f"      {text}"
+
+
+def _breaks(report: Report) -> Iterator[Line]:
+    if report.breaks:
+        yield "head", "\nbreaks"
+    for number, one in enumerate(report.breaks, 1):
+        yield "bad", f"  {number}. {one.sentence} [{one.reason}]"
+        yield from _source(one.source)
+        if one.inner is not None:
+            yield "dim", f"    below it {one.inner.file}:{one.inner.line} in {one.inner.function}: {one.inner.expression}"
+        for link in one.provenance:
+            where = f" ({link.source.file}:{link.source.line}: {link.source.expression})" if link.source else ""
+            yield "dim", f"    from: {link.text}{where}"
+        yield "dim", f"    cost: ended {_count(one.times, 'capture')} in {_count(len(one.functions), 'function')}, {one.seconds * 1e3:.1f} ms"
+        yield "fix", f"    fix: {one.fix}"
+        yield "dim", f"    more: {one.page}"
+
+
+def _recaptures(report: Report) -> Iterator[Line]:
+    if report.recaptures:
+        yield "head", "\nrecaptures"
+    for one in report.recaptures:
+        yield "warn", f"  {one.origin or one.kind} in {one.function}: {_count(one.times, 'recapture')}, {one.seconds * 1e3:.1f} ms"
+        for old, new in one.changes[-3:]:
+            if old or new:
+                yield "", f"    - {old}"
+                yield "", f"    + {new}"
+        if not any(old or new for old, new in one.changes):
+            yield "", f"    {one.sentence}"
+        yield from _source(one.source)
+        yield "fix", f"    fix: {one.fix}"
+
+
+def _functions(report: Report) -> Iterator[Line]:
+    if report.functions:
+        yield "head", "\nfunctions"
+    for one in report.functions[:_MOST]:
+        broken = sum(c.status == "broken" for c in one.captures)
+        state = f", {_count(broken, 'capture')} broken" if broken else ""
+        yield "", (f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
+                   f"{_count(sum(c.operations for c in one.captures), 'operation')}, {_count(one.hits, 'call')} served{state}")
+    if len(report.functions) > _MOST:
+        yield "dim", f"  … and {len(report.functions) - _MOST} more"
+
+
+def _specialisations(report: Report) -> Iterator[Line]:
+    if report.specialisations:
+        yield "head", "\nheld for constant"
+    for one in report.specialisations[:_MOST]:
+        where = f"   {one.source.file}:{one.source.line}: {one.source.expression}" if one.source is not None else ""
+        yield "", f"  {one.origin} = {one.value}{where}"
+    if len(report.specialisations) > _MOST:
+        yield "dim", f"  … and {len(report.specialisations) - _MOST} more"
+
+
+FORMS["text"] = render

@@ -1,0 +1,114 @@
+"""For tests: assertions about what is captured, and backends that count or keep graphs.
+
+`framelift.testing` is public; the pytest fixture and marker of `framelift.pytest_plugin` stand on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .api import compile
+from .backends.registry import lookup
+from .report import report
+
+__all__ = ["CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "assert_captured", "normalize_gm", "same"]
+
+
+def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0,
+                    calls: int = 2, inputs: Sequence[tuple[Any, ...]] = (), backend: Any = "eager", kwargs: dict[str, Any] | None = None,
+                    **options: Any) -> Any:
+    """Compile `function`, call it `calls` times on `args` (and once on each of `inputs`), and fail unless the numbers are as stated.
+
+    A number given as None is not checked.  The failure names every break and recapture with its line and its fix.
+    Returns the last result.
+
+    >>> import torch, framelift
+    >>> framelift.testing.assert_captured(lambda x: x + 1, torch.zeros(2))
+    tensor([1., 1.])
+    """
+    compiled = compile(function, backend=backend, **options)
+    result: Any = None
+    for _ in range(calls):
+        result = compiled(*args, **(kwargs or {}))
+    for given in inputs:
+        result = compiled(*given, **(kwargs or {}))
+    check_captured(compiled, graphs=graphs, recompiles=recompiles, breaks=breaks)
+    return result
+
+
+def check_captured(compiled: Any, *, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0) -> None:
+    """The same for a callable that was compiled and called already."""
+    found = report(compiled)
+    seen = {"graphs": found.graphs, "recompiles": sum(one.times for one in found.recaptures), "breaks": len(found.breaks)}
+    wanted = {"graphs": graphs, "recompiles": recompiles, "breaks": breaks}
+    wrong = [f"{seen[name]} {name}, expected {number}" for name, number in wanted.items() if number is not None and seen[name] != number]
+    if wrong:
+        raise AssertionError(f"{'; '.join(wrong)}\n\n{found.to_text()}")
+
+
+class CompileCounter:
+    """A backend that counts graphs (`frame_count`) and operations (`op_count`), and runs them eagerly."""
+
+    def __init__(self) -> None:
+        self.frame_count = 0
+        self.op_count = 0
+        self.graphs: list[torch.fx.GraphModule] = []
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        self.frame_count += 1
+        self.op_count += sum(node.op.startswith("call_") for node in graph_module.graph.nodes)
+        return graph_module.forward
+
+    def clear(self) -> None:
+        """Start counting anew."""
+        self.frame_count = self.op_count = 0
+        self.graphs = []
+
+
+class CompileCounterWithBackend(CompileCounter):
+    """Counts and keeps the graphs, then hands them to another backend."""
+
+    def __init__(self, backend: str | Callable[..., Any]) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        super().__call__(graph_module, example_inputs)
+        self.graphs.append(graph_module)
+        return lookup(self.backend)(graph_module, example_inputs)
+
+
+class EagerAndRecordGraphs:
+    """A backend that keeps the graphs and runs them eagerly."""
+
+    def __init__(self) -> None:
+        self.graphs: list[torch.fx.GraphModule] = []
+        self.example_inputs: list[list[Any]] = []
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        self.graphs.append(graph_module)
+        self.example_inputs.append(list(example_inputs))
+        return graph_module.forward
+
+
+def normalize_gm(text: str) -> str:
+    """A graph's code without comments, for comparisons."""
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]*#[^\n]*", "", text))
+
+
+def same(a: Any, b: Any, tol: float = 1e-4) -> bool:
+    """Whether two results are equal up to a tolerance, containers and objects' attributes included."""
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.shape == b.shape and a.dtype == b.dtype and torch.allclose(
+            a.detach(), b.detach(), atol=tol, rtol=tol, equal_nan=True)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol) for k in a)
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(same(x, y, tol) for x, y in zip(a, b))
+    if type(a) is type(b) and hasattr(a, "__dict__") and not callable(a):
+        return same(vars(a), vars(b), tol)
+    return bool(a == b)

@@ -1,0 +1,244 @@
+"""Reports: what is said about captures, breaks, recaptures and constants, in text, JSON and HTML; explain, dry_run, assertions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import framelift
+from framelift.report import SCHEMA
+from framelift.testing import assert_captured, check_captured
+
+X = torch.ones(2, 3)
+
+
+def branch(x):
+    y = x.sin()
+    if y.sum() > 0:
+        return y
+    return -y
+
+
+def scaled(x, n, values):
+    return x * n + len(values)
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.scale = 2
+
+    def forward(self, x, mask=None):
+        return self.layer(x) * self.scale
+
+
+def compiled(function, **options):
+    return framelift.compile(function, backend="eager", **options)
+
+
+# ---- the record -------------------------------------------------------------------------------------------------------
+
+def test_print_is_one_paragraph() -> None:
+    f = compiled(branch)
+    assert str(f) == "<compiled branch: not captured yet>"
+    f(X)
+    assert "1 break" in str(f) and "\nfirst break at " in str(f) and "test_report.py:" in str(f)
+    g = compiled(lambda x: x + 1)
+    g(X), g(X)
+    assert "1 graph with 1 operation from 1 capture" in str(g) and "2 calls served, no breaks, no recaptures" in str(g)
+
+
+def test_dropped_captures_stay_in_the_record_as_plain_values() -> None:
+    f = compiled(scaled)
+    f(X, 1, [1])
+    f(X, 2, [1])
+    f.entries.clear()
+    found = f.report()
+    assert found.captures == 2 and found.graphs == 2
+    assert [c.hits for function in found.functions for c in function.captures] == [-1, -1]
+    assert found.recaptures[0].changes == (("1", "2"),)
+
+
+def test_reset_clears_the_record() -> None:
+    f = compiled(scaled)
+    f(X, 1, [1])
+    framelift.reset()
+    assert f.report().captures == 0 and str(f).endswith("not captured yet>")
+
+
+# ---- breaks, recaptures, constants ------------------------------------------------------------------------------------
+
+def test_breaks_are_grouped_by_root_cause() -> None:
+    def outer(x):
+        return branch(x) + 1
+
+    f = compiled(outer)
+    f(X)
+    found = f.report()
+    (one,) = found.breaks
+    assert one.reason == "tensor-bool" and one.source.expression == "y.sum() > 0"
+    assert one.source.caret.splitlines()[1].strip("^ ") == "" and one.times >= 1
+    assert one.page == "docs/reasons/tensor-bool.md" and "torch.where(y.sum() > 0, a, b)" in one.fix
+    assert [link.text.split()[0] for link in one.provenance] == ["gt", "sum", "sin", "x,"]
+
+
+def test_recaptures_are_old_new_diffs_by_value() -> None:
+    f = compiled(scaled)
+    f(X, 1, [1])
+    f(X, 1, [1, 2])
+    f(X, 1, [1, 2, 3])
+    (one,) = f.report().recaptures
+    assert (one.origin, one.kind, one.times) == ("values", "LEN", 2)
+    assert one.changes == (("1 items", "2 items"), ("2 items", "3 items"))
+    assert one.source.expression == "values" and "len(values)" in one.source.caret
+
+
+def test_constants_name_the_reading_expression() -> None:
+    f = framelift.compile(Model(), backend="eager")
+    f(X)
+    ledger = {one.origin: one for one in f.report().specialisations}
+    assert ledger["self.scale"].value == "2" and ledger["self.scale"].source.expression == "self.scale"
+    assert ledger["x"].kind == "shape" and ledger["x"].source.function.endswith("Model.forward")
+
+
+def test_a_module_is_shown_by_its_forward() -> None:
+    f = framelift.compile(Model(), backend="eager")
+    f(X, mask=None)
+    found = f.report()
+    assert found.functions[0].name == "Model.forward" and found.functions[0].root
+    assert any(text.startswith("x: float32") for text in found.functions[0].captures[0].inputs)
+    assert "self.layer.weight: float32 (3, 3)" in found.functions[0].captures[0].inputs
+
+
+def test_a_module_with_an_attribute_called_report_keeps_it() -> None:
+    class Own(Model):
+        def report(self):
+            return "mine"
+
+    assert framelift.compile(Own(), backend="eager").report() == "mine"
+
+
+def test_the_graph_shows_the_users_lines() -> None:
+    f = compiled(scaled)
+    f(X, 2, [])
+    (capture,) = f.report().functions[0].captures
+    assert "test_report.py:" in capture.graph
+    assert ": return x * n + len(values)" in capture.graph and capture.graph.rstrip().splitlines()[-1].startswith("    return (")
+    assert "def entry(inputs, externals)" in capture.entry
+    assert any(guard.path == "n" and guard.checks == ("== 2",) for guard in capture.guard_tree)
+
+
+# ---- forms ------------------------------------------------------------------------------------------------------------
+
+def matches(value, rule, defs) -> bool:
+    """As much of JSON schema as ours uses."""
+    if "$ref" in rule:
+        return matches(value, defs[rule["$ref"].rpartition("/")[2]], defs)
+    if "anyOf" in rule:
+        return any(matches(value, one, defs) for one in rule["anyOf"])
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None), "array": list, "object": dict}
+    if not isinstance(value, kinds[rule["type"]]):
+        return False
+    if rule["type"] == "array":
+        rules = rule.get("prefixItems") or [rule["items"]] * len(value)
+        return len(rules) == len(value) and all(matches(v, r, defs) for v, r in zip(value, rules))
+    if rule["type"] == "object" and "properties" in rule:
+        return value.keys() == rule["properties"].keys() and all(matches(v, rule["properties"][k], defs) for k, v in value.items())
+    return True
+
+
+def test_json_follows_its_schema_and_ids_are_stable() -> None:
+    texts = []
+    for _ in range(2):
+        f = compiled(branch)
+        f(X)
+        g = compiled(scaled)
+        g(X, 1, [1]), g(X, 2, [1])
+        texts.append([json.loads(one.report().to_json()) for one in (f, g)])
+    for document in texts[0]:
+        assert matches(document, SCHEMA, SCHEMA["$defs"])
+        assert document["schema"] == 1
+    ids = [[(b["id"], [r["id"] for r in d["recaptures"]]) for d in document for b in d["breaks"] or [{"id": ""}]] for document in texts]
+    assert ids[0] == ids[1] and any("tensor-bool@" in id_ for id_, _ in ids[0])
+
+
+def test_text_is_plain_or_coloured() -> None:
+    f = compiled(branch)
+    f(X)
+    plain, coloured = f.report().to_text(), f.report().to_text(colour=True)
+    assert "\x1b[" not in plain and "\x1b[" in coloured
+    for part in ("breaks", "fix:", "y.sum() > 0", "^^^", "from: gt gave", "docs/reasons/tensor-bool.md"):
+        assert part in plain
+
+
+# ---- explain and dry_run ----------------------------------------------------------------------------------------------
+
+def test_explain_leaves_other_captures_alone() -> None:
+    f = compiled(scaled)
+    f(X, 1, [])
+    found = framelift.explain(f)(X, 1, [])
+    assert (found.graph_count, found.graph_break_count, found.op_count) == (1, 0, 2)
+    assert found.ops_per_graph and found.out_guards and torch.equal(found.result, X)
+    assert len(f.entries) == 1 and f.entries[0].hits == 1
+    assert str(found).startswith("Graph Count: 1\nGraph Break Count: 0\nOp Count: 2\n")
+
+
+def test_explain_names_breaks() -> None:
+    found = framelift.explain(branch)(X)
+    assert found.graph_break_count == 1 and found.break_reasons[0].user_stack[-1].function == "branch"
+    assert "values of a tensor" in found.break_reasons[0].reason
+
+
+def test_dry_run_runs_nothing() -> None:
+    seen = []
+
+    def effect(x):
+        seen.append(1)
+        return x.sum().item()
+
+    found = framelift.dry_run(effect, X)
+    assert seen == [] and found.breaks[0].source.expression == "x.sum().item()"
+    assert framelift.dry_run(Model(), X).graphs == 1
+
+
+# ---- assertions -------------------------------------------------------------------------------------------------------
+
+def test_assert_captured() -> None:
+    assert torch.equal(assert_captured(scaled, X, 2, []), X * 2)
+    with pytest.raises(AssertionError, match=r"1 breaks, expected 0") as caught:
+        assert_captured(branch, X, graphs=None)
+    assert "fix: " in str(caught.value)
+    with pytest.raises(AssertionError, match=r"2 graphs, expected 1; 1 recompiles, expected 0"):
+        assert_captured(scaled, X, 2, [], inputs=[(X, 3, [])])
+    f = compiled(scaled)
+    f(X, 1, [])
+    check_captured(f)
+
+
+PLUGIN_TEST = """
+import pytest, torch
+def test_whole(captured):
+    captured(lambda x: x + 1, torch.ones(2))
+@pytest.mark.captured(graphs=None, breaks=1)
+def test_broken(captured):
+    captured(lambda x: x.sum().item(), torch.ones(2))
+def test_fails(captured):
+    captured(lambda x: x.sum().item(), torch.ones(2))
+"""
+
+
+def test_pytest_plugin(tmp_path) -> None:
+    (tmp_path / "test_it.py").write_text(PLUGIN_TEST)
+    seen = []
+
+    class Watch:
+        def pytest_runtest_logreport(self, report):
+            if report.when == "call":
+                seen.append((report.nodeid.rpartition(":")[2], report.outcome))
+
+    arguments = ["-q", "-p", "framelift.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers", "--no-header", "--rootdir", str(tmp_path)]
+    pytest.main([*arguments, str(tmp_path)], plugins=[Watch()])
+    assert seen == [("test_whole", "passed"), ("test_broken", "passed"), ("test_fails", "failed")]
