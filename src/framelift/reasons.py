@@ -46,7 +46,7 @@ class Interrupt(BaseException):
         self.reason = REASONS[reason]
         self.detail = detail
         self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them
-        self.subject: Any = None            # the tensor it is about, as captured code saw it
+        self.subject: Any = None            # what it is about, as captured code saw it; dropped with the rehearsal
 
     @property
     def sentence(self) -> str:

@@ -173,7 +173,12 @@ class Recorder:
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         special = RULES.get(id(func))
         if special is not None:
-            return special[1](self, args, kwargs)
+            try:
+                return special[1](self, args, kwargs)
+            except Interrupt as stop:
+                if stop.subject is None and args:
+                    stop.subject = args[0]
+                raise
         kind = type(func)
         if kind is types.MethodWrapperType:
             return self._descriptor(func, args)

@@ -82,10 +82,8 @@ _INTERRUPTS: dict[str, list[Any]] = {
 def _interrupt(reason: str, func: Any) -> Handler:
     name = getattr(func, "__qualname__", None) or repr(func)
 
-    def handler(_recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
-        stop = Interrupt(reason, name)
-        stop.subject = args[0] if args else None
-        raise stop
+    def handler(_recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+        raise Interrupt(reason, name)
     return handler
 
 
