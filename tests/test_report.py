@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import framelift
+from framelift import api, cli
 from framelift.report import SCHEMA
 from framelift.testing import assert_captured, check_captured
 
@@ -172,6 +173,68 @@ def test_text_is_plain_or_coloured() -> None:
     assert "\x1b[" not in plain and "\x1b[" in coloured
     for part in ("breaks", "fix:", "y.sum() > 0", "^^^", "from: gt gave", "docs/reasons/tensor-bool.md"):
         assert part in plain
+
+
+def test_html_is_one_file_that_names_everything() -> None:
+    f = compiled(branch)
+    f(X)
+    page, fragment = f.report().to_html(), f.report()._repr_html_()
+    assert page.count("<script") == 2 and "src=" not in page.split("<script")[0] and "http" not in page.split('id="data"')[0]
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert data["breaks"][0]["source"]["expression"] == "y.sum() > 0"
+    assert "<script" not in fragment and "y.sum() &gt; 0" in fragment
+
+
+def test_text_in_a_page_cannot_end_its_script() -> None:
+    def odd(x):
+        return x + len("</script><b>{{style}}")
+
+    f = compiled(odd)
+    f(X)
+    page = f.report().to_html(title="<&>")
+    assert page.count("</script>") == 2 and "<title>&lt;&amp;&gt;</title>" in page
+    assert "{{style}}" in json.loads(page.split('id="data">')[1].split("</script>")[0])["functions"][0]["captures"][0]["graph"]
+
+
+def test_saved_by_the_files_ending(tmp_path) -> None:
+    f = compiled(branch)
+    f(X)
+    for name, start in (("r.html", "<!doctype html>"), ("r.json", "{"), ("r.txt", "branch: ")):
+        f.report().save(tmp_path / name)
+        assert (tmp_path / name).read_text().startswith(start)
+
+
+# ---- the command line -------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys, torch, framelift
+def f(x):
+    return x.sum().item()
+def run():
+    framelift.compile(f, backend="eager")(torch.ones(2))
+run()
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_report_of_a_script(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(api, "_compiled", api._compiled)
+    script, out = tmp_path / "script.py", {kind: str(tmp_path / f"out.{kind}") for kind in ("html", "json", "trace")}
+    script.write_text(SCRIPT)
+    status = cli.main(["report", "-o", out["html"], "--json", out["json"], "--trace", out["trace"], "--text", str(script), "3"])
+    assert status == 3
+    document = json.loads(open(out["json"]).read())
+    assert document["name"] == "script.py" and document["breaks"][0]["source"]["line"] == 4
+    assert {event["cat"] for event in json.loads(open(out["trace"]).read())["traceEvents"][1:]} >= {"rehearse", "guards"}
+    assert open(out["html"]).read().startswith("<!doctype html>")
+    printed = capsys.readouterr()
+    assert "[tensor-item]" in printed.out and "HTML report in" in printed.err
+
+
+def test_reasons_on_the_command_line(capsys) -> None:
+    assert cli.main(["explain"]) == 0 and cli.main(["explain", "tensor-bool"]) == 0 and cli.main(["explain", "nothing"]) == 2
+    printed = capsys.readouterr()
+    assert "torch.where" in printed.out and "unknown-callable" in printed.out and "no reason is called 'nothing'" in printed.err
 
 
 # ---- explain and dry_run ----------------------------------------------------------------------------------------------

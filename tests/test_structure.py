@@ -15,7 +15,7 @@ from layout_figures import Package, figures  # noqa: E402
 #: lowest first; a name may import only names before it, or itself.  Names on one line are one layer, told apart by LOWEST.
 ORDER = ["_core", "exc", "reasons", "config", "log", "places", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run", "backends",
          "export", "package", "report", "compat", "api", "explaining", "testing", "pytest_plugin",
-         "__main__", ""]
+         "cli", "__main__", ""]
 LIMIT_FILE, LIMIT_FUNCTION = 600, 80
 
 

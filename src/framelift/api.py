@@ -68,6 +68,13 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] = "inductor"
     return compiled
 
 
+def keep_compiled() -> Any:
+    """From now on compiled callables are kept alive, and can be walked over: for tools that report at the end of a run."""
+    global _compiled
+    _compiled = set(_compiled)  # type: ignore[assignment]
+    return _compiled
+
+
 def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     """The Python function whose frame is the root, and the arguments bound to it."""
     if isinstance(model, _core.Compiled):

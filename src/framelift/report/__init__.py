@@ -6,10 +6,11 @@ The public names are re-exported by `framelift`; the records of a report are in 
 from __future__ import annotations
 
 from .. import _core
-from . import text  # noqa: F401  (registers its form)
+from . import html, text  # noqa: F401  (register their forms)
 from .gather import report, report_of_all, summary
 from .model import SCHEMA, Report
+from .trace import chrome_trace
 
-__all__ = ["SCHEMA", "Report", "report", "report_of_all", "summary"]
+__all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "summary"]
 
 _core.set_reporting(summary, report)

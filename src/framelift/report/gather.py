@@ -53,12 +53,19 @@ class _Event:
         self.name = names.title if code is not None else note.name
         self.file, self.line = (code.co_filename, code.co_firstlineno) if code is not None else (note.file, note.line)
         self.function = f"{self.name}@{brief(self.file)}:{self.line}"
+        # torch's own functions run on many kinds of modules: that they are captured for each is nothing to be fixed
+        self.library = not note.root and brief(self.file).startswith("torch/")
 
     def origin(self, path: str) -> str:
         return self.names.origin(path, self.note.root)
 
     def place(self, path: str, place: Place | None) -> Place | None:
         return self.names.place(path, place, self.note.root)
+
+    @property
+    def definition(self) -> Place:
+        """The line of the function's `def`."""
+        return Place(self.file, self.line, self.line, -1, -1, self.name)
 
     @property
     def cause(self) -> tuple[Any, ...]:
@@ -173,12 +180,12 @@ class _Gathering:
         for cause, events in groups.items():
             stop = events[0].note.stop
             assert stop is not None
-            place = users(stop.places)
+            place = users(stop.places) or events[0].definition
             inner = stop.places[-1] if stop.places and stop.places[-1] is not place else None
             id_ = self.break_ids[cause] = _unused(f"{stop.reason}@{_at(place)}", self.break_ids.values())
             found.append(Break(
                 id_, stop.reason, stop.sentence, _maybe(place), _maybe(inner), tuple(map(source, stop.places)),
-                tuple(Link(link.text, _maybe(link.place)) for link in stop.provenance),
+                tuple(Link(link.text if link.place else events[0].origin(link.text), _maybe(link.place)) for link in stop.provenance),
                 tuple(dict.fromkeys(event.function for event in events)), len(events), sum(event.note.seconds for event in events),
                 break_fix(stop.reason, expression(place) if place is not None else ""), page(stop.reason)))
         return tuple(found)
@@ -186,7 +193,7 @@ class _Gathering:
     def _recaptures(self) -> tuple[Recapture, ...]:
         groups: dict[tuple[Any, ...], list[_Event]] = {}
         for event in self.events:
-            if event.note.miss is not None:
+            if event.note.miss is not None and not event.library:
                 groups.setdefault(event.change, []).append(event)
         found = []
         for key, events in groups.items():
@@ -206,16 +213,15 @@ class _Gathering:
         found = []
         for id_, events in groups.items():
             first = events[0]
-            place = Place(first.file, first.line, first.line, -1, -1, first.name)
             captures = tuple(self._capture(f"{id_}#{number}", event) for number, event in enumerate(events))
-            found.append(Function(id_, first.name, source(place), first.note.root, sum(max(c.hits, 0) for c in captures), captures))
+            found.append(Function(id_, first.name, source(first.definition), first.note.root, sum(max(c.hits, 0) for c in captures), captures))
         return tuple(found)
 
     def _capture(self, id_: str, event: _Event) -> Capture:
         note = event.note
         full = note.capture()
         stop = self.break_ids[event.cause] if note.stop is not None else ""
-        recapture = self.recapture_ids[event.change] if note.miss is not None else ""
+        recapture = self.recapture_ids.get(event.change, "") if note.miss is not None else ""
         phases = tuple(Phase(p.name, p.start - self.start, p.seconds) for p in note.phases)
         status = "broken" if note.stop is not None else "raised" if full is not None and full.reason_id == "raises" else "captured"
         inputs = full.inputs if full is not None else ()

@@ -182,7 +182,7 @@ class Report:
 
     def to_html(self, *, title: str = "") -> str:
         """The report as one HTML page that needs nothing else."""
-        return FORMS["html"]([self], title=title or f"framelift: {self.name}")
+        return FORMS["html"](self, title=title or f"framelift: {self.name}")
 
     def save(self, path: Any) -> None:
         """Write the report; the name's ending (.html, .json, .txt) chooses the form."""

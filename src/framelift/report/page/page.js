@@ -1,0 +1,135 @@
+"use strict";
+// The report's data is in #data; every view is made from it.  No network, no library.
+const R = JSON.parse(document.getElementById("data").textContent);
+const main = document.getElementById("main");
+const esc = s => String(s).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}[c]));
+const ms = s => s >= 1 ? s.toFixed(2) + " s" : (s * 1e3).toFixed(1) + " ms";
+const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const link = id => `#/function/${encodeURIComponent(id)}`;
+const byId = Object.fromEntries(R.functions.map(f => [f.id, f]));
+const PHASES = ["rehearse", "graph", "backend", "entry", "guards"];
+
+function code(source) {
+  if (!source || !source.caret) return "";
+  const [line, caret] = source.caret.split("\n");
+  return `<pre>${esc(line)}${caret ? "\n<span class=caret>" + esc(caret) + "</span>" : ""}</pre>`;
+}
+const at = s => s ? `<span class=dim>${esc(s.file)}:${s.line} in ${esc(s.function)}</span>` : "";
+
+function breakCard(b) {
+  const from = b.provenance.map(l => `<li>${esc(l.text)}${l.source ? ` <span class=dim>${esc(l.source.file)}:${l.source.line}</span> <code>${esc(l.source.expression)}</code>` : ""}</li>`).join("");
+  const stack = b.stack.map(s => `${esc(s.file)}:${s.line} in ${esc(s.function)}\n    ${esc(s.caret.split("\n")[0])}`).join("\n");
+  return `<article class="card bad" id="${esc(b.id)}"><h3>${esc(b.sentence)} <span class=tag>${esc(b.reason)}</span></h3>
+    ${at(b.source)}${code(b.source)}
+    ${b.inner ? `<p class=dim>below it ${esc(b.inner.file)}:${b.inner.line} in ${esc(b.inner.function)}: <code>${esc(b.inner.expression)}</code></p>` : ""}
+    ${from ? `<details open><summary>Where the value comes from</summary><ol>${from}</ol></details>` : ""}
+    <p class=fix>Fix: ${esc(b.fix)}</p>
+    <p class=dim>Cost: ended ${many(b.times, "capture")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}, ${ms(b.seconds)} · ${esc(b.page)}</p>
+    ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
+}
+
+function recaptureCard(r) {
+  const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
+  return `<article class="card warn" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recapture")} <span class=tag>${esc(r.kind)}</span></h3>
+    <p class=dim><a href="${link(r.function)}">${esc(r.function)}</a> · ${ms(r.seconds)}</p>
+    ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
+}
+
+function constantRows(list) {
+  return `<div class=scroll><table><tr><th>value<th>held for<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td><code>${esc(s.value)}</code><td>${esc(s.kind)}
+    <td>${s.source ? `<code>${esc(s.source.expression)}</code><br>${at(s.source)}` : ""}<td class=dim>${esc(s.how)}</tr>`).join("")}</table></div>`;
+}
+
+function functionRows(list) {
+  return `<div class=scroll><table><tr><th>function<th class=n>captures<th class=n>operations<th class=n>guards<th class=n>calls served<th class=n>time<th>state</tr>${list.map(f => {
+    const sum = key => f.captures.reduce((n, c) => n + c[key], 0);
+    const broken = f.captures.some(c => c.status === "broken");
+    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n>${f.captures.length}
+      <td class=n>${sum("operations")}<td class=n>${sum("guards")}<td class=n>${f.hits}<td class=n>${ms(sum("seconds"))}<td>${broken ? "<span class=bad-text>broken</span>" : "<span class=ok>captured</span>"}</tr>`;
+  }).join("")}</table></div>`;
+}
+
+function timeline() {
+  const all = R.functions.flatMap(f => f.captures.map(c => ({f, c}))).filter(x => x.c.phases.length);
+  all.sort((a, b) => a.c.phases[0].start - b.c.phases[0].start);
+  const end = Math.max(1e-9, ...all.flatMap(x => x.c.phases.map(p => p.start + p.seconds)));
+  const lanes = all.map(({f, c}) => `<div class=lane><span title="${esc(c.id)}"><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(c.id.split("#").pop())}</span><div class=bar>${c.phases.map(p =>
+    `<i class="p-${PHASES.includes(p.name) ? p.name : "other"}" style="left:${100 * p.start / end}%;width:${100 * p.seconds / end}%" title="${esc(p.name)}: ${ms(p.seconds)}"></i>`).join("")}</div></div>`).join("");
+  const legend = Object.entries(R.phases).map(([n, s]) => `<span><i class="p-${PHASES.includes(n) ? n : "other"}"></i>${esc(n)} ${ms(s)}</span>`).join("");
+  return `<div class=legend>${legend}</div>${lanes || "<p class=dim>Nothing was captured.</p>"}<p><button id=trace type=button>Download as Chrome trace</button></p>`;
+}
+
+function chromeTrace() {
+  const events = R.functions.flatMap(f => f.captures.flatMap(c => c.phases.map(p => ({name: `${p.name}: ${f.name}`, cat: p.name, ph: "X", ts: p.start * 1e6, dur: p.seconds * 1e6, pid: 1, tid: 1, args: {capture: c.id}}))));
+  return JSON.stringify({traceEvents: events, displayTimeUnit: "ms"});
+}
+
+const comments = text => esc(text).replace(/^(\s*#.*)$/gm, "<span class=comment>$1</span>");
+
+function guardTree(c) {
+  return `<div class=tree>${c.guard_tree.map(g => `<div style="padding-left:${g.depth * 1.2}em">${esc(g.step)} <span class=dim>${g.checks.map(esc).join("; ")}</span>${g.source ? ` <span class=tag>${esc(g.source)}</span>` : ""}</div>`).join("")}</div>`;
+}
+
+function capturePart(c) {
+  const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
+  return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
+    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}</span></p>
+    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Captured again because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
+    ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
+    ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
+    ${c.entry ? `<details><summary>Entry: the function that runs instead</summary><pre>${comments(c.entry)}</pre></details>` : ""}
+    ${c.guard_tree.length ? `<details class=guards data-capture="${esc(c.id)}"><summary>Guards</summary></details>` : ""}</section>`;
+}
+
+const empty = text => `<p class=ok>${text}</p>`;
+const VIEWS = {
+  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recaptures", R.recaptures.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
+    ["calls served", R.calls], ["captures", R.captures], ["capturing", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
+    <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recaptures</h2>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}
+    <h2>Functions</h2>${functionRows(R.functions)}`,
+  breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
+  recaptures: () => `<h1>Recaptures</h1>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}`,
+  constants: () => `<h1>Held for constant</h1>${constantRows(R.specialisations)}`,
+  functions: () => `<h1>Functions</h1>${functionRows(R.functions)}`,
+  timeline: () => `<h1>Timeline</h1>${timeline()}`,
+  function: id => { const f = byId[id]; return f ? `<h1>${esc(f.name)}</h1><p class=dim>${esc(f.source.path)}:${f.source.line}</p>${f.captures.map(capturePart).join("")}` : "<p>No such function.</p>"; },
+};
+
+function search(text) {
+  const has = (...parts) => parts.some(p => p && String(p).toLowerCase().includes(text));
+  const breaks = R.breaks.filter(b => has(b.sentence, b.reason, b.fix, b.source && b.source.caret, b.source && b.source.file));
+  const recaptures = R.recaptures.filter(r => has(r.origin, r.sentence, r.function));
+  const constants = R.specialisations.filter(s => has(s.origin, s.value, s.source && s.source.expression));
+  const functions = R.functions.filter(f => has(f.name, f.source.file) || f.captures.some(c => has(c.graph, c.entry)));
+  const guards = R.functions.flatMap(f => f.captures.flatMap(c => c.guard_tree.filter(g => has(g.path, g.checks.join(" "))).map(g => [f, g]))).slice(0, 100);
+  const part = (title, list, html) => list.length ? `<h2>${title}</h2>${html}` : "";
+  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recaptures", recaptures, recaptures.map(recaptureCard).join("")) + part("Functions", functions, functionRows(functions))
+    + part("Constants", constants, constantRows(constants)) + part("Guards", guards, `<div class=tree>${guards.map(([f, g]) => `<div><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(g.path)} <span class=dim>${g.checks.map(esc).join("; ")}</span></div>`).join("")}</div>`);
+  return `<h1>Search: ${esc(text)}</h1>${found || "<p class=dim>Nothing found.</p>"}`;
+}
+
+function show() {
+  const [, view = "", argument = ""] = location.hash.split("/");
+  const text = document.getElementById("search").value.trim().toLowerCase();
+  main.innerHTML = text ? search(text) : (VIEWS[view] || VIEWS[""])(decodeURIComponent(argument));
+  document.querySelectorAll("nav a").forEach(a => a.classList.toggle("here", a.getAttribute("href") === "#/" + view));
+  const button = document.getElementById("trace");
+  if (button) button.onclick = () => { const a = document.createElement("a"); a.href = URL.createObjectURL(new Blob([chromeTrace()], {type: "application/json"})); a.download = "framelift.trace.json"; a.click(); };
+  // A tree may have thousands of rows: it is made when it is opened.
+  document.querySelectorAll("details.guards").forEach(d => d.addEventListener("toggle", () => {
+    if (d.open && !d.querySelector(".tree")) d.insertAdjacentHTML("beforeend", guardTree(R.functions.flatMap(f => f.captures).find(c => c.id === d.dataset.capture)));
+  }));
+}
+
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  try { localStorage.setItem("framelift-theme", name); } catch (e) { /* private window */ }
+}
+let stored = null;
+try { stored = localStorage.getItem("framelift-theme"); } catch (e) { /* private window */ }
+theme(stored || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+document.getElementById("theme").onclick = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+document.getElementById("search").oninput = show;
+document.getElementById("footer").textContent = Object.entries(R.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+window.addEventListener("hashchange", () => { document.getElementById("search").value = ""; show(); scrollTo(0, 0); });
+show();
