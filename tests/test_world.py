@@ -388,3 +388,30 @@ def test_a_large_table_is_read_key_by_key() -> None:
     assert torch.equal(compiled(X, table, 7)[0], X + 6)
     table[-1] = 100
     assert torch.equal(compiled(X, table, 7)[0], X + 101)
+
+
+def test_dictionaries_keyed_by_objects() -> None:
+    class Key:
+        pass
+
+    first, second = Key(), Key()
+    x, y = torch.ones(2), torch.zeros(2)
+
+    def f(table, more):
+        table[first] += 1
+        more[torch.float32, Key] = table.get(second, 5)
+        more[x] = more[x] * 2
+        more[y] = x + y
+        return [type(key).__name__ for key in table], len(more)
+
+    table, more = {first: 1}, {x: torch.ones(2)}
+    framelift.reset()
+    compiled = framelift.compile(f, backend="eager")
+    want_table, want_more = dict(table), dict(more)
+    for number in range(4):
+        if number == 1:
+            table[second] = want_table[second] = 7
+        assert compiled(table, more) == f(want_table, want_more)
+        assert table == want_table and [id(k) for k in more if isinstance(k, torch.Tensor)] == [id(k) for k in want_more if isinstance(k, torch.Tensor)]
+        assert all(torch.equal(more[k], want_more[k]) for k in (x, y)) and more[torch.float32, Key] == want_more[torch.float32, Key]
+    assert not framelift.stats()["breaks"]

@@ -7,11 +7,12 @@ and a test holds the two together.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch"]
+__all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
 
 
 class Missing(Exception):
@@ -60,7 +61,7 @@ class Origin:
         if not isinstance(other, Origin) or self._hash != other._hash or self.step != other.step:
             return False
         same = self.key is other.key if self.step == "const" else (
-            type(self.key) is type(other.key) and self.key == other.key)
+            self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
         return same and self.base == other.base
 
     def __str__(self) -> str:
@@ -69,10 +70,30 @@ class Origin:
             return _name(self.key)
         if self.step == "arg":
             return str(self.key[1])
-        return STEPS[self.step].text.format(base=base, key=self.key)
+        return step_text(self.step, base, self.key)
 
     def __repr__(self) -> str:
         return f"<origin {self}>"
+
+
+def step_text(step: str, base: str, key: Any) -> str:
+    """One step as messages show it."""
+    return STEPS[step].text.format(base=base, key=_Named(key) if _is_object(key) else key)
+
+
+class _Named:
+    """An object that is a dictionary's key, by its class."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __repr__(self) -> str:
+        return f"<{type(self.obj).__qualname__}>"
+
+
+def _is_object(key: Any) -> bool:
+    """Whether its own text could be long, or run the program's code."""
+    return type(key).__module__ != "builtins" and type(type(key)) is not enum.EnumMeta
 
 
 def _name(obj: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _core
-from ..origin import STEPS
+from ..origin import step_text
 from ..places import place_of
 from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
 
@@ -27,7 +27,7 @@ def path(program: _core.GuardProgram, node: int) -> str:
     if step == "const":
         return getattr(key, "__qualname__", None) or getattr(key, "__name__", None) or (
             "globals" if isinstance(key, dict) else _show(key))
-    return STEPS[step].text.format(base=path(program, parent), key=key)
+    return step_text(step, path(program, parent), key)
 
 
 def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, Any], ...]]]:

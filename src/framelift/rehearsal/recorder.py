@@ -32,6 +32,7 @@ from .live import record_live
 from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
+from . import torch_rules_scalars  # noqa: F401  (adds its rows to the rules)
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 

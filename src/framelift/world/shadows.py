@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from .. import _core, config
-from ..origin import Origin
+from ..origin import Origin, const
 from ..reasons import Interrupt
 from .leaves import is_constant, is_leaf
 from .large import LargeDict
@@ -50,14 +52,14 @@ def _fill_deque(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
 def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     world.guard(origin, "KEYS", tuple(dict.keys(value)))
     for key, item in dict.items(value):
-        dict.__setitem__(copy, key, let_in(world, item, origin.to("item", key)))
+        dict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
 
 
 def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     world.guard(origin, "KEYS", tuple(collections.OrderedDict.keys(value)))
     for key in collections.OrderedDict.keys(value):
         item = dict.__getitem__(value, key)
-        collections.OrderedDict.__setitem__(copy, key, let_in(world, item, origin.to("item", key)))
+        collections.OrderedDict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -152,10 +154,27 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
 
 
 def _has_unsafe_keys(solid: type, value: Any) -> bool:
-    """Keys compare and hash natively: only leaves and identity-compared constants can be trusted."""
-    if issubclass(solid, dict) or solid in (set, frozenset):
-        return not all(is_leaf(key) or is_constant(key) for key in solid.__iter__(value))
-    return False
+    """Keys compare and hash natively: only leaves, and what is told apart by identity, can be trusted."""
+    if issubclass(solid, dict):
+        return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
+    return solid in (set, frozenset) and not all(is_leaf(key) or is_constant(key) for key in solid.__iter__(value))
+
+
+def _is_plain_key(key: Any) -> bool:
+    """A key that is itself inside and outside."""
+    return is_leaf(key) or is_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
+
+
+def _is_object_key(key: Any) -> bool:
+    """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
+    cls = type(key)
+    if isinstance(key, torch.Tensor):
+        return cls.__hash__ is torch.Tensor.__hash__ and cls.__eq__ is torch.Tensor.__eq__
+    return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+
+
+def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+    return key if _is_plain_key(key) else let_in(world, key, const(key))
 
 
 def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:

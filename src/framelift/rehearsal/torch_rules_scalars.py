@@ -1,0 +1,93 @@
+"""Operations that take a Python number and are given a tensor instead: eager torch reads its value, a graph must not.
+
+Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and `value=`.  They are
+recorded as the multiplication they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..graph.targets import target_of
+from .torch_rules import RULES
+
+__all__: list[str] = []
+
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _record(recorder: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return recorder.record(target_of(func), args, kwargs)
+
+
+def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key != name}
+
+
+def _scaled(func: Any) -> Handler:
+    """add and sub: `alpha` times the other."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2:
+            scaled = _record(recorder, torch.Tensor.mul, args[1], kwargs["alpha"])
+            return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _fused(func: Any, combine: Any, add: Any) -> Handler:
+    """addcmul and addcdiv: `value` times the combination of the second and the third."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("value")) and len(args) == 3:
+            scaled = _record(recorder, torch.Tensor.mul, _record(recorder, combine, args[1], args[2]), kwargs["value"])
+            return _record(recorder, add, args[0], scaled, **_without(kwargs, "value"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _each_scaled(func: Any) -> Handler:
+    """The same for lists of tensors."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2 and type(args[1]) in (list, tuple):
+            scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
+            return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
+        value = given.get("value", given.get("scalars"))
+        if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
+            if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:   # one number for each tensor
+                value = list(_record(recorder, torch.Tensor.unbind, value))
+            combined = _record(recorder, combine, given["tensor1"], given["tensor2"])
+            return _record(recorder, add, given["self"], _record(recorder, torch._foreach_mul, combined, value))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _declare() -> None:
+    owners = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
+    found: list[tuple[Any, Handler]] = []
+    for owner in owners:
+        for name in ("add", "add_", "sub", "sub_", "subtract", "subtract_"):
+            if func := getattr(owner, name, None):
+                found.append((func, _scaled(func)))
+        for name, combine in (("addcmul", torch.Tensor.mul), ("addcdiv", torch.Tensor.div)):
+            for suffix, add in (("", torch.Tensor.add), ("_", torch.Tensor.add_)):
+                if func := getattr(owner, name + suffix, None):
+                    found.append((func, _fused(func, combine, add)))
+    for name in ("_foreach_add", "_foreach_add_", "_foreach_sub", "_foreach_sub_"):
+        found.append((getattr(torch, name), _each_scaled(getattr(torch, name))))
+    for name, combine in (("addcmul", torch._foreach_mul), ("addcdiv", torch._foreach_div)):
+        for suffix, add in (("", torch._foreach_add), ("_", torch._foreach_add_)):
+            func = getattr(torch, f"_foreach_{name}{suffix}")
+            found.append((func, _each_fused(func, combine, add)))
+    RULES.update((id(func), (func, handler)) for func, handler in found)
+
+
+_declare()

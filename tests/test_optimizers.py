@@ -1,0 +1,106 @@
+"""Optimizers: a captured step equals a plain one, step by step, and the state it makes does not make it be captured again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "SGD": {"lr": 0.1}, "Adagrad": {}, "RMSprop": {}, "Adadelta": {}, "Rprop": {}, "Adam": {}, "AdamW": {}, "Adamax": {}, "NAdam": {}}
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1, "foreach": True, "maximize": True}),
+    ("RMSprop", {"momentum": 0.5, "centered": True}),
+    ("Adam", {"lr": torch.tensor(0.01), "foreach": False}),
+    ("Adam", {"fused": True})]
+BROKEN = [("RAdam", {}), ("ASGD", {}), ("Adafactor", {})]
+
+
+def _made(name: str, options: dict[str, Any]) -> tuple[list[torch.nn.Parameter], torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    parameters = [torch.nn.Parameter(torch.rand(3, 2)) for _ in range(3)]
+    for parameter in parameters[:2]:
+        parameter.grad = torch.rand(3, 2)
+    return parameters, getattr(torch.optim, name)(parameters, **options)
+
+
+def _compare(name: str, options: dict[str, Any], backend: str, steps: int = 4, **how: Any) -> dict[str, Any]:
+    ours, captured = _made(name, options)
+    theirs, plain = _made(name, options)
+    framelift.reset()
+    step = framelift.compile(captured.step, backend=backend, **how)
+    for _ in range(steps):
+        step()
+        plain.step()
+        for parameter in (*ours[:2], *theirs[:2]):
+            parameter.grad.mul_(1.5)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        assert captured.state[a].keys() == plain.state[b].keys()
+        for key, value in captured.state[a].items():
+            torch.testing.assert_close(value, plain.state[b][key], rtol=1e-5, atol=1e-6)
+    return framelift.stats()
+
+
+@pytest.mark.parametrize("name, options", VARIANTS, ids=str)
+def test_a_step_is_one_graph_and_is_captured_once_more_at_most(name: str, options: dict[str, Any]) -> None:
+    stats = _compare(name, options, "eager", fullgraph=True)
+    assert stats["captures"] <= 2 and stats["graphs"] == stats["captures"] and not stats["breaks"]
+
+
+@pytest.mark.parametrize("name, options", BROKEN, ids=str)
+def test_steps_that_look_at_values_are_right(name: str, options: dict[str, Any]) -> None:
+    _compare(name, options, "eager")
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "inductor"))
+def test_other_backends(backend: str) -> None:
+    _compare("Adam", {"foreach": True}, backend, steps=3, fullgraph=True)
+
+
+def test_the_step_is_compiled_without_grad_mode() -> None:
+    seen = []
+
+    def backend(graph_module, inputs):
+        seen.append(torch.is_grad_enabled())
+        return lambda *args: (seen.append(torch.is_grad_enabled()), graph_module(*args))[1]
+
+    _, optimizer = _made("SGD", {"lr": 0.1})
+    framelift.compile(optimizer.step, backend=backend, fullgraph=True)()
+    assert seen == [False, False] and torch.is_grad_enabled()
+
+
+def test_another_parameter_is_another_key() -> None:
+    parameters, optimizer = _made("SGD", {"lr": 0.1, "momentum": 0.9})
+    step = framelift.compile(optimizer.step, backend="eager", fullgraph=True)
+    step()
+    step()
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+    optimizer.param_groups[1]["params"][0].grad = torch.ones(2)
+    step()
+    torch.testing.assert_close(optimizer.param_groups[1]["params"][0].detach(), torch.full((2,), 0.9))
+    del optimizer.state[parameters[0]]
+    before = parameters[0].detach().clone()
+    step()
+    torch.testing.assert_close(parameters[0].detach(), before - 0.1 * parameters[0].grad)
+
+
+def test_zero_grad_and_hooks() -> None:
+    parameters, optimizer = _made("SGD", {"lr": 0.1})
+    calls = []
+    optimizer.register_step_pre_hook(lambda opt, args, kwargs: calls.append("pre"))
+    handle = optimizer.register_step_post_hook(lambda opt, args, kwargs: calls.append("post"))
+    step = framelift.compile(optimizer.step, backend="eager", fullgraph=True)
+    step()
+    handle.remove()
+    step()
+    assert calls == ["pre", "post", "pre"]
+    framelift.compile(optimizer.zero_grad, backend="eager")(set_to_none=False)
+    assert all(p.grad is None or not p.grad.any() for p in parameters)
+    framelift.compile(optimizer.zero_grad, backend="eager")()
+    assert all(p.grad is None for p in parameters)
