@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-__all__ = ["BackendCompilerFailed", "FrameliftError", "InternalError", "InvalidBackend", "Unsupported", "UnsupportedPlatform"]
+__all__ = ["BackendCompilerFailed", "FrameliftError", "InternalError", "InvalidBackend", "UncapturedHigherOrderOpError", "Unsupported",
+           "UnsupportedPlatform"]
 
 
 class FrameliftError(RuntimeError):
@@ -15,6 +16,10 @@ class Unsupported(FrameliftError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class UncapturedHigherOrderOpError(Unsupported):
+    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so nothing falls back to plain Python."""
 
 
 class InternalError(FrameliftError):

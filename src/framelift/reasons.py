@@ -45,6 +45,7 @@ class Interrupt(BaseException):
         super().__init__(reason, detail)
         self.reason = REASONS[reason]
         self.detail = detail
+        self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to plain Python then
         self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them
         self.subject: Any = None            # what it is about, as captured code saw it; dropped with the rehearsal
 
@@ -97,5 +98,7 @@ _declare("active-transform", "Calling torch.func.{detail}(compiled_fn) function 
          "Compile the function that calls the transform.")
 _declare("body-effect", "{detail} changes something outside of itself, and a graph of its own cannot do that",
          "Return the new value instead.")
+_declare("body-shape", "{detail}",
+         "Give the operator bodies whose results agree, without tensors that alias its arguments.")
 _declare("body-escape", "a tensor made inside the body of a higher-order operator is used outside of it ({detail})",
          "Return it from the body.")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.utils.checkpoint
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
-__all__ = ["apply_function"]
+__all__ = ["apply_function", "checkpoint_region", "compile_region"]
 
 
 class _Call(NamedTuple):
@@ -74,3 +76,23 @@ def apply_function(forward: GraphModule, backwards: tuple[GraphModule, ...], aro
     """
     kind = _CapturedOnce if once else _Captured
     return kind.apply(_Call(forward, backwards, given, first, saved, dirty, constant, materialize), around, *inputs)
+
+
+def _is_traced() -> bool:
+    """Whether a compiler is tracing the graph that calls here, rather than running it."""
+    return torch._C._len_torch_dispatch_stack() > 0
+
+
+def checkpoint_region(region: GraphModule, *args: Any, preserve_rng_state: bool) -> Any:
+    """A checkpointed region that draws random numbers.
+
+    Compilers that trace the graph see to it that the recomputation draws the same ones; run as it is, checkpoint itself must.
+    """
+    if _is_traced():
+        return tag_activation_checkpoint(region, *args, use_reentrant=False)
+    return torch.utils.checkpoint.checkpoint(region, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+
+
+def compile_region(region: GraphModule, name: str, *args: Any) -> Any:
+    """A region that a compiler compiles once; run as it is, it is a call."""
+    return torch.ops.higher_order.invoke_subgraph(region, name, *args) if _is_traced() else region(*args)

@@ -46,6 +46,30 @@ class Rehearsed:
         with torch._C.DisableTorchFunction():
             return build_body(self.tape, (*operands, *also), kept, values, self.base)
 
+    def inline(self, recorder: Any) -> Any:
+        """Its operations stand in the graph around it, as if there were no operator; its result."""
+        recorder.tape.extend(self.tape)
+        return self.result
+
+    def escaping(self, recorder: Any) -> list[Value]:
+        """The values made inside that its result holds, wherever in it they are."""
+        inside = {id(step) for step in self.tape}
+        found: list[Value] = []
+        seen: set[int] = set()
+        rest = [self.result]
+        while rest:
+            obj = rest.pop()
+            if id(obj) in seen or type(obj) in LEAF_TYPES or isinstance(obj, (type, types.ModuleType)):
+                continue
+            seen.add(id(obj))
+            if recorder.is_stand_in(obj):
+                value = recorder.value_of(obj)
+                if id(value.step) in inside:
+                    found.append(value)
+            elif not isinstance(obj, torch.Tensor):
+                rest.extend(reversed(_parts(obj) or []))
+        return found
+
     def writes_outside(self) -> list[Value]:
         """The values among `written` whose memory was there before the body."""
         inside = {id(step) for step in self.tape}

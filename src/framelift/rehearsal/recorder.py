@@ -74,6 +74,7 @@ class Recorder:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
         self.tape: list[Step] = []                  # of the body being recorded, if there is one
         self._main_tape = self.tape
+        self.regions = 0                            # nested compile regions met
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor

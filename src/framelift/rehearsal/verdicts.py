@@ -17,8 +17,8 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    autograd_function, pure, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code, substitutes_frames, substitutes_pickle,
-    substitutes_stdlib, substitutes_torch, torch_rules, transforms)
+    autograd_function, control_flow, higher_order, pure, regions, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code,
+    substitutes_frames, substitutes_pickle, substitutes_stdlib, substitutes_torch, torch_rules, transforms)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
@@ -67,6 +67,8 @@ def _bound_substitute(callable_: Any) -> Any:
 
 
 def _operation(callable_: Any) -> Any:
+    if isinstance(callable_, higher_order.OPERATOR):
+        return higher_order.call_operator
     if isinstance(callable_, OPERATIONS) or is_torch_operation(callable_):
         return substitutes.torch_call
     if isinstance(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:

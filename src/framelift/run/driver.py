@@ -18,7 +18,7 @@ import torch
 
 from .. import _core, config
 from ..emit import build_entry, plan_return
-from ..exc import InternalError, Unsupported
+from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -28,7 +28,7 @@ from ..reasons import Interrupt
 from ..rehearsal.session import Session
 from .failing import runnable
 from .frames import resolve_code, skipped
-from .messages import break_of, full_graph_message
+from .messages import break_of, full_graph_message, uncaptured_message
 from .record import Capture, Input, Record, counts
 from .tracing import untraced
 
@@ -134,6 +134,8 @@ class Driver:
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
             topic("breaks").info("%s runs in plain Python: %s\n%s", info.name, info.reason, info.where)
+            if stop.operator:
+                raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id) from None
             if self.fullgraph and root:
                 raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
         else:

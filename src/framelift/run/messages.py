@@ -9,7 +9,7 @@ from ..places import caret, places_of, shown_stack
 from ..reasons import Interrupt, page
 from .record import Break
 
-__all__ = ["break_of", "full_graph_message"]
+__all__ = ["break_of", "full_graph_message", "uncaptured_message"]
 
 
 def break_of(stop: Interrupt, session: Any) -> Break:
@@ -27,6 +27,13 @@ def full_graph_message(name: str, stop: Break) -> str:
     rows = [f"fullgraph=True, but {name} cannot be captured whole: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
     rows += [f"  hint: {stop.hint}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
+    return "\n".join(row for row in rows if row)
+
+
+def uncaptured_message(operator: str, name: str, stop: Break) -> str:
+    """What `framelift.exc.UncapturedHigherOrderOpError` says."""
+    rows = [f"{operator}: This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error in {name}:",
+            f"  {stop.sentence}", shown_stack(stop.places), *provenance_rows(stop), f"  hint: {stop.hint}"]
     return "\n".join(row for row in rows if row)
 
 

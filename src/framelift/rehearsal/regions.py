@@ -1,0 +1,96 @@
+"""Regions: a call of a Python function recorded as a graph of its own, which runs exactly once.
+
+Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line; what they change is what a
+backend does with the region.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch.utils import _pytree as pytree
+
+from .. import _core
+from ..graph.functions import checkpoint_region, compile_region
+from ..graph.values import Body, Value
+from ..reasons import Interrupt
+from .bodies import Rehearsed, values_in
+from .higher_order import operator, pure_body, record_step
+from .registry import substitute
+
+__all__: list[str] = []
+
+
+def _record(session: Any, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None) -> Any:
+    """The node of a region; what it returns holds the node's results, wherever in it they are."""
+    recorder = session.recorder
+    escaping = body.escaping(recorder)
+    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping))
+    inputs = [*given, *around]
+    step = record_step(recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect)
+    for i, value in enumerate(escaping):
+        value.step, value.path = step, (i,)   # the same tensor, seen from outside
+    return body.result
+
+
+def _tensors(session: Any, args: Any) -> list[Value]:
+    return values_in(session.recorder, pytree.tree_leaves(args))
+
+
+@operator("wrap")
+def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function, *rest = args
+    body = pure_body(session, "wrap", function, tuple(rest), kwargs)
+    return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
+
+
+#: keywords of checkpoint itself -> the only value with which it is captured; None: any
+_CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None,
+               "context_fn": torch.utils.checkpoint.noop_context_fn}
+
+
+@substitute(torch.utils.checkpoint.checkpoint)
+def _checkpoint(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function, *rest = args
+    own = {name: kwargs.pop(name) for name in _CHECKPOINT if name in kwargs}
+    for name, only in _CHECKPOINT.items():
+        if only is not None and own.get(name, only) is not only:
+            raise Interrupt("torch-operation", f"torch.utils.checkpoint.checkpoint with {name}")
+    if not torch.is_grad_enabled() or session.recorder.in_transform():
+        return _core.captured(function, tuple(rest), kwargs)
+    body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
+    recorder = session.recorder
+    given = _tensors(session, (rest, kwargs))
+    around = body.close(recorder, given, tuple(v.stand_in for v in body.escaping(recorder)))[1]
+    if not any(value.facts.requires_grad for value in (*given, *around)):
+        return body.inline(recorder)   # nothing will be recomputed
+    reentrant = own.get("use_reentrant", True)
+    if reentrant and not any(value.facts.requires_grad for value in given):
+        raise Interrupt("torch-operation", "a reentrant checkpoint none of whose arguments require grad")
+    if body.has_effect:   # random numbers: the recomputation must draw the same ones
+        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)})
+    return _record(session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)})
+
+
+def _region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function under `torch.compiler.nested_compile_region`."""
+    function, *rest = args
+    if session.recorder.in_transform():
+        return _core.captured(function, tuple(rest), kwargs)
+    body = pure_body(session, "nested_compile_region", function, tuple(rest), kwargs)
+    session.recorder.regions += 1
+    name = f"subgraph_{session.recorder.regions}"
+    return _record(session, compile_region, body, _tensors(session, (rest, kwargs)), name, before=(name,))
+
+
+try:
+    # The package exports the operator under the module's name, so the module itself is asked for by its full name.
+    _invoke: Any = importlib.import_module("torch._higher_order_ops.invoke_subgraph")
+    substitute(_invoke.invoke_subgraph_placeholder)(_region)
+except (ImportError, AttributeError):   # a torch without nested regions
+    pass

@@ -1,0 +1,201 @@
+"""Higher-order operators: bodies become graphs of their own; what cannot be captured is an error, never a silent fallback."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import framelift
+from framelift.exc import UncapturedHigherOrderOpError
+
+while_loop = torch._higher_order_ops.while_loop
+wrap = importlib.import_module("torch._higher_order_ops.wrap").wrap
+map_ = importlib.import_module("torch._higher_order_ops.map").map
+scan = importlib.import_module("torch._higher_order_ops.scan").scan
+associative_scan = importlib.import_module("torch._higher_order_ops.associative_scan").associative_scan
+W = torch.linspace(-1, 1, 9).reshape(3, 3).requires_grad_()
+
+
+@torch.compiler.nested_compile_region
+def region(x: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    y = x.sin() * W
+    return y, {"twice": y * 2}
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.inner, x, use_reentrant=False).relu()
+
+
+NET = Net()
+#: name -> (program, the same in plain Python)
+PROGRAMS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[torch.Tensor], Any]]] = {
+    "cond": (lambda x: torch.cond(x.sum() > 0, lambda a, b: {"r": (a * W, b[0] * 2)}, lambda a, b: {"r": (a - 1, b[0] + 1)}, (x, (x + 1,))),
+             lambda x: {"r": (x * W, (x + 1) * 2)} if x.sum() > 0 else {"r": (x - 1, x + 2)}),
+    "cond decided while capturing": (lambda x: torch.cond(x.dim() == 2, lambda a: a * 2, lambda a: a, (x,)), lambda x: x * 2),
+    "cond in cond": (lambda x: torch.cond(x.sum() > 0, lambda a: torch.cond(a.max() > 5, lambda b: b * W, lambda b: b + W, (a,)), lambda a: a * 3, (x,)),
+                     lambda x: (x * W if x.max() > 5 else x + W) if x.sum() > 0 else x * 3),
+    "while_loop": (lambda x: while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + x.detach()), (torch.tensor(0), x * 1)),
+                   lambda x: _loop(x)),
+    "map": (lambda x: map_(lambda row, k: row.sin() * k + W, x, x + 1), lambda x: torch.stack([row.sin() * (x + 1) + W for row in x])),
+    "scan": (lambda x: scan(lambda c, row: (c + row, c * row), x[0], x, dim=0), lambda x: _scan(x)),
+    "associative_scan": (lambda x: associative_scan(lambda a, b: a * b, x, dim=0, combine_mode="generic"), lambda x: x.cumprod(0)),
+    "wrap": (lambda x: wrap(lambda a, k: {"y": a * k + W}, x, 3), lambda x: {"y": x * 3 + W}),
+    "checkpoint": (lambda x: checkpoint(lambda a, b: (a.sin() * W, b + a), x, x * 2, use_reentrant=False), lambda x: (x.sin() * W, x * 3)),
+    "checkpoint of a module": (lambda x: NET(x), lambda x: NET.inner(x).relu()),
+    "reentrant checkpoint": (lambda x: checkpoint(lambda a: (a @ W).sin(), x, use_reentrant=True), lambda x: (x @ W).sin()),
+    "nested region": (lambda x: (region(x)[1]["twice"], region(x + 1)), lambda x: ((x.sin() * W) * 2, _region(x + 1))),
+}
+
+
+def _loop(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    a = x * 1
+    for _ in range(3):
+        a = a * 2 + x.detach()
+    return torch.tensor(3), a
+
+
+def _scan(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    carry, outs = x[0], []
+    for row in x:
+        outs.append(carry * row)
+        carry = carry + row
+    return carry, torch.stack(outs)
+
+
+def _region(x: torch.Tensor) -> Any:
+    y = x.sin() * W
+    return y, {"twice": y * 2}
+
+
+def _total(out: Any) -> torch.Tensor:
+    leaves = torch.utils._pytree.tree_leaves(out)
+    return sum((leaf.double() * (i + 1)).sum() for i, leaf in enumerate(leaves))   # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_like_plain_python(name: str, backend: str) -> None:
+    if name == "while_loop" and backend != "eager":
+        pytest.skip("AOTAutograd differentiates loops only with a shape environment")
+    captured, plain = PROGRAMS[name]
+    framelift.reset()
+    compiled = framelift.compile(captured, backend=backend, fullgraph=True)
+    for call in range(2):
+        rows = []
+        for run in (plain, compiled):
+            W.grad = None
+            NET.zero_grad()
+            x = (torch.linspace(-2, 3, 9) * (-1) ** call).reshape(3, 3).requires_grad_()
+            out = run(x)
+            _total(out).backward()
+            rows.append((out, x.grad, [p.grad for p in NET.parameters() if p.grad is not None]))
+        torch.testing.assert_close(rows[1], rows[0])
+    assert framelift.stats()["graphs"] == 1 and framelift.stats()["captures"] == 1
+
+
+def test_random_numbers_are_drawn_again_in_the_recomputation() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda a: torch.nn.functional.dropout(a * W, 0.5).sin(), x, use_reentrant=False)
+    rows = []
+    for run in (fn, framelift.compile(fn, backend="eager", fullgraph=True)):
+        torch.manual_seed(0)
+        x = torch.ones(3, 3, requires_grad=True)
+        out = run(x)
+        out.sum().backward()
+        rows.append((out, x.grad))
+    torch.testing.assert_close(rows[1], rows[0])
+
+
+def test_nothing_to_recompute_is_captured_in_line() -> None:
+    graphs = []
+
+    def keep(gm: Any, _inputs: Any) -> Any:
+        graphs.append(gm)
+        return gm
+    framelift.compile(lambda x: checkpoint(lambda a: a.sin(), x, use_reentrant=False), backend=keep, fullgraph=True)(torch.ones(2))
+    assert [n.op for n in graphs[0].graph.nodes] == ["placeholder", "call_method", "output"]
+
+
+SEEN: list[int] = []
+
+
+def _appends(x: torch.Tensor) -> torch.Tensor:
+    SEEN.append(1)
+    return x + 1
+
+
+def _with_inner_list(x: torch.Tensor) -> torch.Tensor:
+    rows: list[int] = []
+
+    def true_fn(a: torch.Tensor) -> torch.Tensor:
+        rows.append(1)
+        return a * 2
+    return torch.cond(x.sum() > 0, true_fn, lambda a: a + 1, (x,)) * len(rows)
+
+
+def _nonlocal(x: torch.Tensor) -> torch.Tensor:
+    count = 0
+
+    def true_fn(a: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        return a * 2
+    return torch.cond(x.sum() > 0, true_fn, lambda a: a + 1, (x,)) * count
+
+
+REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "appends to a global": lambda x: torch.cond(x.sum() > 0, _appends, lambda a: a - 1, (x,)),
+    "appends to a list made inside": _with_inner_list,
+    "writes a variable of the function": _nonlocal,
+    "writes its operand": lambda x: torch.cond(x.sum() > 0, lambda a: a.add_(1) * 2, lambda a: a - 1, (x,)),
+    "returns its operand": lambda x: torch.cond(x.sum() > 0, lambda a: a, lambda a: a - 1, (x,)),
+    "different shapes": lambda x: torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a.sum(), (x,)),
+    "different structures": lambda x: torch.cond(x.sum() > 0, lambda a: (a + 1,), lambda a: a * 2, (x,)),
+    "depends on data": lambda x: torch.cond(x.sum() > 0, lambda a: a + a.sum().item(), lambda a: a * 2, (x,)),
+    "raises": lambda x: torch.cond(x.sum() > 0, lambda a: 1 / 0, lambda a: a * 2, (x,)),
+    "another dtype": lambda x: while_loop(lambda a: a.sum() < 3, lambda a: (a.double() + 1,), (x,)),
+    "a number": lambda x: map_(lambda row: 3, x),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_control_flow_never_falls_back(name: str) -> None:
+    with pytest.raises(UncapturedHigherOrderOpError):
+        framelift.compile(REFUSED[name], backend="eager")(torch.ones(3, 3))
+    assert SEEN == []
+
+
+def test_a_region_with_an_effect_runs_plainly() -> None:
+    log: list[int] = []
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        log.append(1)
+        return x * W
+    x = torch.ones(3, 3, requires_grad=True)
+    out = framelift.compile(lambda x: checkpoint(inner, x, use_reentrant=False), backend="eager")(x)
+    assert log == [1]
+    out.sum().backward()
+    assert log == [1, 1]
+
+
+def test_a_tensor_that_leaves_its_body_unseen() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        class Keeper:
+            def __call__(self, a: torch.Tensor) -> torch.Tensor:
+                globals()["KEPT"] = a * 2
+                return a + 1
+        return wrap(Keeper(), x)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3))
+    assert "KEPT" not in globals()
