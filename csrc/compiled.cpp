@@ -247,10 +247,56 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
   return verdict;
 }
 
-static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+// ---- the stance ----
+
+static PyObject* redirect = nullptr;       // Python: (compiled, args, kwargs) runs in place of a lookup, under some stances
+static PyObject* follow_torch = nullptr;   // Python: told of TorchDynamo's record of the stance when that changed
+static PyObject *torch_module_name, *torch_record_name;
+
+// torch.compiler.set_stance writes to a variable of TorchDynamo, which may be imported at any time or never.
+static bool follow_torch_stance() {
+  static PyObject *variables = nullptr, *seen = nullptr;
+  if (!variables) {
+    PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), torch_module_name);
+    if (!module || !PyModule_Check(module)) return true;
+    variables = Py_NewRef(PyModule_GetDict(module));
+  }
+  PyObject* record = PyDict_GetItemWithError(variables, torch_record_name);
+  if (!record || record == seen || !follow_torch) return true;
+  Py_XSETREF(seen, Py_NewRef(record));
+  PyObject* done = PyObject_CallOneArg(follow_torch, record);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+static PyObject* call_redirect(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+  PyObject* positional = tuple_of(args, given);
+  PyObject* named = PyDict_New();
+  for (Py_ssize_t i = 0; named && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+    if (PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[given + i]) < 0) Py_CLEAR(named);
+  PyObject* callable = Py_NewRef(redirect);
+  PyObject* result = positional && named ? PyObject_CallFunctionObjArgs(callable, (PyObject*)self, positional, named, nullptr) : nullptr;
+  Py_DECREF(callable);
+  Py_XDECREF(positional);
+  Py_XDECREF(named);
+  return result;
+}
+
+static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, bool direct = false) {
   PyObject* function = Py_NewRef(self->function);
   PyObject* result = nullptr;
   Mode mode = thread_state().mode;
+  bool watched = !disabled && mode != Mode::Rehearse && mode != Mode::Paused;
+  if (watched && !follow_torch_stance()) {
+    Py_DECREF(function);
+    return nullptr;
+  }
+  if (watched && redirect && !direct) {
+    result = call_redirect(self, args, nargsf, kwnames);
+    Py_DECREF(function);
+    return result;
+  }
   if (disabled || mode == Mode::Rehearse || mode == Mode::Paused) {
     result = PyObject_Vectorcall(function, args, nargsf, kwnames);
   } else {
@@ -412,13 +458,44 @@ static PyObject* set_disabled(PyObject*, PyObject* value) {
   disabled = truth;
   return PyBool_FromLong(before);
 }
+// call_compiled(compiled, args, kwargs): as a call, whatever the stance says.  Arguments include the bound ones.
+static PyObject* call_compiled(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 3 || Py_TYPE(a[0]) != &Compiled_Type || !PyTuple_Check(a[1]) || !PyDict_Check(a[2]))
+    return PyErr_Format(PyExc_TypeError, "call_compiled(compiled, args, kwargs)");
+  Py_ssize_t given = PyTuple_GET_SIZE(a[1]);
+  std::vector<PyObject*> all{nullptr};
+  for (Py_ssize_t i = 0; i < given; i++) all.push_back(PyTuple_GET_ITEM(a[1], i));
+  PyObject* names = PyTuple_New(PyDict_GET_SIZE(a[2]));
+  Py_ssize_t position = 0, count = 0;
+  PyObject *key, *value;
+  while (names && PyDict_Next(a[2], &position, &key, &value)) {
+    PyTuple_SET_ITEM(names, count++, Py_NewRef(key));
+    all.push_back(value);
+  }
+  PyObject* result = names ? call_with((CompiledObject*)a[0], all.data() + 1, (size_t)given | PY_VECTORCALL_ARGUMENTS_OFFSET, names, true) : nullptr;
+  Py_XDECREF(names);
+  return result;
+}
+static PyObject* set_redirect(PyObject*, PyObject* value) {
+  Py_XSETREF(redirect, value == Py_None ? nullptr : Py_NewRef(value));
+  Py_RETURN_NONE;
+}
+static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
+  Py_XSETREF(follow_torch, Py_NewRef(value));
+  Py_RETURN_NONE;
+}
 static PyMethodDef functions[] = {
     {"set_reporting", set_reporting, METH_VARARGS, "set_reporting(text, report): what str(compiled) and compiled.report() call."},
+    {"call_compiled", (PyCFunction)(void*)call_compiled, METH_FASTCALL, "call_compiled(compiled, args, kwargs): whatever the stance says."},
+    {"set_redirect", set_redirect, METH_O, "Let callable(compiled, args, kwargs) run in place of every compiled callable, or None."},
+    {"set_follow_torch_stance", set_follow_torch_stance, METH_O, "Called with TorchDynamo's record of the stance when that changed."},
     {"set_disabled", set_disabled, METH_O, "Make all compiled callables run plain Python, or not; returns what was."},
     {nullptr, nullptr, 0, nullptr}};
 
 bool init_compiled(PyObject* module) {
   miss = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  torch_module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
+  torch_record_name = PyUnicode_InternFromString("_stance");
   if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
   Entry_Type.tp_name = "framelift._core.Entry";
   Entry_Type.tp_basicsize = sizeof(EntryObject);

@@ -95,6 +95,8 @@ int note_function(Rehearsal* r, PyObject* function) {
                           Py_NewRef(PyTuple_GET_ITEM(row, 2))});
     }
     r->functions[function] = std::move(defaults);
+  } else if (answer != Py_None) {  // it bears a mark: a handler runs in its place
+    Py_XSETREF(r->marked[function], Py_NewRef(answer));
   }
   Py_DECREF(answer);
   return 0;
@@ -191,7 +193,10 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   } else if (note_function(r, function) == 0 && note_receiver(r, function, frame->localsplus) == 0) {
     PyObject* handler = info->kind == CodeInfo::Handler ? info->payload : nullptr;
     PyObject* twin = info->payload;
-    if (info->kind == CodeInfo::ByFunction) {
+    auto marked = r->marked.find(function);
+    if (marked != r->marked.end()) {
+      handler = marked->second;
+    } else if (info->kind == CodeInfo::ByFunction) {
       handler = PyDict_GetItemWithError(PyTuple_GET_ITEM(info->payload, 0), function);
       twin = PyTuple_GET_ITEM(info->payload, 1);
     }
@@ -225,8 +230,8 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   PyObject* frames = PyObject_GetAttr(context, name_frames);
   PyObject* entries = frames ? Py_XNewRef(PyDict_GetItemWithError(frames, code)) : nullptr;
   if (!frames || (!entries && PyErr_Occurred())) verdict = -1;
-  if (verdict == 0 && entries && entries != Py_None) verdict = try_entries(entries, locals.data(), n + 1, &result);
-  if (verdict == 0 && entries != Py_None && mode == Mode::Capture) {
+  if (verdict == 0 && entries && entries != Py_None && entries != Py_False) verdict = try_entries(entries, locals.data(), n + 1, &result);
+  if (verdict == 0 && entries != Py_None && entries != Py_False && mode == Mode::Capture) {
     PyObject* tuple = PyTuple_New(n + 1);
     for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
     PyObject* args[] = {context, function, tuple};
@@ -241,13 +246,19 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
     }
     Py_XDECREF(captured);
   }
+  if (verdict == 0 && frames && !entries) entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
+  bool muted = entries == Py_False;  // a wrapper that switches capturing off for all it calls
   tls.mode = mode;
   Py_XDECREF(entries);
   Py_XDECREF(frames);
   Py_DECREF(function);
   Py_DECREF(context);
   if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
-  return _PyEval_EvalFrameDefault(ts, frame, 0);
+  if (!muted) return _PyEval_EvalFrameDefault(ts, frame, 0);
+  tls.mode = Mode::Off;
+  result = _PyEval_EvalFrameDefault(ts, frame, 0);
+  tls.mode = mode;
+  return result;
 }
 
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
@@ -290,6 +301,17 @@ PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* arg
   tls.skip_code = PyFunction_Check(function) ? PyFunction_GET_CODE(function) : nullptr;
   PyObject* result = PyObject_Vectorcall(function, args, nargsf, kwnames);
   tls = before;
+  return result;
+}
+
+// call_plainly(callable, args, kwargs): the callable's own frame is not looked up, those below it are.
+static PyObject* call_plainly(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 3 || !PyTuple_Check(a[1]) || !PyDict_Check(a[2])) return PyErr_Format(PyExc_TypeError, "call_plainly(callable, args, kwargs)");
+  PyObject* function = PyMethod_Check(a[0]) ? PyMethod_GET_FUNCTION(a[0]) : a[0];
+  PyObject* before = tls.skip_code;
+  if (PyFunction_Check(function)) tls.skip_code = PyFunction_GET_CODE(function);
+  PyObject* result = PyObject_Call(a[0], a[1], a[2]);
+  tls.skip_code = before;
   return result;
 }
 
@@ -369,6 +391,7 @@ static PyObject* hook_users(PyObject*, PyObject*) {
 
 static PyMethodDef methods[] = {
     {"rehearse", (PyCFunction)(void*)rehearse, METH_FASTCALL, "rehearse(session, function, locals)"},
+    {"call_plainly", (PyCFunction)(void*)call_plainly, METH_FASTCALL, "call_plainly(callable, args, kwargs): without a capture of its own frame"},
     {"set_hooks", set_hooks, METH_VARARGS, "set_hooks(resolve_code, capture_frame, trampoline_code)"},
     {"get_mode", get_mode, METH_NOARGS, "the thread's mode"},
     {"set_mode", set_mode, METH_O, "set the thread's mode, return the one before"},

@@ -36,6 +36,7 @@ Rehearsal::~Rehearsal() {
   for (auto& [key, known] : class_attributes) Py_XDECREF(known.payload);
   for (auto& [key, value] : globals) Py_XDECREF(value);
   for (auto& [key, value] : cells) Py_XDECREF(value);
+  for (auto& [key, handler] : marked) Py_XDECREF(handler);
   for (auto& [key, defaults] : functions)
     for (auto& d : defaults) Py_XDECREF(d.imported);
   for (PyObject* object : kept) Py_DECREF(object);

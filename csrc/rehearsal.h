@@ -50,6 +50,7 @@ struct Rehearsal {
   std::unordered_map<Pair, PyObject*, PairHash> globals;               // (globals dict, name) -> owned value
   std::unordered_map<PyObject*, PyObject*> cells;                      // external cell -> owned value, NULL: not read yet
   std::unordered_map<PyObject*, std::vector<Default>> functions;       // noted functions -> defaults to replace
+  std::unordered_map<PyObject*, PyObject*> marked;                     // noted functions that bear a mark -> owned handler
   std::unordered_set<PyObject*> classes;                               // classes already noted
   std::unordered_set<Pair, PairHash> receivers;                        // (class of the first argument, function) already noted
   std::vector<PyObject*> kept;                                         // owned: internal functions, so that their addresses stay theirs

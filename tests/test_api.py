@@ -152,8 +152,10 @@ def test_without_fullgraph_a_break_is_no_error() -> None:
 
 
 def test_config_rejects_unknown_names_and_types() -> None:
-    with pytest.raises(AttributeError, match="recompile_limit"):
+    with pytest.raises(AttributeError, match="nonsense"):
         framelift.config.nonsense = 1
+    with pytest.raises(AttributeError, match="did you mean recompile_limit"):
+        framelift.config.recompile_limits = 1
     with pytest.raises(TypeError):
         framelift.config.recompile_limit = "many"
     with framelift.config.patch(recompile_limit=3):

@@ -1,10 +1,13 @@
-"""The public functions."""
+"""`compile`, `reset` and what they need."""
 
 from __future__ import annotations
 
+import builtins
 import functools
+import os
 import sys
 import types
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,32 +15,44 @@ from typing import Any
 import torch
 
 from . import _core
-from .backends.registry import compile_graph, lookup
-from .exc import UnsupportedPlatform
+from .backends.registry import compile_graph, get_default_backend, lookup, reset_backends
+from .decorators import innermost
+from .exc import NotCallable, UnsupportedPlatform
+from .rehearsal.verdicts import is_in_graph
+from .run import callbacks, policy, stance
 from .run.driver import Driver
+from .run.hooks import Hooks
 from .run.module import OptimizedModule
 from .run.record import counts, record_of
+from .verify import Verified
 
-__all__ = ["compile", "reset", "stats"]
+__all__ = ["compile", "is_supported", "reset", "stats"]
 
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def compile(model: Any = None, *, backend: str | Callable[..., Any] = "inductor", fullgraph: bool = False,
-            dynamic: bool | None = None, mode: str | None = None, options: dict[str, Any] | None = None,
-            disable: bool = False, name: str | None = None) -> Any:
-    """Capture `model` (a function, method, lambda, callable or module) and run its graph instead.
+def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = None, fullgraph: bool = False, dynamic: bool | None = None,
+            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
+            recompile_limit: int | None = None, isolate_recompiles: bool = False, guard_filter_fn: Callable[..., Any] | None = None,
+            guard_fail_fn: Callable[..., Any] | None = None, guard_export_fn: Callable[..., Any] | None = None, verify: int | bool = 0) -> Any:
+    """Capture `model` (a function, method, lambda, callable, module or class) and run its graph instead.
 
     Usable as a decorator, with or without arguments.  The first call captures; later calls whose guards hold run the
     compiled graph, others capture again.
 
     Args:
-        backend: a name (`framelift.backends.registry.names()`) or a callable `backend(graph_module, example_inputs)`.
+        backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default inductor.
         fullgraph: raise `framelift.exc.Unsupported` instead of running in plain Python what cannot be captured.
-        dynamic: accepted for compatibility; shapes are static today, a new shape is a new capture.
-        mode, options: passed to Inductor, as torch.compile does.
+        dynamic: None: sizes that change become symbolic; True: symbolic from the start; False: always constants.
+        mode, options: passed to the backend, as torch.compile does.
         disable: return `model` as it is.
         name: shown in messages and reports.
+        recompile_limit: this callable's own limit of captures, in place of `config.recompile_limit`.
+        isolate_recompiles: accepted; every compiled callable has its own cache.
+        guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own risk.
+        guard_fail_fn: called with a record of each guard failure that leads to a new capture.
+        guard_export_fn: called with the guards of each capture.
+        verify: compare the first so many calls with plain Python: results, effects and random numbers; True: every call.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -48,23 +63,42 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] = "inductor"
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    asked = {key: value for key, value in locals().items() if key not in ("model", "asked")}
     if model is None:
-        return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options,
-                                 disable=disable, name=name)
+        return functools.partial(compile, **asked)
     if not callable(model):
-        raise TypeError(f"framelift.compile takes a function, module or other callable, not {type(model).__name__}")
-    if disable:
+        raise NotCallable(f"compile takes a function, module or other callable, not {type(model).__name__}")
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return model
+    if _exporting():
+        warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=2)
         return model
     _check_platform()
-    found = lookup(backend, mode=mode, options=options)
-    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, name=name or getattr(model, "__name__", type(model).__name__))
-    if isinstance(model, OptimizedModule):
-        model = model._orig_mod
+    options = dict(options or {})
+    hooks = Hooks(guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit)
+    found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
+    model = innermost(model)
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(model, torch.jit.TopLevelTracedModule):
+        raise RuntimeError("torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the original Python function or module.")
+    again = functools.partial(compile, **asked)
+    if isinstance(model, type):
+        return _compile_class(model, again)
+    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
+    compiled = _make(model, driver, name)
+    _describe(compiled, model, found)
+    if verify:
+        compiled = Verified(compiled, verify)
+    if isinstance(model, torch.nn.Module):
+        wrapper = OptimizedModule(model, compiled, again)
+        wrapper._torchdynamo_orig_callable = model.forward
+        return wrapper
+    return compiled
+
+
+def _make(model: Any, driver: Driver, name: str | None) -> Any:
     function, bound = _root(model)
     compiled = _core.Compiled(function, driver, bound, name)
     _compiled.add(compiled)
-    if isinstance(model, torch.nn.Module):
-        return OptimizedModule(model, compiled)
     return compiled
 
 
@@ -75,37 +109,110 @@ def keep_compiled() -> Any:
     return _compiled
 
 
+def _describe(compiled: Any, model: Any, backend: Any) -> None:
+    """The attributes by which other libraries tell a compiled callable."""
+    compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = model
+    compiled._torchdynamo_wrapper_id = id(compiled)
+    compiled._is_torch_compile = True
+    compiled.get_compiler_config = getattr(backend, "get_compiler_config", None)
+
+
+def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:
+    """Calls of instances are captured; the class itself is changed and given back."""
+    for name in ("__call__", "_call_impl") if issubclass(cls, torch.nn.Module) else ("__call__",):
+        if any(name in base.__dict__ for base in cls.__mro__[:-1]):
+            setattr(cls, name, again(getattr(cls, name)))
+    return cls
+
+
 def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     """The Python function whose frame is the root, and the arguments bound to it."""
+    if isinstance(model, types.FunctionType) and not is_in_graph(model):
+        return model, ()
+    if isinstance(model, types.MethodType):
+        if isinstance(model.__func__, types.FunctionType):
+            return model.__func__, (model.__self__,)
+        if isinstance(model.__func__, _core.Compiled):
+            return model.__func__.function, (*model.__func__.bound, model.__self__)
     if isinstance(model, _core.Compiled):
         return model.function, model.bound
-    if isinstance(model, types.FunctionType):
-        return model, ()
-    if isinstance(model, types.MethodType) and isinstance(model.__func__, types.FunctionType):
-        return model.__func__, (model.__self__,)
     method = getattr(type(model), "__call__", None)
     if isinstance(method, types.FunctionType) and not isinstance(model, type):
         return method, (model,)
+    if isinstance(method, _core.Compiled) and not isinstance(model, type):   # an instance of a compiled class
+        return method.function, (*method.bound, model)
+    return _caller(model), ()
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return model(*args, **kwargs)
 
-    return call, ()
+# A frame around a callable that has none.  Not framelift's own file, so that it is captured code.
+_scope: dict[str, Any] = {}
+exec(builtins.compile("def around(callable_):\n    def call(*args, **kwargs):\n        return callable_(*args, **kwargs)\n    return call\n",
+                      "<call>", "exec"), _scope)
+
+
+def _caller(model: Any) -> types.FunctionType:
+    made: types.FunctionType = _scope["around"](model)
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+        value = getattr(model, attribute, None)
+        if isinstance(value, str):
+            setattr(made, attribute, value)
+    return made
+
+
+def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Under a stance with a backend of its own, every callable has entries for that backend."""
+    backend = stance.current().backend
+    siblings = _siblings.setdefault(compiled, {})
+    key = backend if isinstance(backend, str) else id(backend)
+    if key not in siblings:
+        driver = compiled.miss
+        forced = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
+        siblings[key] = backend, _core.Compiled(compiled.function, forced, (), None)
+        _compiled.add(siblings[key][1])
+    return _core.call_compiled(siblings[key][1], args, kwargs)
+
+
+_siblings: weakref.WeakKeyDictionary[Any, dict[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
+stance.REDIRECTS["force_backend"] = _forced
+
+
+def _exporting() -> bool:
+    return torch.compiler.is_exporting()
+
+
+def is_supported() -> bool:
+    """Whether framelift works on this Python.
+
+    >>> import framelift
+    >>> framelift.is_supported()
+    True
+    """
+    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
 
 
 def _check_platform() -> None:
-    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info[:2] <= (3, 13):
+    if not is_supported():
         raise UnsupportedPlatform(f"framelift supports CPython 3.11 to 3.13, not {sys.implementation.name} {sys.version.split()[0]}")
 
 
 def reset() -> None:
-    """Forget every capture and all counts; compiled callables stay usable and capture anew."""
+    """Forget every capture, all counts and callbacks; compiled callables stay usable and capture anew.
+
+    >>> import framelift
+    >>> framelift.reset()
+    >>> framelift.stats()["captures"]
+    0
+    """
     for compiled in list(_compiled):
         compiled.entries.clear()
         compiled.frames.clear()
         if (record := record_of(compiled)) is not None:
             record.clear()
+    _siblings.clear()
     counts.clear()
+    callbacks.clear()
+    policy.forget()
+    reset_backends()
 
 
 def stats() -> dict[str, Any]:

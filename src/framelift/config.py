@@ -1,53 +1,46 @@
 """Every option: name, default, type, meaning.  One table; unknown names and wrong types are errors.
 
+Options that TorchDynamo has too are spelled as there.  Those that steer a mechanism framelift does not have are accepted and
+change nothing: `OPTIONS[name].ignored` says so.
+
 >>> from framelift import config
 >>> with config.patch(recompile_limit=4):
 ...     config.recompile_limit
 4
+>>> config.nonsense = 1
+Traceback (most recent call last):
+AttributeError: framelift.config has no option 'nonsense'; framelift.config.OPTIONS lists them
 """
 
 from __future__ import annotations
 
-import contextlib
+import difflib
+import functools
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["OPTIONS", "Option", "patch"]
+from .options import OPTIONS, Option
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option.  Its environment variable is FRAMELIFT_<NAME>."""
-
-    default: Any
-    meaning: str
-
-
-OPTIONS: dict[str, Option] = {
-    "disable": Option(False, "compiled callables run plain Python"),
-    "recompile_limit": Option(16, "captures kept per callable before further ones run in plain Python, with a warning"),
-    "large_container": Option(4096, "a container with more entries than this interrupts instead of being imported whole"),
-    "verify_guards": Option(False, "run the plain Python meaning of every guard beside the native one and compare (for tests)"),
-    "strict": Option(False, "a defect of framelift is an error instead of a warning and plain Python (for tests)"),
-    "verbose_errors": Option(False, "keep framelift's own frames in the tracebacks of errors"),
-}
-
-
-def _environment(name: str, option: Option) -> Any:
-    text = os.environ.get(f"FRAMELIFT_{name.upper()}")
-    if text is None:
-        return option.default
-    if isinstance(option.default, bool):
-        return text.lower() not in ("", "0", "false", "no")
-    return type(option.default)(text)
-
+__all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 
 #: called with the new value when an option is set, for options that native code reads too
 WATCHERS: dict[str, Callable[[Any], Any]] = {}
+_FALSE = ("", "0", "false", "no", "off")
+
+
+def _environment(name: str, option: Option) -> Any:
+    """The value at start: FRAMELIFT_<NAME>, else the variable torch.compile reads for the same thing, else the default."""
+    text = os.environ.get(f"FRAMELIFT_{name.upper()}")
+    if text is None and option.torch_variable:
+        text = os.environ.get(option.torch_variable)
+    if text is None:
+        return option.fresh()
+    if isinstance(option.default, bool):
+        return text.lower() not in _FALSE
+    return type(option.default)(text)
 
 
 class _Config(types.ModuleType):
@@ -55,35 +48,93 @@ class _Config(types.ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("__"):
-            _check(name, value)
+            name = check(name, value)
         super().__setattr__(name, value)
         if name in WATCHERS:
             WATCHERS[name](value)
 
+    def __getattr__(self, name: str) -> Any:
+        option = OPTIONS.get(name)
+        if option is not None and option.alias:
+            return getattr(self, option.alias)
+        raise _unknown(name)
 
-def _check(name: str, value: Any) -> None:
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *OPTIONS})
+
+
+def _unknown(name: str) -> AttributeError:
+    near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.75)
+    return AttributeError(f"framelift.config has no option {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; framelift.config.OPTIONS lists them"))
+
+
+def check(name: str, value: Any) -> str:
+    """The option's own name (aliases followed); an error when it does not exist or takes another type."""
     option = OPTIONS.get(name)
     if option is None:
-        raise AttributeError(f"framelift.config has no option {name!r}; the options are {', '.join(OPTIONS)}")
-    if type(value) is not type(option.default):
+        raise _unknown(name)
+    if option.alias:
+        name, option = option.alias, OPTIONS[option.alias]
+    if not option.accepts(value):
         raise TypeError(f"framelift.config.{name} takes {type(option.default).__name__}, not {type(value).__name__}")
+    return name
 
 
-@contextlib.contextmanager
-def patch(**changes: Any) -> Iterator[None]:
-    """Set options for a block (or, as a decorator, for a function), and restore them."""
+def get_config_copy() -> dict[str, Any]:
+    """All options with their present values.
+
+    >>> from framelift import config
+    >>> config.get_config_copy()["recompile_limit"] == config.recompile_limit
+    True
+    """
     module = sys.modules[__name__]
-    for name, value in changes.items():
-        _check(name, value)
-    before = {name: getattr(module, name) for name in changes}
-    try:
-        for name, value in changes.items():
-            setattr(module, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
+    return {name: getattr(module, name) for name, option in OPTIONS.items() if not option.alias}
 
 
-globals().update({name: _environment(name, option) for name, option in OPTIONS.items()})
+class patch:
+    """Set options for a block, or as a decorator for a function or for the tests of a class, and restore them.
+
+    `patch(name=value)`, `patch("name", value)` and `patch({"name": value})` are equal.
+
+    >>> from framelift import config
+    >>> @config.patch(suppress_errors=True)
+    ... def f():
+    ...     return config.suppress_errors
+    >>> f(), config.suppress_errors
+    (True, False)
+    """
+
+    def __init__(self, first: str | dict[str, Any] | None = None, value: Any = None, **changes: Any) -> None:
+        if isinstance(first, str):
+            changes = {first: value, **changes}
+        elif first is not None:
+            changes = {**first, **changes}
+        self.changes = {check(name, new): new for name, new in changes.items()}
+        self.before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> None:
+        module = sys.modules[__name__]
+        self.before.append({name: getattr(module, name) for name in self.changes})
+        for name, value in self.changes.items():
+            setattr(module, name, value)
+
+    def __exit__(self, *exc: Any) -> None:
+        for name, value in self.before.pop().items():
+            setattr(sys.modules[__name__], name, value)
+
+    def __call__(self, target: Any) -> Any:
+        if isinstance(target, type):
+            for name, member in list(vars(target).items()):
+                if name.startswith("test") and isinstance(member, types.FunctionType):
+                    setattr(target, name, self(member))
+            return target
+
+        @functools.wraps(target)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            with patch(self.changes):
+                return target(*args, **kwargs)
+        return patched
+
+
+globals().update({name: _environment(name, option) for name, option in OPTIONS.items() if not option.alias})
 sys.modules[__name__].__class__ = _Config

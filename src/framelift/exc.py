@@ -1,9 +1,13 @@
-"""The exceptions a user of framelift can meet."""
+"""The exceptions a user of framelift can meet.  Those that torch.compile has too are found under its names as well."""
 
 from __future__ import annotations
 
-__all__ = ["BackendCompilerFailed", "FrameliftError", "InternalError", "InvalidBackend", "UncapturedHigherOrderOpError", "Unsupported",
-           "UnsupportedPlatform"]
+from typing import Any
+
+__all__ = [
+    "BackendCompilerFailed", "CondOpArgsMismatchError", "FailOnRecompileLimitHit", "FrameliftError", "IncorrectUsage", "InternalError",
+    "InternalTorchDynamoError", "InvalidBackend", "NotCallable", "ObservedException", "RecompileError", "ResetRequired", "SkipFrame", "TorchDynamoException",
+    "TorchRuntimeError", "UncapturedHigherOrderOpError", "UnsafeScriptObjectError", "Unsupported", "UnsupportedPlatform", "VerificationFailed"]
 
 
 class FrameliftError(RuntimeError):
@@ -15,7 +19,11 @@ class Unsupported(FrameliftError):
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
+        self.msg = message
         self.reason = reason
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.msg, self.reason)
 
 
 class UncapturedHigherOrderOpError(Unsupported):
@@ -26,17 +34,69 @@ class InternalError(FrameliftError):
     """A defect of framelift itself, never of the user's program."""
 
 
+class TorchRuntimeError(FrameliftError):
+    """An operation failed on the shapes or types it was given while it was captured."""
+
+
 class InvalidBackend(FrameliftError):
     """The backend's name is not registered, or it is not callable."""
 
 
 class BackendCompilerFailed(FrameliftError):
-    """The backend raised while it compiled a graph; `__cause__` is its own exception."""
+    """The backend raised while it compiled a graph; `inner_exception` and `__cause__` are its own exception."""
 
     def __init__(self, backend: str, cause: BaseException) -> None:
-        super().__init__(f"backend {backend!r} failed to compile a captured graph: {type(cause).__name__}: {cause}")
-        self.backend = backend
+        super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")
+        self.backend = self.backend_name = backend
+        self.inner_exception = cause
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.backend, self.inner_exception)
+
+
+class SkipFrame(FrameliftError):
+    """Raised by a backend to say: leave this frame to plain Python."""
+
+
+class RecompileError(FrameliftError):
+    """`config.error_on_recompile`: a function would be captured again."""
+
+
+class FailOnRecompileLimitHit(FrameliftError):
+    """`config.fail_on_recompile_limit_hit`, or `fullgraph=True`: the limit of captures was reached."""
+
+
+class VerificationFailed(FrameliftError):
+    """A captured call gave another result, effect or random state than plain Python."""
+
+
+class IncorrectUsage(FrameliftError):
+    """A marker or option of framelift was used where it has no meaning."""
+
+
+class ResetRequired(FrameliftError):
+    """Kept for programs that catch it: framelift never needs a reset to change backends."""
+
+
+class CondOpArgsMismatchError(FrameliftError):
+    """The two branches of a `cond` disagree."""
+
+
+class UnsafeScriptObjectError(Unsupported):
+    """A TorchBind object was used that has no fake class."""
+
+
+class ObservedException(FrameliftError):
+    """Kept for programs that catch it: exceptions of the program are the program's own here."""
+
+
+class NotCallable(TypeError, AssertionError):
+    """What was to be compiled cannot be called."""
 
 
 class UnsupportedPlatform(FrameliftError):
     """This Python or torch is outside what framelift supports."""
+
+
+TorchDynamoException = FrameliftError
+InternalTorchDynamoError = InternalError

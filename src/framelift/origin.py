@@ -31,7 +31,7 @@ class Origin:
     """A frozen path.  `base` is None for roots.
 
     >>> str(arg(0, "self").to("dict").to("item", "scale"))
-    'self.__dict__["scale"]'
+    "self.__dict__['scale']"
     """
 
     __slots__ = ("_children", "_hash", "base", "key", "step")

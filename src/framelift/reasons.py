@@ -46,6 +46,7 @@ class Interrupt(BaseException):
         self.reason = REASONS[reason]
         self.detail = detail
         self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to plain Python then
+        self.error: BaseException | None = None   # to be raised where the frame would otherwise go on in plain Python
         self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them
         self.subject: Any = None            # what it is about, as captured code saw it; dropped with the rehearsal
 
@@ -82,6 +83,20 @@ _declare("tensor-kind", "a tensor of an unsupported kind: {detail}",
          "Convert it to a dense, strided tensor outside the compiled function.")
 _declare("disabled", "{detail} is marked as not to be compiled",
          "Remove torch.compiler.disable, or call it outside the compiled function.")
+_declare("disallowed", "{detail} is declared as not to be put into graphs",
+         "Remove disallow_in_graph, or call it outside the compiled function.")
+_declare("forbidden", "{detail} must not be called in captured code",
+         "Call it outside the compiled function.")
+_declare("graph-break", "the program asked for a break{detail}",
+         "Remove the call of graph_break.")
+_declare("skip-frame", "the program asked to leave this frame to plain Python{detail}",
+         "Remove the call of skip_frame.")
+_declare("constant-argument", "{detail} is declared constant, but an argument of it does not exist before the call",
+         "Pass values from outside the compiled function.")
+_declare("backend-skip", "the backend asked to leave this frame to plain Python: {detail}",
+         "Use another backend to see the graph compiled.")
+_declare("own-function", "framelift's own function {detail} was called in captured code",
+         "Call it outside the compiled function.")
 _declare("result-object", "a value of type {detail} was created inside and cannot be rebuilt outside",
          "Return its parts instead.")
 _declare("effect-object", "the change made to {detail} cannot be carried over to the real object",

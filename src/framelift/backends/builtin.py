@@ -1,4 +1,4 @@
-"""The backends that come with framelift: eager, aot_eager, inductor."""
+"""The backends that compile: inductor, and the AOT ones; with the helper that makes AOT backends."""
 
 from __future__ import annotations
 
@@ -11,27 +11,43 @@ from torch.fx.graph_module import GraphModule
 
 from .table import register
 
-__all__ = ["aot_eager", "eager", "inductor"]
+__all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 
 
-@register("eager")
+@register("eager", "debug")
 def eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
     """Run the graph's own Python code."""
     _LazyGraphModule.force_recompile(graph_module)
     return graph_module.forward
 
 
-@register("aot_eager")
-def aot_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
-    """AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator."""
-    from torch._functorch.aot_autograd import aot_module_simplified
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
-    return aot_module_simplified(graph_module, list(example_inputs), fw_compiler=_boxed, bw_compiler=_boxed,
-                                 partition_fn=min_cut_rematerialization_partition, keep_inference_input_mutations=True)
+def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
+    """A backend out of compilers for functional graphs of ATen operations.
+
+    Takes the arguments of `torch._functorch.aot_autograd.aot_module_simplified`: `fw_compiler`, and where they differ from it `bw_compiler`
+    and `inference_compiler`; `partition_fn`; `decompositions`, a table or a function that gives one.
+
+    >>> import torch, framelift
+    >>> def show(graph_module, example_inputs):
+    ...     print([str(n.target) for n in graph_module.graph.nodes if n.op == "call_function"])
+    ...     return graph_module.forward
+    >>> framelift.compile(torch.relu, backend=framelift.aot_autograd(fw_compiler=show))(torch.ones(1))
+    ['aten.relu.default']
+    tensor([1.])
+    """
+    def aot_backend(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+        from torch._functorch.aot_autograd import aot_module_simplified
+        given = dict(kwargs)
+        if callable(given.get("decompositions")):
+            given["decompositions"] = given["decompositions"]()
+        given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
+        given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
+        return aot_module_simplified(_own(graph_module), list(example_inputs), **given)
+    return aot_backend
 
 
-def _boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
-    """The calling convention AOTAutograd prefers: one list, emptied by the callee so that memory is freed early."""
+def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
+    """A compiler that compiles nothing, in the calling convention AOTAutograd prefers: one list, emptied so that memory is freed early."""
     from torch.fx.graph import _BoxedCodeGen
     graph_module.graph.set_codegen(_BoxedCodeGen())
     graph_module.recompile()
@@ -43,20 +59,52 @@ def _boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[An
     return run
 
 
+def _min_cut(*args: Any, **kwargs: Any) -> Any:
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    return min_cut_rematerialization_partition(*args, **kwargs)
+
+
+def _inductor_decompositions() -> Any:
+    from torch._inductor.compile_fx import select_decomp_table
+    return select_decomp_table()
+
+
+@register("aot_eager", "debug")
+def aot_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+    """AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator."""
+    return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, keep_inference_input_mutations=True)(graph_module, example_inputs)
+
+
+@register("aot_eager_default_partitioner", "debug")
+def aot_eager_default_partitioner(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+    """As aot_eager, without choosing what to compute again in the backward."""
+    return aot_autograd(fw_compiler=boxed, keep_inference_input_mutations=True)(graph_module, example_inputs)
+
+
+@register("aot_eager_decomp_partition", "debug")
+def aot_eager_decomp_partition(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+    """As aot_eager, with Inductor's decompositions: all that Inductor does before it generates code."""
+    from torch._functorch import config
+    with config.patch(unlift_effect_tokens=True):
+        return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, decompositions=_inductor_decompositions,
+                            keep_inference_input_mutations=True)(graph_module, example_inputs)
+
+
 @register("inductor")
 def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
              options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     from torch._inductor.compile_fx import compile_fx
-    # compile_fx changes the graph it is given, and the captured one is kept for reports.
-    own = GraphModule(graph_module, _copy(graph_module.graph))
-    return compile_fx(own, list(example_inputs), config_patches=_inductor_config(mode, options))
+    return compile_fx(_own(graph_module), list(example_inputs), config_patches=_inductor_config(mode, options))
 
 
-def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:
-    new = torch.fx.Graph()
-    new.output(new.graph_copy(graph, {}))
-    return new
+def _own(graph_module: GraphModule) -> GraphModule:
+    """A copy: compilers change the graph they are given, and the captured one is kept for reports."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    copy = GraphModule(graph_module, graph)
+    copy.meta.update(graph_module.meta)
+    return copy
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
+import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +15,18 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
-from ..exc import BackendCompilerFailed, InvalidBackend
+from .. import config
+from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..graph.state import SavedState
-from . import builtin  # noqa: F401  (registers its own)
-from .table import BACKENDS, Backend, register
+from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
+from .correctness import checked, reference
+from .table import BACKENDS, TAGS, Backend, register, register_backend
 
-__all__ = ["Backend", "compile_graph", "lookup", "names", "register"]
+__all__ = ["Backend", "compile_graph", "get_default_backend", "list_backends", "lookup", "lookup_backend", "names", "register", "register_backend",
+           "reset_backends", "set_default_backend"]
+
+_GROUP = "torch_dynamo_backends"
+_default: list[str | Backend] = ["inductor"]
 
 
 def names() -> list[str]:
@@ -26,19 +34,85 @@ def names() -> list[str]:
     return sorted(BACKENDS)
 
 
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names of all backends without one of these tags, those of installed packages included.
+
+    >>> import framelift
+    >>> "inductor" in framelift.list_backends(), "eager" in framelift.list_backends(), "eager" in framelift.list_backends(None)
+    (True, False, True)
+    """
+    unwanted = set(exclude_tags or ())
+    found = {name for name in (*BACKENDS, *_of_torch()) if not unwanted & set(TAGS.get(name) or _tags_in_torch(name))}
+    return sorted(found | set(_entry_points()))
+
+
+def set_default_backend(backend: str | Backend | None) -> None:
+    """The backend of a `compile` that names none; None: inductor.
+
+    >>> import framelift
+    >>> framelift.set_default_backend("eager")
+    >>> framelift.get_default_backend()
+    'eager'
+    >>> framelift.set_default_backend(None)
+    """
+    if backend is not None:
+        lookup(backend)
+    _default[0] = backend if backend is not None else "inductor"
+
+
+def get_default_backend() -> str | Backend:
+    """The backend of a `compile` that names none.
+
+    >>> import framelift
+    >>> framelift.get_default_backend()
+    'inductor'
+    """
+    return _default[0]
+
+
+def _entry_points() -> dict[str, Any]:
+    """What installed packages offer under torch.compile's group of entry points."""
+    points = importlib.metadata.entry_points(group=_GROUP)
+    return {name: points[name] for name in points.names}
+
+
+def _of_torch() -> dict[str, Any]:
+    """Backends that a program registered with TorchDynamo.  Those of TorchDynamo's own have namesakes here."""
+    module = sys.modules.get("torch._dynamo.backends.registry")
+    table = getattr(module, "_COMPILER_FNS", None) or {}
+    return {name: fn for name, fn in table.items() if not getattr(fn, "__module__", "").startswith("torch._dynamo")}
+
+
+def _tags_in_torch(name: str) -> tuple[str, ...]:
+    return tuple(getattr(_of_torch().get(name), "_tags", ()))
+
+
+def lookup_backend(compiler_fn: str | Backend) -> Backend:
+    """The backend of this name; a callable is given back.  Raises `InvalidBackend`.
+
+    >>> import framelift
+    >>> framelift.lookup_backend("eager").__name__
+    'eager'
+    """
+    if not isinstance(compiler_fn, str):
+        if not callable(compiler_fn):
+            raise InvalidBackend(f"a backend is a name or a callable, not {type(compiler_fn).__name__}")
+        return compiler_fn
+    found = BACKENDS.get(compiler_fn) or _of_torch().get(compiler_fn)
+    if found is None:
+        point = _entry_points().get(compiler_fn)
+        found = register(compiler_fn)(point.load()) if point is not None else None
+    if found is None:
+        known = list_backends(None)
+        near = difflib.get_close_matches(compiler_fn, known, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"registered are {', '.join(known)}"
+        raise InvalidBackend(f"no backend is called {compiler_fn!r}; {hint}")
+    return found
+
+
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
     """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`."""
-    if isinstance(backend, str):
-        known = names()
-        if backend not in known:
-            near = difflib.get_close_matches(backend, known, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"registered are {', '.join(known)}"
-            raise InvalidBackend(f"no backend is called {backend!r}; {hint}")
-        found = BACKENDS[backend]
-    elif callable(backend):
-        found = backend
-    else:
-        raise InvalidBackend(f"a backend is a name or a callable, not {type(backend).__name__}")
+    found = lookup_backend(backend)
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":
         extra["mode"] = mode
@@ -47,13 +121,27 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
     return functools.partial(found, **extra) if extra else found
 
 
+def _inner(backend: Backend) -> Any:
+    return backend.func if isinstance(backend, functools.partial) else backend
+
+
 def name_of(backend: Backend) -> str:
     """What a backend is called in messages."""
-    inner = backend.func if isinstance(backend, functools.partial) else backend
+    inner = _inner(backend)
     for name, registered in BACKENDS.items():
         if registered is inner:
             return name
-    return getattr(inner, "__name__", None) or type(inner).__name__
+    return getattr(inner, "compiler_name", None) or getattr(inner, "__name__", None) or type(inner).__name__
+
+
+_used: dict[int, Any] = {}   # backends that have compiled something and want to be told of a reset
+
+
+def reset_backends() -> None:
+    """Tell the backends that were used to forget what they keep."""
+    for backend in list(_used.values()):
+        backend.reset()
+    _used.clear()
 
 
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read
@@ -66,17 +154,22 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     """Run a backend on one graph, in the torch state the graph will be called in.
 
     Torch's state, random numbers and the interpreter's settings are left as they were, and a failure is a
-    `BackendCompilerFailed`.
+    `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.
     Shapes are static unless `fake_mode` brings a shape environment.
     """
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
     settings = [(write, read()) for read, write in _SETTINGS]
     context = TracingContext(fake_mode or FakeTensorMode())
+    wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context):
             compiled = compiler(graph_module, list(example_inputs))
+    except SkipFrame:
+        raise
     except Exception as error:
+        if type(error).__name__ == "SkipFrame":   # TorchDynamo's own, from a backend written for it
+            raise SkipFrame(str(error)) from error
         raise BackendCompilerFailed(name_of(compiler), error) from error
     finally:
         saved.restore()
@@ -85,4 +178,19 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     if not callable(compiled):
         error = TypeError(f"it returned an object of type {type(compiled).__name__}, which is not callable")
         raise BackendCompilerFailed(name_of(compiler), error) from error
-    return compiled
+    if wanted is not None:
+        checked(name_of(compiler), compiled, example_inputs, wanted)
+    inner = _inner(compiler)
+    if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
+        _used[id(inner)] = inner
+    return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+def _in_context(compiled: Callable[..., Any], make: Callable[[], contextlib.AbstractContextManager[Any]] | None) -> Callable[..., Any]:
+    if make is None:
+        return compiled
+
+    def run(*args: Any) -> Any:
+        with make():
+            return compiled(*args)
+    return run

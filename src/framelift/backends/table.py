@@ -1,22 +1,27 @@
 """Backends: named functions `backend(graph_module, example_inputs) -> callable`.
 
 A backend gets a graph at the level of the torch API whose parameters are inputs like any other, and the real tensors of
-the first call.  What it returns takes the same flat inputs and gives a tuple.
+the first call.  What it returns takes the same flat inputs and gives a tuple.  Optional attributes of a backend: `reset()` is called
+by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()` gives a context entered around each run of its
+graphs, `get_compiler_config()` is shown by the compiled callable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["BACKENDS", "Backend", "register"]
+__all__ = ["BACKENDS", "TAGS", "Backend", "register", "register_backend"]
 
 Backend = Callable[..., Callable[..., Any]]
 
 BACKENDS: dict[str, Backend] = {}
+#: name -> tags, for those that have any: "debug", "experimental"
+TAGS: dict[str, tuple[str, ...]] = {}
 
 
-def register(name: str) -> Callable[[Backend], Backend]:
+def register(name: str, *tags: str) -> Callable[[Backend], Backend]:
     """Register a backend under a name.
 
     >>> from framelift.backends.registry import register
@@ -27,5 +32,28 @@ def register(name: str) -> Callable[[Backend], Backend]:
     """
     def keep(backend: Backend) -> Backend:
         BACKENDS[name] = backend
+        TAGS[name] = tags
         return backend
     return keep
+
+
+def register_backend(compiler_fn: Backend | None = None, name: str | None = None, tags: Sequence[str] = ()) -> Any:
+    """Register a backend under its own name, or under `name`.  Usable as a decorator, with or without arguments.
+
+    >>> import torch, framelift
+    >>> @framelift.register_backend
+    ... def counting_nodes(graph_module, example_inputs):
+    ...     print(len(graph_module.graph.nodes), "nodes")
+    ...     return graph_module.forward
+    >>> framelift.compile(lambda x: x + 1, backend="counting_nodes")(torch.ones(1))
+    3 nodes
+    tensor([2.])
+    """
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise AssertionError(f"a backend is a callable, not {type(compiler_fn).__name__}")
+    name = name or compiler_fn.__name__  # type: ignore[attr-defined]
+    if BACKENDS.get(name, compiler_fn) is not compiler_fn:
+        raise AssertionError(f"a backend is already called {name!r}")
+    return register(name, *tags)(compiler_fn)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Getter", "OPERATORS", "Target", "getter_target", "tensor_method_name", "target_of"]
+__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "getter_target", "tensor_method_name", "target_of"]
 
 
 class Target:
@@ -108,6 +108,15 @@ class Getter(Target):
 
     def __init__(self, name: str) -> None:
         super().__init__(getattr, "call_function", getattr, name)
+
+
+class OneNode(Target):
+    """A Python callable that the program declares to be one node.  What it gives may depend on anything: no cache, never dropped."""
+
+    __slots__ = ()
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func, "call_function", func, _plain_name(func))
 
 
 def _plain_name(func: Any) -> str:

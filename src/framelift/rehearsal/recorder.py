@@ -24,7 +24,7 @@ from ..graph.live import Live
 from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.tape import Step, build_graph
-from ..graph.targets import Target, Getter, target_of
+from ..graph.targets import Getter, OneNode, Target, target_of
 from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
@@ -231,7 +231,7 @@ class Recorder:
         outcome = self._lookup(whole)
         if outcome is None:
             outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-            if len(whole) < _MOST_KEY_PARTS and not _is_long(whole):
+            if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
                 self._cache.put(whole, outcome)
         if outcome.written or outcome.changes:
             apply_writes(target, outcome, found, state)
@@ -243,7 +243,7 @@ class Recorder:
             if not keep or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
-        step = Step(target, kept, kept_named, found, state, outcome.effect)
+        step = Step(target, kept, kept_named, found, state, outcome.effect or type(target) is OneNode)
         self.tape.append(step)
         exact = outcome.exact
         if exact:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["HIGHER_ORDER", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
+__all__ = ["CODE_HANDLERS", "HIGHER_ORDER", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
 
 #: safe with any argument: reads nothing of its arguments but through Python frames, which are watched
 PURE: dict[int, Any] = {}
@@ -18,6 +18,8 @@ PURE_ON_INTERNALS: dict[int, Any] = {}
 HIGHER_ORDER: dict[int, Any] = {}
 #: handler(session, callable, args, kwargs) runs instead, with the probes paused
 SUBSTITUTES: dict[int, tuple[Any, Callable[..., Any]]] = {}
+#: the same for every Python function of one code: wrappers that one decorator makes
+CODE_HANDLERS: dict[Any, Callable[..., Any]] = {}
 
 
 def pure(*callables: Any) -> None:

@@ -24,6 +24,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import verdicts
+from .marks import disabled, forbidden, handler_of
 from .recorder import Recorder
 
 __all__ = ["Session"]
@@ -41,6 +42,7 @@ class Session:
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in)
         self.recorder.grad_of = self._grad_of
+        self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
 
     # ---- the root -------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,12 @@ class Session:
             for name in before.keys() - now.keys():
                 self.world.write("delattr", shadow.copy, name, None)
 
-    def refuse(self, code: types.CodeType, detail: str | None) -> NoReturn:
+    def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
+        """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root itself."""
+        if callable(detail):
+            if detail in (disabled, forbidden):
+                detail(self, self.function, (), {})
+            detail = None
         raise Interrupt(*(detail.split("|", 1) if detail and "|" in detail else ("unsupported-code", detail or code.co_qualname)))
 
     def _grad_of(self, tensor: torch.Tensor) -> Any:
@@ -103,12 +110,18 @@ class Session:
     # ---- functions and classes ------------------------------------------------------------------------------------
 
     def note_function(self, function: types.FunctionType) -> Any:
-        """The first frame of an external function: its code is guarded, its cells and defaults are external."""
+        """The first frame of an external function: its code is guarded, its cells and defaults are external.
+
+        Answers with the defaults to replace, or with the handler of the mark that the function bears.
+        """
         world = self.world
         world.keep.append(function)
         world.own_root(function.__globals__)
         origin = self.function_origin if function is self.function else const(function)
         world.guard(origin, "CODE", function.__code__)
+        marked = handler_of(function)
+        if marked is not None and (function is not self.function or marked is forbidden):
+            return marked if function is not self.function else marked(self, function, (), {})
         for i, cell in enumerate(function.__closure__ or ()):
             if not world.is_external_cell(cell):
                 world.add_cell(cell, origin.to("cell", i))

@@ -17,12 +17,12 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    autograd_function, control_flow, higher_order, pure, regions, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code,
+    autograd_function, control_flow, higher_order, marks, pure, regions, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code,
     substitutes_frames, substitutes_pickle, substitutes_stdlib, substitutes_torch, torch_rules, transforms)
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
-__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "unwrap"]
+__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
 
@@ -42,6 +42,9 @@ def describe(callable_: Any) -> str:
 
 def classify(callable_: Any) -> tuple[int, Any]:
     """(kind, payload) for a callable that is no Python function or method."""
+    marked = marks.handler_of(callable_)
+    if marked is not None:
+        return HANDLER, marked
     found = SUBSTITUTES.get(id(callable_))
     if found is not None:
         return HANDLER, found[1]
@@ -76,10 +79,15 @@ def _operation(callable_: Any) -> Any:
     return None
 
 
+def is_in_graph(callable_: Any) -> bool:
+    """Whether a call of it is one node of a graph without any mark."""
+    return _operation(callable_) is not None
+
+
 def _wrapper(callable_: Any) -> Any:
     if isinstance(callable_, _WRAPPERS) or isinstance(callable_, _core.Compiled):
         return True
-    return True if isinstance(callable_, torch.nn.Module) and "_compiled" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
+    return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
 
 def _in(table: dict[int, Any]) -> Any:
@@ -156,4 +164,5 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         return callable_.function, bound + args, kwargs
     if isinstance(callable_, functools._lru_cache_wrapper):
         return callable_.__wrapped__, args, kwargs
-    return _core.read(callable_, "_orig_mod"), args, kwargs
+    inside = _core.read(callable_, "_call")
+    return inside if not isinstance(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs

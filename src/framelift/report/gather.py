@@ -28,7 +28,7 @@ def report(compiled: Any) -> Report:
     >>> import torch, framelift
     >>> f = framelift.compile(lambda x: x + 1, backend="eager")
     >>> _ = f(torch.ones(2))
-    >>> framelift.report(f).graphs
+    >>> f.report().graphs
     1
     """
     return report_of_all([compiled], name_of(compiled))

@@ -18,7 +18,7 @@ import torch
 
 from .. import _core, config
 from ..emit import build_entry, plan_return
-from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -26,8 +26,13 @@ from ..log import topic
 from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.session import Session
+from . import policy
+from .callbacks import capturing, entry_made
+from .counters import note
 from .failing import runnable
-from .frames import resolve_code, skipped
+from .flags import error_flag
+from .frames import muted, resolve_code, skipped
+from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
 from .record import Capture, Input, Record, counts
 from .tracing import untraced
@@ -41,10 +46,11 @@ CompileGraph = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Any]
 class Driver:
     """Captures frames on behalf of one compiled callable."""
 
-    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str) -> None:
+    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, hooks: Hooks = Hooks()) -> None:
         self.compile_graph = compile_graph
         self.fullgraph = fullgraph
         self.name = name
+        self.hooks = hooks
         self.warned = False
         self.record = Record()
 
@@ -57,9 +63,9 @@ class Driver:
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False   # inside a function transform that runs plainly: about the moment, not about the frame
-        if skipped(code) or not _has_tensor(locals_):
-            if skipped(code):
-                compiled.frames[code] = None
+        if muted(code) or skipped(code) or not _has_tensor(locals_):
+            if muted(code) or skipped(code):
+                compiled.frames[code] = False if muted(code) else None
             return False
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)
@@ -69,18 +75,30 @@ class Driver:
         if config.disable:
             return False
         with _lock:
-            if len(entries) >= config.recompile_limit:
+            miss = _why_recapture(entries, locals_)
+            why = miss.sentence if miss is not None else ""
+            if not policy.may_capture(function, entries, why, root):
+                return False
+            if len(entries) >= (self.hooks.recompile_limit or config.recompile_limit):
+                policy.at_limit(function, entries, why, self.fullgraph and root)
                 self._warn_limit(function, entries, locals_)
                 return False
+            self.hooks.failed(why, function.__code__)
             start = time.process_time()
-            why = _why_recapture(entries, locals_)
-            entry, info = self._make_entry(function, locals_, root)
-            info.miss, info.recompile = why, why.sentence if why is not None else ""
+            try:
+                with capturing(function.__code__.co_qualname.rpartition(".")[2]):
+                    entry, info = self._make_entry(function, locals_, root)
+            except (BackendCompilerFailed, InternalError) as error:
+                if policy.suppressed(error, function.__qualname__):
+                    return False
+                raise
+            info.miss, info.recompile = miss, why
             info.cpu_seconds = time.process_time() - start
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
             entries.insert(0, entry)
+            entry_made(function.__code__, info)
             return True
 
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> tuple[Any, Capture]:
@@ -97,14 +115,17 @@ class Driver:
                 run, inputs = self._compile(session, plan, info)
             except Interrupt as interrupt:
                 stop = interrupt
+            except SkipFrame as skip:
+                stop = Interrupt("backend-skip", str(skip))
         if stop is not None:
-            self._stopped(stop, info, session, root)
+            flag = session.break_errors[-1] if session.break_errors else error_flag.value
+            self._stopped(stop, info, session, self.fullgraph and root if flag is None else flag)
             if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
         origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []
         with info.phase("guards"):
-            program, info.explain = build_program(world.guards, origins, externals, world.distinct, session.state)
+            program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.distinct, session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[torch.Tensor]]:
@@ -127,22 +148,25 @@ class Driver:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
         return entry, finished.inputs if graph is not None else []
 
-    def _stopped(self, stop: BaseException, info: Capture, session: Session, root: bool) -> None:
+    def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
         if isinstance(stop, Interrupt):
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
             topic("breaks").info("%s runs in plain Python: %s\n%s", info.name, info.reason, info.where)
+            if stop.error is not None:
+                raise stop.error
             if stop.operator:
                 raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id) from None
-            if self.fullgraph and root:
+            if fatal:
                 raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
     def _count(self, info: Capture) -> None:
         self.record.add(info)
+        note(info)
         counts.captures += 1
         counts.guards += info.guard_count
         counts.graphs += info.graph_module is not None

@@ -12,15 +12,18 @@ import torch
 
 from .. import _core
 from ..rehearsal.recorder import torch_operations
-from ..rehearsal.registry import SUBSTITUTES
+from ..rehearsal.marks import disabled, forbidden, refusing
+from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
 from ..reasons import Interrupt
 from ..rehearsal.substitutes import torch_call
 from ..rehearsal.substitutes_code import caller
 from ..twin import make_twin
 
-__all__ = ["resolve_code", "skipped"]
+__all__ = ["muted", "resolve_code", "skipped"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: files whose functions are for programs; in captured code each needs a handler
+_PUBLIC = frozenset(_HERE + name for name in ("api.py", "decorators.py", "config.py", "compat.py", "testing.py"))
 _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
@@ -48,9 +51,12 @@ def resolve_code(code: types.CodeType) -> Any:
     A twin (code object); None for framelift's own code; a handler; (handlers by function, twin) where several functions
     share the code, as closures do; or a text that says why its frames cannot be watched.
     """
-    if code.co_filename.startswith(_HERE) and code.co_filename != _MODULE_WRAPPER:
-        return None
+    handler = CODE_HANDLERS.get(code)
+    if handler is not None:
+        return handler
     handlers = _handlers().get(code)
+    if handlers is None and code.co_filename.startswith(_HERE) and code.co_filename != _MODULE_WRAPPER:
+        return f"own-function|{code.co_qualname}" if code.co_filename in _PUBLIC else None
     if handlers is not None:
         if code.co_freevars:
             return handlers, make_twin(code, _core.PROBES)
@@ -85,7 +91,20 @@ def _of_dynamo(code: types.CodeType) -> Any:
             return make_twin(code, _core.PROBES)
         if code.co_qualname in _NOTES:
             return _nothing
-    return f"disabled|{code.co_qualname}"
+    return _BY_NAME.get(code.co_name) or disabled
+
+
+def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return True
+
+
+#: functions of torch._dynamo that programs call; all others of its frames end the capture
+_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "_set_stance": forbidden, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
+
+
+def muted(code: types.CodeType) -> bool:
+    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions."""
+    return code.co_filename.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
 
 
 def skipped(code: types.CodeType) -> bool:

@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 import operator
+import types
+from collections.abc import Callable, Sized
 from typing import Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 __all__ = ["OptimizedModule"]
 
-_OWN = frozenset({"_orig_mod", "_compiled", "training", "__dict__"})
+_OWN = frozenset({"_orig_mod", "_compiled", "_call", "_again", "__dict__", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id"})
+#: registering one of these means that a call has to go through nn.Module's own
+_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook")
 
 
 class OptimizedModule(torch.nn.Module):
     """Wraps a module; calling it runs the captured graph.
 
-    Parameters, buffers, submodules and every other attribute are those of the original module.
+    Parameters, buffers, submodules and every other attribute are those of the original module, which is `_orig_mod`.  Hooks on
+    the wrapper run outside the graph.
+
+    >>> import torch, framelift
+    >>> module = torch.nn.Linear(2, 1)
+    >>> compiled = framelift.compile(module, backend="eager")
+    >>> isinstance(compiled, framelift.OptimizedModule), compiled.weight is module.weight, compiled._orig_mod is module
+    (True, True, True)
     """
 
+    _call: Any
     _compiled: Any
     _orig_mod: torch.nn.Module
 
-    def __init__(self, module: torch.nn.Module, compiled: Any) -> None:
+    def __init__(self, module: torch.nn.Module, compiled: Any, again: Callable[[torch.nn.Module], Any] | None = None) -> None:
         super().__init__()
-        self.__dict__["_compiled"] = compiled
+        own = self.__dict__
+        own["_compiled"] = own["_call"] = compiled
+        own["_again"] = again   # wraps another module in the same way, for copies
         self._modules["_orig_mod"] = module
+        if isinstance(module, LazyModuleMixin):
+            own["_call"] = types.MethodType(_first_call, self)
 
     # A property over a C getter: a call reaches the native callable without a Python frame of ours.
-    __call__ = property(operator.attrgetter("_compiled"))  # type: ignore[assignment]
+    __call__ = property(operator.attrgetter("_call"))  # type: ignore[assignment]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return self._orig_mod.training if "_orig_mod" in self._modules else True
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_orig_mod" in self.__dict__.get("_modules", ()):   # nn.Module's own __init__ sets it first
+            self._orig_mod.training = mode
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -43,20 +69,64 @@ class OptimizedModule(torch.nn.Module):
             raise
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules:
+        if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules or hasattr(type(self), name):
             super().__setattr__(name, value)
-            if name == "training" and "_orig_mod" in self.__dict__.get("_modules", {}):
-                self._orig_mod.training = value
-            return
-        setattr(self._orig_mod, name, value)
+        else:
+            setattr(self._orig_mod, name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
+        if name in _OWN or hasattr(type(self), name):
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
 
     def __dir__(self) -> list[str]:
-        return sorted(set(super().__dir__()) | set(dir(self._orig_mod)))
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __len__(self) -> int:
+        if isinstance(self._orig_mod, Sized):
+            return len(self._orig_mod)
+        raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
+
+    def __reduce__(self) -> Any:
+        if self._again is None:
+            raise TypeError(f"this wrapper of {type(self._orig_mod).__name__} cannot be copied; copy the module it wraps")
+        return _wrap, (self._again, self._orig_mod)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
 
     def train(self, mode: bool = True) -> OptimizedModule:
         self._orig_mod.train(mode)
-        self.__dict__["training"] = mode
         return self
+
+
+def _wrap(again: Callable[[torch.nn.Module], Any], module: torch.nn.Module) -> Any:
+    return again(module)
+
+
+def _first_call(self: OptimizedModule, *args: Any, **kwargs: Any) -> Any:
+    """A lazy module gets its parameters from the first arguments, before anything is captured."""
+    module = self._orig_mod
+    if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+        module._infer_parameters(module, args, kwargs)
+    self.__dict__["_call"] = self._compiled
+    return self._compiled(*args, **kwargs)
+
+
+def _with_hooks(name: str) -> Any:
+    register = getattr(torch.nn.Module, name)
+
+    def hooked(self: OptimizedModule, *args: Any, **kwargs: Any) -> Any:
+        self.__dict__["_call"] = types.MethodType(torch.nn.Module.__call__, self)
+        return register(self, *args, **kwargs)
+    hooked.__name__ = name
+    hooked.__doc__ = register.__doc__
+    return hooked
+
+
+for _name in _HOOKS:
+    setattr(OptimizedModule, _name, _with_hooks(_name))

@@ -1,0 +1,67 @@
+"""`config.verify_correctness`: what a backend made of a graph is compared with the graph itself, on the first inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx.graph_module import GraphModule
+
+from ..exc import VerificationFailed
+from ..graph.state import SavedState
+
+__all__ = ["checked", "difference", "reference"]
+
+
+def reference(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
+    """What the graph gives on copies of the inputs.  Asked for before the backend runs, which may change the graph."""
+    return _run(GraphModule(graph_module, graph_module.graph), example_inputs)
+
+
+def checked(name: str, compiled: Callable[..., Any], example_inputs: Sequence[Any], wanted: Any) -> None:
+    """Raise `VerificationFailed` where the compiled graph gives something else."""
+    try:
+        got = _run(compiled, example_inputs)
+    except Exception as error:
+        raise VerificationFailed(f"what the backend {name!r} made of a graph fails where the graph does not: {error}") from error
+    found = difference(wanted, got)
+    if found:
+        raise VerificationFailed(f"incorrect results of backend {name!r}: {found}")
+
+
+def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    saved = SavedState()
+    try:
+        return function(*[_copy(value) for value in inputs])
+    finally:
+        saved.restore()
+
+
+def _copy(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def difference(want: Any, got: Any, path: str = "the result", tolerance: float = 1e-3) -> str:
+    """Where two results differ, in words; "" when they do not.  Floating point values may differ as compilers' do."""
+    if isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor):
+        if want.shape != got.shape or want.dtype != got.dtype or want.device != got.device:
+            return f"{path} is a tensor of {tuple(got.shape)}, {got.dtype}, {got.device} and not of {tuple(want.shape)}, {want.dtype}, {want.device}"
+        loose = want.is_floating_point() or want.is_complex()
+        same = torch.allclose(want, got, rtol=tolerance, atol=tolerance, equal_nan=True) if loose else torch.equal(want, got)
+        return "" if same else f"{path} has other values"
+    if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
+        if len(want) != len(got):
+            return f"{path} has {len(got)} items and not {len(want)}"
+        return next((found for i, (a, b) in enumerate(zip(want, got)) if (found := difference(a, b, f"{path}[{i}]", tolerance))), "")
+    if isinstance(want, dict) and isinstance(got, dict):
+        if list(want) != list(got):
+            return f"{path} has the keys {list(got)} and not {list(want)}"
+        return next((found for key in want if (found := difference(want[key], got[key], f"{path}[{key!r}]", tolerance))), "")
+    if type(want) is not type(got):
+        return f"{path} is a {type(got).__name__} and not a {type(want).__name__}"
+    if hasattr(want, "__dict__") and type(want).__eq__ is object.__eq__:
+        return difference(vars(want), vars(got), path, tolerance)
+    return "" if want == got or want != want and got != got else f"{path} is {got!r} and not {want!r}"

@@ -1,0 +1,200 @@
+"""Marks that programs and libraries put on callables, and what each makes of a call while capturing.
+
+A mark is found by the callable itself: in `MARKS`, where framelift's own decorators put it; in the attributes that
+torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of a mark
+is a substitute like any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..graph.targets import OneNode
+from ..origin import const
+from ..reasons import Interrupt
+from ..world.importer import let_in
+from ..world.leaves import is_constant, is_leaf
+from .registry import CODE_HANDLERS
+
+__all__ = ["allowed", "constant", "disabled", "disallowed", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
+
+Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+
+#: id -> (the callable or a weak reference to it, its handler)
+MARKS: dict[int, tuple[Any, Handler]] = {}
+
+
+def mark(callable_: Any, handler: Handler) -> None:
+    """Let `handler` run in place of `callable_` in captured code.  Gone when the callable is."""
+    key = id(callable_)
+    if isinstance(callable_, types.FunctionType):
+        MARKS[key] = weakref.ref(callable_, lambda _: MARKS.pop(key, None)), handler
+    else:
+        MARKS[key] = callable_, handler
+    _core.forget_verdicts()
+
+
+def unmark(callable_: Any) -> None:
+    """Forget the mark, if there is one."""
+    if MARKS.pop(id(callable_), None):
+        _core.forget_verdicts()
+
+
+def on_code(handler: Handler) -> Callable[[types.FunctionType], types.FunctionType]:
+    """Mark every function that shares this one's code: wrappers made by one decorator."""
+    def register(function: types.FunctionType) -> types.FunctionType:
+        CODE_HANDLERS[function.__code__] = handler
+        return function
+    return register
+
+
+def handler_of(callable_: Any) -> Handler | None:
+    """The handler of the mark that a callable bears, if it does."""
+    found = MARKS.get(id(callable_))
+    if found is not None:
+        return found[1]
+    attributes = callable_.__dict__ if type(callable_) is types.FunctionType else None
+    if attributes is None:
+        if not isinstance(callable_, type) and not _core.is_python_class(type(callable_)):
+            return _by_torch_sets(callable_)
+        attributes = _Static(callable_)
+    elif not attributes:
+        return _by_torch_sets(callable_)
+    for name, handler in _ATTRIBUTES.items():
+        if attributes.get(name) is True and _is_own(attributes, callable_):
+            return handler
+    return _by_torch_sets(callable_)
+
+
+class _Static:
+    """Attributes read without running descriptors or `__getattr__`."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def get(self, name: str) -> Any:
+        return inspect.getattr_static(self.obj, name, None)
+
+
+def _is_own(attributes: Any, callable_: Any) -> bool:
+    """functools.wraps copies marks to the outer function; a wrapper's mark names the wrapper it belongs to."""
+    owner = attributes.get("_torchdynamo_wrapper_id")
+    return owner is None or owner == id(callable_)
+
+
+def _by_torch_sets(callable_: Any) -> Handler | None:
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is None:
+        return None
+    for name, handler in _SETS.items():
+        ids = getattr(getattr(rules, name, None), "function_ids", None)   # None until a program adds to it
+        if ids and id(callable_) in ids:
+            return handler
+    return None
+
+
+# ---- handlers --------------------------------------------------------------------------------------------------------
+
+def _name(callable_: Any) -> str:
+    return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
+
+
+def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Not to be compiled: an interrupt that tells the reason given."""
+    why = getattr(callable_, "_torchdynamo_disable_msg", None)
+    raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
+
+
+def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("disallowed", _name(callable_))
+
+
+def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Meeting it is an error of the program, break or not."""
+    interrupt = Interrupt("forbidden", _name(callable_))
+    interrupt.error = AssertionError(f"Attempt to trace forbidden callable {callable_}")
+    raise interrupt
+
+
+def refusing(reason: str) -> Handler:
+    """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
+    def refuse(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        message = next(iter((*args, *kwargs.values())), "")
+        raise Interrupt(reason, f": {message}" if isinstance(message, str) and message else "")
+    return refuse
+
+
+def replaced(substitute_: Callable[..., Any]) -> Handler:
+    """Another Python function is captured in its place."""
+    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _core.captured(substitute_, args, kwargs)
+    return call
+
+
+def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node of the graph, whatever is inside."""
+    return session.recorder.record(OneNode(callable_), args, kwargs)
+
+
+def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
+    from torch.utils import _pytree as pytree
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if session.is_stand_in(leaf)]
+    others = [None if session.is_stand_in(leaf) else _outside(session, callable_, leaf) for leaf in leaves]
+    shape: list[Any] = []
+
+    def flat(*tensors: Any) -> Any:
+        given = list(others)
+        for place, tensor in zip(places, tensors):
+            given[place] = tensor
+        inner_args, inner_kwargs = pytree.tree_unflatten(given, structure)
+        results, spec = pytree.tree_flatten(callable_(*inner_args, **inner_kwargs))
+        shape[:] = [spec, [None if isinstance(r, torch.Tensor) else r for r in results]]
+        return tuple(r for r in results if isinstance(r, torch.Tensor))
+    flat.__name__ = _name(callable_).rpartition(".")[2]
+    tensors = iter(session.recorder.record(OneNode(flat), tuple(leaves[i] for i in places), {}))
+    spec, values = shape
+    return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
+
+
+_CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+
+def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Called once, now, on the real values; the result is a constant of the graph."""
+    real = [_outside(session, callable_, arg) for arg in args]
+    named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}
+    value = callable_(*real, **named)
+    # The program declares it constant: the value lives as long as the function, and no other call may change it.
+    _CONSTANTS.setdefault(callable_, []).append(value)
+    return let_in(session.world, value, const(value))
+
+
+def _outside(session: Any, callable_: Any, seen: Any) -> Any:
+    """The real value of what captured code sees; an interrupt where there is none yet."""
+    if type(seen) in (tuple, list, dict) and not session.shadow_of(seen):
+        items = seen.values() if type(seen) is dict else seen
+        inside = [_outside(session, callable_, item) for item in items]
+        return dict(zip(seen, inside)) if type(seen) is dict else type(seen)(inside)
+    record = session.world.by_seen.get(id(seen))
+    if record is not None:
+        return record.original
+    if is_leaf(seen) or is_constant(seen) and not _core.is_internal(seen):
+        return seen
+    raise Interrupt("constant-argument", _name(callable_))
+
+
+#: attributes that torch.compiler's decorators leave on a callable
+_ATTRIBUTES: dict[str, Handler] = {"_torchdynamo_disable": disabled, "_dynamo_forbidden": forbidden, "_dynamo_marked_constant": constant}
+#: TorchDynamo's sets of ids
+_SETS: dict[str, Handler] = {"_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
+

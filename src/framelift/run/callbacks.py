@@ -1,0 +1,133 @@
+"""Functions that tools register: at the start and end of a capture, on each new entry, on guards."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CallbackArgs", "CallbackTrigger", "Handle", "capturing", "clear", "entry_made", "on_compile_end", "on_compile_start", "register_entry_hook"]
+
+
+class CallbackTrigger(enum.Enum):
+    """Why something is compiled."""
+
+    DYNAMO = 1
+    LAZY_BACKWARD = 2
+    TRITON_AUTOTUNING = 3
+    CUDAGRAPH_RECORDING = 4
+
+
+@dataclass(frozen=True)
+class CallbackArgs:
+    """What a callback is told."""
+
+    callback_trigger: CallbackTrigger
+    compile_id: str
+
+
+class Handle:
+    """Removes what was registered."""
+
+    def __init__(self, table: list[Any], item: Any) -> None:
+        self._table, self._item = table, item
+
+    def remove(self) -> None:
+        if self._item in self._table:
+            self._table.remove(self._item)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.remove()
+
+
+_starts: list[Callable[..., Any]] = []
+_ends: list[Callable[..., Any]] = []
+_entry_hooks: list[Callable[..., Any]] = []
+
+
+class _Depth(threading.local):
+    depth = 0
+
+
+_nested = _Depth()
+
+
+def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Call this before each capture, with a `CallbackArgs` if it takes an argument.  `framelift.reset()` forgets it.
+
+    >>> import torch, framelift
+    >>> @framelift.on_compile_start
+    ... def started(args):
+    ...     print("capturing", args.compile_id)
+    >>> _ = framelift.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
+    capturing <lambda>
+    >>> framelift.reset()
+    """
+    _starts.append(callback)
+    return callback
+
+
+def on_compile_end(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Call this after each capture, with a `CallbackArgs` if it takes an argument.  `framelift.reset()` forgets it.
+
+    >>> import framelift
+    >>> ended = framelift.on_compile_end(lambda args: None)
+    >>> framelift.reset()
+    """
+    _ends.append(callback)
+    return callback
+
+
+def register_entry_hook(hook: Callable[[Any, Any], Any]) -> Handle:
+    """Call `hook(code, info)` for each entry made: the code captured, and its `Capture` record with graph, guards and source.
+
+    >>> import torch, framelift
+    >>> with framelift.register_entry_hook(lambda code, info: print(code.co_name, info.operations)):
+    ...     _ = framelift.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
+    <lambda> 1
+    """
+    _entry_hooks.append(hook)
+    return Handle(_entry_hooks, hook)
+
+
+def entry_made(code: Any, info: Any) -> None:
+    """Tell the entry hooks."""
+    for hook in list(_entry_hooks):
+        hook(code, info)
+
+
+@contextlib.contextmanager
+def capturing(compile_id: str) -> Iterator[None]:
+    """Around one capture; of nested ones only the outermost is told."""
+    _nested.depth += 1
+    outermost, args = _nested.depth == 1, CallbackArgs(CallbackTrigger.DYNAMO, compile_id)
+    try:
+        if outermost and _starts:
+            _tell(_starts, args)
+        yield
+    finally:
+        _nested.depth -= 1
+        if outermost and _ends:
+            _tell(_ends, args)
+
+
+def _tell(callbacks: list[Callable[..., Any]], args: CallbackArgs) -> None:
+    for callback in list(callbacks):
+        try:
+            takes = bool(inspect.signature(callback).parameters)
+        except ValueError:
+            takes = True
+        callback(args) if takes else callback()
+
+
+def clear() -> None:
+    """Forget the callbacks; entry hooks have handles of their own."""
+    _starts.clear()
+    _ends.clear()

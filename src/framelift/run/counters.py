@@ -1,0 +1,29 @@
+"""Counts under the names that torch.compile's users know: `counters["frames"]["ok"]`, `counters["graph_break"]`, …"""
+
+from __future__ import annotations
+
+import collections
+
+from .record import Capture
+
+__all__ = ["counters", "note"]
+
+#: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by sentence.
+#: recompiles: by function.  recompile_reasons: by sentence.
+counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+
+
+def note(info: Capture) -> None:
+    """Count one capture."""
+    counters["frames"]["total"] += 1
+    if info.reason_id != "raises":
+        counters["frames"]["ok"] += 1
+    if info.graph_module is not None:
+        counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += sum(node.op.startswith("call") for node in info.graph_module.graph.nodes)
+    if info.reason_id and info.reason_id != "raises":
+        counters["graph_break"][info.reason] += 1
+        counters["unimplemented"][info.reason] += 1
+    if info.recompile:
+        counters["recompiles"][info.name] += 1
+        counters["recompile_reasons"][info.recompile] += 1

@@ -1,0 +1,95 @@
+"""Before a capture: what surrounds the call, the stance and the limits may say no.  One function per question."""
+
+from __future__ import annotations
+
+import types
+import warnings
+import weakref
+from typing import Any
+
+import torch
+import torch.fx._symbolic_trace
+
+from .. import _core, config
+from ..exc import FailOnRecompileLimitHit, RecompileError
+from ..log import topic
+from . import stance
+
+__all__ = ["may_capture", "suppressed"]
+
+
+def may_capture(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error.
+
+    `why` is the sentence about the guard that failed, "" for a first capture.
+    """
+    return all(question(function, entries, why, root) for question in _QUESTIONS)
+
+
+def _surroundings(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+    if _fx_tracing():
+        if config.error_on_nested_fx_trace and root:
+            raise RuntimeError("Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment.")
+        return False
+    if torch._C._get_tracing_state() is not None:
+        if config.error_on_nested_jit_trace and root:
+            raise RuntimeError("Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is not supported at the moment.")
+        return False
+    return True
+
+
+def _fx_tracing() -> bool:
+    """A symbolic trace is running, and it is not make_fx's: there the tensors are real, and a dispatch mode says what is going on."""
+    flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
+    if flag is None:
+        flag = torch.fx._symbolic_trace.is_fx_tracing()
+    return bool(flag) and not torch._C._len_torch_dispatch_stack()
+
+
+def _stance(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+    now = stance.current()
+    code = function.__code__
+    if now.skip_guard_eval_unsafe:
+        raise RuntimeError("Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed up your model with "
+                           f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: {why or 'not captured before'}")
+    if now.name == "fail_on_recompile":
+        raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{code.co_filename}', function name: "
+                           f"'{code.co_name}', line number: {code.co_firstlineno}" + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else ""))
+    if now.name == "eager_then_compile" and code not in _seen_once:
+        _seen_once.add(code)
+        return False
+    return now.name not in ("eager_on_recompile", "force_eager")
+
+
+_seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+
+
+def _recompile(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+    if entries and config.error_on_recompile:
+        raise RecompileError(f"{function.__qualname__} would be captured again (config.error_on_recompile): {why}")
+    return True
+
+
+_QUESTIONS = (_surroundings, _stance, _recompile)
+
+
+def at_limit(function: types.FunctionType, entries: list[Any], why: str, fullgraph: bool) -> None:
+    """The limit of captures is reached: an error where one was asked for."""
+    if config.fail_on_recompile_limit_hit or fullgraph:
+        asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
+        raise FailOnRecompileLimitHit(f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit), and {asked} allows no plain "
+                                      f"Python. Last miss: {why}")
+
+
+def suppressed(error: BaseException, name: str) -> bool:
+    """`config.suppress_errors`: the failure is a warning, and the frame runs in plain Python."""
+    if not config.suppress_errors:
+        return False
+    warnings.warn(f"framelift: {name} runs in plain Python (config.suppress_errors): {type(error).__name__}: {error}", stacklevel=4)
+    topic("breaks").warning("suppressed in %s", name, exc_info=error)
+    return True
+
+
+def forget() -> None:
+    """As in a new process."""
+    _seen_once.clear()

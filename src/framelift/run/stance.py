@@ -1,0 +1,82 @@
+"""The stance: a process-wide policy on what compiled callables do, and what it makes of a miss.
+
+torch.compiler.set_stance keeps its own record in TorchDynamo; the native callable compares that record at every call and tells
+`follow_torch` of a change, so that either way of setting a stance works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+
+__all__ = ["STANCES", "Stance", "current", "follow_torch", "put"]
+
+
+@dataclass(frozen=True)
+class Stance:
+    """`name` as in STANCES; `backend` is used by every compiled callable while it is set."""
+
+    name: str = "default"
+    skip_guard_eval_unsafe: bool = False
+    backend: str | Callable[..., Any] | None = None
+
+
+#: stance -> what it does on a miss
+STANCES: dict[str, str] = {
+    "default": "capture",
+    "force_eager": "run in plain Python, and use no entries either",
+    "eager_on_recompile": "run in plain Python",
+    "fail_on_recompile": "raise RuntimeError",
+    "eager_then_compile": "run in plain Python the first time, capture the second",
+    "aot_eager_then_compile": "capture with the backend aot_eager the first time, as always the second",
+}
+
+_own = Stance()
+_torch: Stance | None = None
+_forget: list[Callable[[], Any]] = []
+
+
+def current() -> Stance:
+    """The stance in force: framelift's own, unless torch.compiler.set_stance asks for another."""
+    if _own == Stance() and _torch is not None:
+        return _torch
+    return _own
+
+
+def put(stance: Stance) -> Stance:
+    """Set the stance, and return the one before."""
+    global _own
+    before, _own = _own, stance
+    _apply()
+    return before
+
+
+def follow_torch(record: Any) -> None:
+    """TorchDynamo's record of the stance changed."""
+    global _torch
+    _torch = Stance(record.stance, record.skip_guard_eval_unsafe, record.backend) if record is not None else None
+    _apply()
+
+
+def _apply() -> None:
+    stance = current()
+    if stance.name not in STANCES:
+        _core.set_redirect(_invalid)
+    else:
+        _core.set_redirect(REDIRECTS.get("force_backend") if stance.backend is not None else _plainly if stance.name == "force_eager" else None)
+
+
+def _plainly(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return compiled.function(*args, **kwargs)
+
+
+def _invalid(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise RuntimeError(f"invalid torch.compile stance '{current().name}'; there are {', '.join(STANCES)}")
+
+
+#: where calls go under a stance; filled by the layer that knows backends
+REDIRECTS: dict[str, Any] = {}
+_core.set_follow_torch_stance(follow_torch)

@@ -1,0 +1,42 @@
+"""Every public name has an example in its docstring, and every example runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import types
+
+import pytest
+
+import framelift
+
+_FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
+#: names whose meaning is a value, told in the documentation of what holds them
+_VALUES = {"counters"}
+
+
+def modules() -> list[str]:
+    found = [m.name for m in pkgutil.walk_packages(framelift.__path__, "framelift.") if not m.name.endswith(("_core", "__main__"))]
+    return ["framelift", *sorted(found)]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_run(name: str) -> None:
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=_FLAGS, verbose=False)
+    for test in finder.find(module, name):
+        if test.examples:
+            framelift.reset()
+            assert runner.run(test).failed == 0, test.name
+
+
+@pytest.mark.parametrize("name", sorted(set(framelift.__all__) - _VALUES))
+def test_every_public_name_has_an_example(name: str) -> None:
+    value = getattr(framelift, name)
+    if isinstance(value, types.ModuleType):
+        assert value.__doc__
+    elif inspect.isclass(value) or callable(value):
+        assert ">>>" in (value.__doc__ or ""), name
