@@ -225,6 +225,9 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   return outcome;
 }
 
+// What only a Python function can tell of the base: the key is that function.
+static Outcome take_ask(Visit& v, PyObject* base) { return answer(v, PyObject_CallOneArg(v.node.key, base)); }
+
 static const StepRow kSteps[] = {
     {"arg", take_argument},
     {"const", take_constant},
@@ -245,6 +248,7 @@ static const StepRow kSteps[] = {
     {"partial_args", take_partial_args},
     {"partial_keywords", take_partial_keywords},
     {"attr", take_attr},
+    {"ask", take_ask},
 };
 
 bool init_steps() {

@@ -11,7 +11,7 @@ void set_interrupt_type(PyObject* type);
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_load_tensor, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_load_tensor, *name_gi_code, *name_tb_lasti, *mark_star, *mark_stars;
 
 // The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
 #define PROBE(count)                                                                              \
@@ -173,6 +173,10 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
   if (!is_heap(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
+    if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti)) {  // they show the twin
+      PyObject* args[] = {obj, name};
+      return ask_session(r, name_load_attr, args, 2);
+    }
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
@@ -488,6 +492,15 @@ static PyObject* is_python_class(PyObject*, PyObject* cls) {
   }
   return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
 }
+// Two C types made of the same C functions: one module loaded twice.
+static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
+  PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
+  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
+              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset && x->tp_members == y->tp_members &&
+              x->tp_basicsize == y->tp_basicsize;
+  return PyBool_FromLong(same);
+}
 static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 2) return PyErr_Format(PyExc_TypeError, "read(object, name)");
@@ -497,6 +510,29 @@ static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PyObject* value = read_attribute(r, a[0], name);
   Py_DECREF(name);
   return value;
+}
+// frame_cell(frame, name): the cell behind a variable of a frame that its function's closure holds, None when there is none.
+static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_cell(frame, name)");
+  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
+  PyCodeObject* code = frame_code(frame);
+  for (int i = 0; i < code->co_nlocalsplus; i++) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), a[1]) != 0) continue;
+    PyObject* found = frame->localsplus[i];
+    return Py_NewRef(found && PyCell_Check(found) ? found : Py_None);
+  }
+  Py_RETURN_NONE;
+}
+// frame_holds(frame, object): whether a variable of the frame, or a cell among them, holds the object.
+static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_holds(frame, object)");
+  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
+  PyCodeObject* code = frame_code(frame);
+  for (int i = 0; i < code->co_nlocalsplus; i++) {
+    PyObject* found = frame->localsplus[i];
+    if (found && (found == a[1] || (PyCell_Check(found) && PyCell_GET(found) == a[1]))) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
 }
 static PyObject* probe_count(PyObject*, PyObject*) {
   NEED_REHEARSAL
@@ -528,8 +564,11 @@ static PyMethodDef methods[] = {
     {"captured", (PyCFunction)(void*)captured, METH_FASTCALL, "captured(callable, args, kwargs)"},
     {"read", (PyCFunction)(void*)read, METH_FASTCALL, "read(object, name): an attribute read of captured code"},
     {"natively", (PyCFunction)(void*)natively, METH_FASTCALL, "natively(callable, args, kwargs)"},
+    {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
+    {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
     {"forget_name", forget_name, METH_O, nullptr},
     {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
+    {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
     {"probe_count", probe_count, METH_NOARGS, nullptr},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
@@ -549,7 +588,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

@@ -22,6 +22,7 @@ class Stage:
     def __init__(self) -> None:
         self.shadows: list[Shadow] = []
         self.effects: list[Effect] = []
+        self.addresses: set[int] = set()
         self.arguments: list[object] = []
         self.real: dict[int, torch.Tensor] = {}      # result stand-in -> what the graph will give
         self.inputs: dict[int, Origin] = {}

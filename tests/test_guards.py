@@ -169,7 +169,7 @@ def _bases() -> list[Any]:
             unset.__closure__[0], types.MappingProxyType({"k": 1}), functools.partial(function, 1, k=3), torch.nn, Plain.method]
 
 
-KEYS = {"item": ["k", 0, 1, -1, 5, "a"], "slot": ["a", "b", "shared", "nope"], "lookup": ["shared", "nope", "method", "a"],
+KEYS = {"ask": [len], "item": ["k", 0, 1, -1, 5, "a"], "slot": ["a", "b", "shared", "nope"], "lookup": ["shared", "nope", "method", "a"],
         "default": [0, 1], "kwdefault": ["k", "nope"], "cell": [0, 1], "attr": ["shared", "maxlen", "default_factory", "nope", "func", "__name__"]}
 
 

@@ -182,6 +182,13 @@ def _attr(base: Any, name: str) -> Any:
         raise Missing(name) from None
 
 
+def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
+    try:
+        return function(base)
+    except Exception as error:
+        raise Missing(function.__name__) from error
+
+
 def _plain(attribute: str) -> Step:
     return Step(lambda base, _key: getattr(base, attribute), "{base}." + attribute)
 
@@ -203,5 +210,6 @@ STEPS: dict[str, Step] = {
     "partial_func": _plain("func"),               # functools.partial
     "partial_args": _plain("args"),
     "partial_keywords": _plain("keywords"),
+    "ask": Step(_ask, "{key.__name__}({base})"),  # key is a function of the base: what no other step can reach
     "attr": Step(_attr, "{base}.{key}"),          # any attribute, by getattr: known C types only
 }

@@ -105,6 +105,8 @@ _declare("unsupported-code", "{detail} cannot be run under watch",
          "Call it outside the compiled function.")
 _declare("caught", "an interrupt was caught by the program before it reached the root ({detail})",
          "Avoid a bare `except:` or `except BaseException:` around it.")
+_declare("random-state", "a number was drawn from {detail}, whose state is another one at every call",
+         "Draw it outside the compiled function and pass it, or use torch's generators.")
 _declare("too-large", "{detail} is too large to be imported",
          "Read only the part you need.")
 _declare("active-mode", "{detail} is active, and captured graphs would not honour it",

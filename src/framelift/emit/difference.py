@@ -6,12 +6,16 @@ changed inside is left alone.  Statements use the built-in base's own methods wh
 
 from __future__ import annotations
 
+import _random
 import collections
 import operator
+import threading
+import types
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
 from .recipe import Text, Walk, type_name
@@ -201,6 +205,31 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return [_methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
 
 
+def _generator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    state = kind.getstate(shadow.copy)
+    if state == shadow.before:
+        return []
+    return [(walk.constant(kind, "Generator"), ".setstate(", walk.part(shadow.copy), ", ", walk.part(state), ")")]
+
+
+def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """Arguments, fields and chain.  A traceback names frames, and captured code has none: it is not carried over."""
+    out: list[Text] = []
+    for name, before in shadow.before.items():
+        slot = next(vars(base)[name] for base in mro_of(type(shadow.copy)) if base.__module__ == "builtins" and name in vars(base))
+        value = slot.__get__(shadow.copy)
+        if value is not before:
+            target = walk.constant(slot, f"exception_{name.strip('_')}")
+            out.append((target, ".__set__(", walk.part(shadow.copy), ", ", walk.part(value), ")"))
+    return out
+
+
+def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    if is_held(shadow.copy) != shadow.before:
+        raise Interrupt("effect-object", "a lock that is held on leaving")
+    return []
+
+
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
     return []
 
@@ -208,5 +237,6 @@ def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
 _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     list: _list, set: _set, collections.deque: _deque, bytearray: _bytearray,
     dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,
-    tuple: _unchanged, frozenset: _unchanged,
+    tuple: _unchanged, frozenset: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
+    BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
 }

@@ -171,3 +171,21 @@ def _setcell(walk: Walk, change: Effect, owner: str) -> Text:
 def _delcell(_walk: Walk, _change: Effect, owner: str) -> Text:
     """del owner.cell_contents"""
     return (f"del {owner}.cell_contents",)
+
+
+@effect("setvar")
+def _setvar(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner.set(value)"""
+    return (f"{owner}.set(", walk.part(change.value), ")")
+
+
+@effect("decimal")
+def _decimal(walk: Walk, change: Effect, owner: str) -> Text:
+    """set_decimal_context(*value)"""
+    return (f"{owner}(*", walk.part(change.value), ")")
+
+
+@effect("collect")
+def _collect(_walk: Walk, _change: Effect, owner: str) -> Text:
+    """gc.collect()"""
+    return (f"{owner}()",)

@@ -6,6 +6,7 @@ are put in by the base's own methods, its attributes straight into `__dict__` an
 
 from __future__ import annotations
 
+import _random
 import builtins
 import collections
 import types
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.more_shadows import CHAIN, exception_fields
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
@@ -75,6 +77,12 @@ def _deque(walk: Walk, node: Node) -> Contents:
     return (_statement(walk, kind, "__init__", node, "()", limit), *fills), whole
 
 
+def _random_state(walk: Walk, node: Node) -> Contents:
+    """A generator made inside continues where it was left; `__new__` without a seed has given it any state."""
+    state = _random.Random.getstate(node.obj)
+    return (_statement(walk, _random.Random, "setstate", node, walk.part(state)),), ()
+
+
 def _bytearray(walk: Walk, node: Node) -> Contents:
     data = bytes(bytearray.__getitem__(node.obj, slice(None)))
     return (_statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
@@ -94,22 +102,12 @@ def _frozenset(walk: Walk, obj: Any) -> Text:
     return display(walk, items)
 
 
-#: what exceptions of these classes hold besides arguments and chain
-_EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
-    BaseException: (), StopIteration: ("value",), SystemExit: ("code",), NameError: ("name",),
-    AttributeError: ("name", "obj"), ImportError: ("msg", "name", "path"),
-}
-if "name_from" in vars(ImportError):
-    _EXCEPTION_FIELDS[ImportError] += ("name_from",)
-_CHAIN = {"__cause__": BaseException.__cause__, "__context__": BaseException.__context__}
-
-
 def _exception(fields: dict[str, Any]) -> _Base:
     def contents(walk: Walk, node: Node) -> Contents:
         obj = node.obj
         arguments = BaseException.args.__get__(obj)
         fills = [_set_slot(walk, node, "args", BaseException.args, arguments)] if arguments else []
-        fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | _CHAIN).items()
+        fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | CHAIN).items()
                   if (value := slot.__get__(obj)) is not None]
         suppress = BaseException.__suppress_context__
         if suppress.__get__(obj) != (BaseException.__cause__.__get__(obj) is not None):
@@ -127,6 +125,7 @@ _BASES: dict[type, _Base] = {
     collections.defaultdict: _Base(contents=_default_dict),
     collections.deque: _Base(contents=_deque),
     bytearray: _Base(contents=_bytearray),
+    _random.Random: _Base(contents=_random_state),
     tuple: _Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
     frozenset: _Base(arguments=_frozenset),
     **{kind: _Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},
@@ -136,9 +135,9 @@ _BASES: dict[type, _Base] = {
 def _add_exceptions() -> None:
     for kind in vars(builtins).values():
         if isinstance(kind, type) and issubclass(kind, BaseException):
-            known = next(k for k in kind.__mro__ if k in _EXCEPTION_FIELDS)
-            if kind.__basicsize__ == known.__basicsize__:
-                _BASES[kind] = _exception({name: vars(known)[name] for name in _EXCEPTION_FIELDS[known]})
+            fields = exception_fields(kind)
+            if fields is not None:
+                _BASES[kind] = _exception(fields)
 
 
 _add_exceptions()

@@ -37,6 +37,8 @@ def _single(walk: Walk, obj: Any) -> str:
 
 @leaf(int)
 def _int(walk: Walk, obj: int) -> str:
+    if obj in walk.scene.addresses:   # of an object that is rebuilt somewhere else
+        raise Interrupt("result-object", "int that is an address")
     return repr(obj) if obj.bit_length() <= 64 else walk.value(obj, "number")
 
 

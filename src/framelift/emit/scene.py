@@ -7,7 +7,7 @@ cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Protocol
 
 from ..origin import Origin
@@ -21,6 +21,7 @@ class Scene(Protocol):
 
     shadows: Sequence[Shadow]
     effects: Sequence[Effect]
+    addresses: Set[int]           # numbers that came from where objects made inside lie in memory
 
     def origin_of(self, obj: Any) -> Origin | None:
         """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""

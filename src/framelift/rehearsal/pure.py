@@ -13,10 +13,10 @@ from typing import Any
 
 from . import pure_builtins, pure_stdlib, pure_stdlib_types, pure_torch
 from .pure_judges import JUDGES
-from .pure_table import ALLOWED, DENIALS, found, is_c_callable
+from .pure_table import ALLOWED, DENIALS, found, is_c_callable, known_kind
 from .registry import HIGHER_ORDER, pure, pure_on_internals
 
-__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "reason", "resolve", "safe_self_types", "verdict"]
+__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "member", "reason", "resolve", "safe_self_types", "verdict"]
 
 #: by id: every callable that a table mentions, and its word
 WORDS: dict[int, tuple[Any, str]] = {}
@@ -65,6 +65,8 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     (<method 'append' of 'list' objects>, ([1],))
     """
     kind = type(callable_)
+    if issubclass(kind, type):
+        callable_ = known_kind(callable_)
     if id(callable_) in WORDS or issubclass(kind, (type, types.FunctionType)):
         return callable_, ()
     if kind is types.MethodType:
@@ -76,7 +78,7 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
         return _descriptor(callable_) or (_loaded_again(callable_), ())
     if is_c_callable(callable_):
         return callable_, ()
-    caller = _member(kind, "__call__")
+    caller = member(known_kind(kind), "__call__")
     return (callable_, ()) if caller is None else (caller, (callable_,))
 
 
@@ -141,10 +143,10 @@ def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] 
     module = _MODULE(cls)
     if isinstance(module, str) and module in pure_stdlib.DENIED_MODULES:
         return pure_stdlib.DENIED_MODULES[module]
-    maker = _member(type(cls), "__call__")
+    maker = member(type(cls), "__call__")
     if maker is not _TYPE_CALL and type(maker) is not types.FunctionType:
         return ""   # a metaclass in C, which may do anything
-    parts = (_member(cls, "__new__"), _member(cls, "__init__"))
+    parts = (member(cls, "__new__"), member(cls, "__init__"))
     words = [_word(part.__func__ if type(part) is staticmethod else part, None if args is None else (cls, *args), kwargs)
              for part in parts]
     return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
@@ -157,7 +159,8 @@ _MODULE = type.__dict__["__module__"].__get__
 _TYPE_CALL = type.__dict__["__call__"]
 
 
-def _member(cls: type, name: str) -> Any:
+def member(cls: type, name: str) -> Any:
+    """What the order of bases holds under a name, unbound; None when nothing."""
     for base in _order(cls):
         if name in _dict(base):
             return _dict(base)[name]

@@ -6,6 +6,7 @@ Judges look at types and at immutable values only: they run on captured argument
 
 from __future__ import annotations
 
+import _random
 import _string
 import bisect
 import functools
@@ -120,22 +121,27 @@ def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _partial(args[1:], kwargs)
 
 
+@_judges(_random.Random)
+def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return "pure" if args and type(args[0]) is int else "random"
+
+
+@_judges(_random.Random.__new__, _random.Random.__init__)
+def _generator_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Python's own class takes any seed and turns it into a number by `seed`, a substitute; without one it asks the system.
+    seed = args[1] if len(args) > 1 else next(iter(kwargs.values()), None)
+    return "random" if seed is None else "pure"
+
+
 @_judges(weakref.ref)
 def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A callback runs when the object dies, perhaps after the rehearsal.
+    # A callback runs when the object dies: the substitute sees to that, a subclass made from C does not ask it.
     return "pure" if len(args) == 1 or (len(args) == 2 and args[1] is None) else "effect"
 
 
-@_judges(weakref.ref.__new__, weakref.ref.__init__)
+@_judges(weakref.ref.__new__)
 def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _weakref(args[1:], kwargs)
-
-
-@_judges(vars(operator.attrgetter)["__call__"])
-def _attrgetter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # "a.b" would read `b` of whatever `a` is, perhaps a handle inside an internal object.
-    dotted = any("." in name for name in args[0].__reduce__()[1])
-    return "attributes" if dotted else "internals"
 
 
 @_judges(json.encoder.c_make_encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import itertools
 import re
@@ -34,7 +35,7 @@ def _functional() -> tuple[Kind, ...]:
     return (
         *(Kind(value) for value in vars(itertools).values() if isinstance(value, type) and value.__module__ == "itertools"),
         Kind("_operator.itemgetter", words={"pure": "__call__"}),
-        Kind("_operator.attrgetter", words={"judged": "__call__"}),
+        Kind("_operator.attrgetter"),
         Kind("_operator.methodcaller"),
         # Calling a partial or an lru_cache wrapper is matter of the call rule, which unwraps them.
         Kind(functools.partial, make="judged", methods="callback"),
@@ -54,14 +55,10 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind("_json.make_scanner", make="internals"),
         Kind("_hashlib.HASH"), Kind("_hashlib.HASHXOF"), Kind("_hashlib.HMAC"),
         Kind("_blake2.blake2b"), Kind("_blake2.blake2s"),
+        # In memory, and nobody else's; those from outside are not let in.
+        Kind("_io.StringIO"), Kind("_io.BytesIO", words={"memory": "getbuffer"}),
         Kind("zlib._ZlibDecompressor", make="unknown", methods="unknown"),
     )
-
-
-#: all else reads the thread's decimal context, or records flags in it
-_DECIMAL_EXACT = ("__bool__ __ceil__ __complex__ __copy__ __deepcopy__ __float__ __floor__ __hash__ __int__ __trunc__ adjusted "
-                  "as_integer_ratio as_tuple canonical conjugate copy_abs copy_negate is_canonical is_finite is_infinite is_nan "
-                  "is_qnan is_signed is_snan is_zero radix")
 
 
 def _numbers_and_time() -> tuple[Kind, ...]:
@@ -70,13 +67,20 @@ def _numbers_and_time() -> tuple[Kind, ...]:
     local = {"pure": "__hash__", "internals": "combine replace __replace__",
              "clock": "astimezone fromtimestamp now timestamp today utcnow", "state": "__format__ strftime strptime"}
     return (
-        Kind("_decimal.Decimal", make="state", methods="state", words={"pure": _DECIMAL_EXACT}),
-        Kind("_decimal.Context", make="state", methods="state"),
+        # They read and write the thread's context: a private copy, from the first decimal on (world/decimal_state.py).
+        Kind("_decimal.Decimal", make="state", words={"pure": "__hash__", "state": "from_float"}),
+        Kind("_decimal.Context", make="state"),
+        Kind(type(decimal.localcontext()), make="unknown"),
         Kind("_datetime.date", words=local),
         Kind("_datetime.datetime", make="internals", words=local), Kind("_datetime.time", make="internals", words=local),
         Kind("_datetime.timedelta", words=_VALUE), Kind("_datetime.timezone", words=_VALUE), Kind("_datetime.tzinfo"),
         Kind("time.struct_time"),
     )
+
+
+def _random_generators() -> tuple[Kind, ...]:
+    """Numbers are drawn by substitutes, which know where a generator's state came from; made without a seed it is anything."""
+    return (Kind("_random.Random", make="judged", methods="random"),)
 
 
 def _locks() -> tuple[Kind, ...]:
@@ -87,7 +91,7 @@ def _locks() -> tuple[Kind, ...]:
 def _references_and_typing() -> tuple[Kind, ...]:
     makes_by_frame = ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")
     return (
-        Kind("_weakref.ReferenceType", make="judged", words={"state": "__call__"}),
+        Kind("_weakref.ReferenceType", make="judged", words={"state": "__call__", "pure": "__init__"}),   # calls have a substitute
         Kind("_weakref.ProxyType", make="attributes", methods="attributes"),
         Kind("_weakref.CallableProxyType", make="attributes", methods="attributes"),
         Kind("_typing.Generic", words={"class": "__init_subclass__"}),
@@ -96,5 +100,5 @@ def _references_and_typing() -> tuple[Kind, ...]:
     )
 
 
-KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_locks(),
+KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_random_generators(), *_locks(),
                            *_references_and_typing())

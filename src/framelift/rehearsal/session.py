@@ -23,7 +23,7 @@ from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
-from . import verdicts
+from . import substitutes_frames, verdicts
 from .marks import disabled, forbidden, handler_of
 from .recorder import Recorder
 
@@ -37,6 +37,9 @@ class Session:
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None
+        self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
+        self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
+        self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.function_origin = const(function)
         self.state = _core.torch_state()
         self.recorder = Recorder()
@@ -77,6 +80,8 @@ class Session:
     def finish(self, value: Any) -> bool:
         """The root returned `value`."""
         self._attribute_changes()
+        for look in self.world.finishing:
+            look()
         self.plan = self.plan_return(self, value)
         return True
 
@@ -85,14 +90,21 @@ class Session:
         for shadow in self.world.shadows:
             before = self.world.attributes_before.get(id(shadow.copy))
             now = getattr(shadow.copy, "__dict__", None)
-            if now is None or type(shadow.copy).__module__ == "builtins":
+            if now is None:
                 continue
             before = before or {}
+            place = {name: i for i, name in enumerate(before)}
+            staying: list[str] = []   # names that keep their place; the others are deleted and set again, in order
+            for name in now:
+                if place.get(name, -1) <= (place[staying[-1]] if staying else -1):
+                    break
+                staying.append(name)
+            for name in before:
+                if name not in staying:
+                    self.world.write("delattr", shadow.copy, name, None)
             for name, value in now.items():
-                if before.get(name, ABSENT) is not value:
+                if name not in staying or before[name] is not value:
                     self.world.write("setattr", shadow.copy, name, value)
-            for name in before.keys() - now.keys():
-                self.world.write("delattr", shadow.copy, name, None)
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
         """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root itself."""
@@ -195,6 +207,9 @@ class Session:
     # ---- attributes -----------------------------------------------------------------------------------------------
 
     def load_attr(self, obj: Any, name: str) -> Any:
+        shown = substitutes_frames.READERS.get(type(obj))
+        if shown is not None:
+            return shown(self, obj, name)
         return _reader(obj)(self.world, obj, name)
 
     def store_attr(self, obj: Any, name: str, value: Any) -> None:

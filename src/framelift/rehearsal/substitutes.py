@@ -154,32 +154,7 @@ def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise TypeError("vars() argument must have __dict__ attribute") from None
 
 
-@substitute(id)
-@exactly(1)
-def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Addresses of what was made inside are as good as any; those of external objects need their identity guarded."""
-    (obj,) = args
-    world = session.world
-    record = world.by_seen.get(id(obj))
-    if isinstance(obj, torch.Tensor) or record is not None and record.seen is not record.original:
-        raise Interrupt("unknown-callable", "id of a tensor or container from outside")
-    if record is not None:
-        world.guard(record.origin, "IS", obj)
-    return id(obj)
-
-
-@substitute(hash)
-@exactly(1)
-def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hashes of values are values; hashes by address are not."""
-    (obj,) = args
-    method = type(obj).__hash__
-    if method is object.__hash__ or isinstance(obj, (torch.Tensor, Opaque)):
-        raise Interrupt("unknown-callable", "hash of an object by its address")
-    return _core.natively(hash, args, None)
-
-
-@substitute(locals, breakpoint)
+@substitute(breakpoint)
 def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("unsupported-code", f"{callable_.__name__}()")
 

@@ -1,7 +1,6 @@
 """Source text and code objects run under watch: compile, exec and eval with namespaces that are given.
 
-Code runs in a given namespace as the body of a class statement does: its frame comes through the hook like any other.  Without
-explicit namespaces `exec` and `eval` would need the calling frame's locals, and interrupt.
+Code runs in a given namespace as the body of a class statement does: its frame comes through the hook like any other.
 """
 
 from __future__ import annotations
@@ -17,32 +16,18 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from .frame_views import caller, frame_locals, module_globals
 from .new_classes import Body
 from .registry import substitute
 
-__all__ = ["as_called", "caller"]
+__all__ = ["as_called"]
 
-_PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 _FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
 _RESULT = ".result"
 #: an expression without these reads nothing but its own constants
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
 #: whether the probes leave globals alone that were made inside
 _INTERNAL_GLOBALS = hasattr(_core, "INTERNAL_GLOBALS")
-
-
-def caller(depth: int = 0) -> types.FrameType:
-    """The captured frame that made the call, or one of its callers; a handler is called from it without other frames between."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            if depth == 0:
-                return frame
-            depth -= 1
-        elif frame.f_code.co_name == "rehearse":
-            break
-        frame = frame.f_back
-    raise Interrupt("unsupported-code", "a look at the frames outside the compiled function")
 
 
 def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -90,7 +75,10 @@ def _binds(code: types.CodeType) -> bool:
 def _namespaces(session: Any, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
     """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made inside."""
     if globals_ is None:
-        raise Interrupt("unsupported-code", f"{name}() in the namespace of the calling frame")
+        frame = caller()
+        globals_ = module_globals(session, frame)
+        if frame.f_locals is not frame.f_globals:
+            locals_ = frame_locals(session, frame)
     world = session.world
     if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
         raise Interrupt("unsupported-code", f"{name}() with locals from outside")

@@ -1,72 +1,74 @@
-"""Looks at the calling frames: only what names a module is shown, through the same views that attribute reads use."""
+"""Looks at frames: those of captured code only, and through the same views that attribute reads use.
+
+A frame of captured code is its twin's: it shows the original's code, and its own locals with what closures hold imported.
+"""
 
 from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from ..twin import original_of
+from .frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
 from .registry import substitute
-from .substitutes_code import as_called, caller
+from .substitutes_code import as_called
 
-__all__ = ["FrameView"]
+__all__ = ["READERS"]
+
+def _back(session: Any, frame: types.FrameType) -> Any:
+    found = frame.f_back
+    while found is not None and found.f_code.co_filename.startswith(FRAMELIFT):
+        if found.f_code.co_name == "rehearse":
+            raise outside()
+        found = found.f_back
+    return found
 
 
-class FrameView:
-    """`sys._getframe(n)` as captured code sees it: globals and callers, no locals and no code."""
+def _code(session: Any, frame: types.FrameType) -> types.CodeType:
+    return original_of(frame.f_code)
 
-    __slots__ = ("_frame", "_session")
 
-    def __init__(self, session: Any, frame: types.FrameType) -> None:
-        self._session = session
-        self._frame = frame
+_FRAME: dict[str, Callable[[Any, types.FrameType], Any]] = {
+    "f_globals": module_globals, "f_locals": frame_locals, "f_back": _back, "f_code": _code,
+    "f_lineno": lambda session, frame: frame.f_lineno,   # twins keep the lines of their originals
+    "clear": lambda session, frame: frame.clear,
+    "__class__": lambda session, frame: types.FrameType,
+}
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return types.FrameType
 
-    @property
-    def f_globals(self) -> Any:
-        return module_globals(self._session, self._frame)
-
-    @property
-    def f_back(self) -> Any:
-        frame = self._frame.f_back
-        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            if frame.f_code.co_name == "rehearse":
-                raise Interrupt("unsupported-code", "a look at the frames outside the compiled function")
-            frame = frame.f_back
-        if frame is None:
-            raise Interrupt("unsupported-code", "a look at the frames outside the compiled function")
-        return FrameView(self._session, frame)
-
-    def __getattr__(self, name: str) -> Any:
+def _read_frame(session: Any, frame: types.FrameType, name: str) -> Any:
+    read = _FRAME.get(name)
+    if read is None:
         raise Interrupt("unsupported-code", f"a look at {name} of a frame")
-
-    def __reduce_ex__(self, _protocol: Any) -> Any:
-        raise Interrupt("unsupported-code", "a copy of a frame")
+    return read(session, frame)
 
 
-_PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
+def _read_generator(session: Any, generator: Any, name: str) -> Any:
+    found = getattr(generator, name)
+    return original_of(found) if isinstance(found, types.CodeType) else found
 
 
-def module_globals(session: Any, frame: types.FrameType) -> Any:
-    """The view of the globals of a frame whose function belongs to a module; others interrupt."""
-    found = frame.f_globals
-    module = sys.modules.get(found.get("__name__", ""))
-    if module is None or vars(module) is not found:
-        raise Interrupt("unsupported-code", "globals that are no module's")
-    return _core.read(module, "__dict__")
+def _read_traceback(session: Any, traceback: types.TracebackType, name: str) -> Any:
+    if name == "tb_lasti":   # of the twin
+        raise Interrupt("unsupported-code", "a look at tb_lasti of a traceback")
+    return getattr(traceback, name)
+
+
+#: C types made inside whose attributes show twins
+READERS: dict[type, Callable[[Any, Any, str], Any]] = {
+    types.FrameType: _read_frame, types.GeneratorType: _read_generator, types.TracebackType: _read_traceback}
 
 
 @substitute(sys._getframe)
-def _getframe(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrameView:
+def _getframe(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     depth = args[0] if args else 0
     if type(depth) is not int or len(args) > 1 or kwargs:
         return callable_(*args, **kwargs)
-    return FrameView(session, caller(max(depth, 0)))
+    return caller(max(depth, 0))
 
 
 if hasattr(sys, "_getframemodulename"):
@@ -82,3 +84,10 @@ def _globals(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if args or kwargs:
         return callable_(*args, **kwargs)
     return module_globals(session, caller())
+
+
+@substitute(locals)
+def _locals(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args or kwargs:
+        return callable_(*args, **kwargs)
+    return frame_locals(session, caller())

@@ -5,7 +5,9 @@ The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them p
 
 from __future__ import annotations
 
+import decimal
 import functools
+import io
 import threading
 import types
 from typing import Any
@@ -17,8 +19,9 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from . import (  # noqa: F401  (they fill the tables)
-    autograd_function, control_flow, higher_order, marks, pure, regions, substitutes, substitutes_callbacks, substitutes_classes, substitutes_code,
-    substitutes_frames, substitutes_pickle, substitutes_stdlib, substitutes_torch, torch_rules, transforms)
+    autograd_function, control_flow, higher_order, marks, pure, python_tables, regions, substitutes, substitutes_torch, torch_rules,
+    transforms)
+from .pure_table import known_kind
 from .recorder import is_torch_operation
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
@@ -28,7 +31,10 @@ PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9
 
 OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
-KNOWN_CONTEXTS: frozenset[type] = frozenset({type(threading.Lock()), type(threading.RLock())})
+KNOWN_CONTEXTS: frozenset[type] = frozenset({
+    type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview})
+#: their finalisers close what nobody else has
+_HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 _WRAPPERS = (types.MethodWrapperType, functools.partial, functools._lru_cache_wrapper)
 
@@ -84,8 +90,23 @@ def is_in_graph(callable_: Any) -> bool:
     return _operation(callable_) is not None
 
 
+def _caller_substitute(callable_: Any) -> Any:
+    """An instance of a C type whose `__call__` has a substitute (operator.attrgetter …)."""
+    if isinstance(callable_, type):
+        return None
+    function, held = pure.resolve(callable_)
+    if len(held) != 1 or held[0] is not callable_ or id(function) not in SUBSTITUTES:
+        return None
+    handler = SUBSTITUTES[id(function)][1]
+    return lambda session, instance, args, kwargs: handler(session, function, (instance, *args), kwargs)
+
+
 def _wrapper(callable_: Any) -> Any:
-    if isinstance(callable_, _WRAPPERS) or isinstance(callable_, _core.Compiled):
+    if isinstance(callable_, _core.Compiled):
+        return True
+    kind = known_kind(type(callable_))
+    if any(kind is wrapper or issubclass(kind, wrapper) and pure.member(kind, "__call__") is pure.member(wrapper, "__call__")
+           for wrapper in _WRAPPERS):
         return True
     return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
@@ -95,12 +116,21 @@ def _in(table: dict[int, Any]) -> Any:
 
 
 def _python_instance(callable_: Any) -> Any:
-    method = getattr(type(callable_), "__call__", None)
+    if not callable(callable_):
+        return True   # the call raises, in CPython's own words
+    method = pure.member(type(callable_), "__call__")
     return True if _core.is_python_class(type(callable_)) and isinstance(method, types.FunctionType) else None
 
 
+def _odd_instance(callable_: Any) -> Any:
+    """The class of a callable holds something else than a function under `__call__`: that is called instead."""
+    method = pure.member(type(callable_), "__call__")
+    odd = method is not None and not pure.is_c_callable(method) and type(method) not in (types.FunctionType, classmethod, staticmethod)
+    return True if odd and (type(method) is property or not hasattr(type(method), "__get__")) else None
+
+
 def _declared_word(callable_: Any) -> tuple[int, Any]:
-    if isinstance(callable_, type) and hasattr(callable_, "__del__"):
+    if isinstance(callable_, type) and hasattr(callable_, "__del__") and callable_ not in _HARMLESS_FINALISERS:
         return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
     word = pure.verdict(callable_)
     if word in _BY_WORD:
@@ -145,8 +175,10 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),
     (BOUND, _bound_substitute),
     (HANDLER, _operation),
+    (HANDLER, _caller_substitute),
     (UNWRAP, _wrapper),
     (HANDLER, autograd_function.is_function_class),
+    (UNWRAP, _odd_instance),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),
@@ -155,14 +187,17 @@ _ORDER: tuple[tuple[int, Any], ...] = (
 
 def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
-    if isinstance(callable_, functools.partial):
+    if issubclass(known_kind(type(callable_)), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if isinstance(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
     if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
         bound = let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
-    if isinstance(callable_, functools._lru_cache_wrapper):
-        return callable_.__wrapped__, args, kwargs
+    if issubclass(known_kind(type(callable_)), functools._lru_cache_wrapper):
+        return _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__, args, kwargs
+    if _odd_instance(callable_):
+        method = session.world.lookup(type(callable_), "__call__")
+        return _core.captured(method.fget, (callable_,), None) if type(method) is property else method, args, kwargs
     inside = _core.read(callable_, "_call")
     return inside if not isinstance(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs

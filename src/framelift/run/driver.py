@@ -105,7 +105,7 @@ class Driver:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
         with info.phase("rehearse"):
-            session, plan, stop = rehearse(function, locals_)
+            session, plan, stop = rehearse(function, locals_, whole=self.fullgraph and root)
         world = session.world
         info.guard_count = len(world.guards)
         run = None
@@ -212,9 +212,10 @@ def _leaving(entry: Any, calls: Any) -> Any:
     return run
 
 
-def rehearse(function: types.FunctionType, locals_: tuple[Any, ...]) -> tuple[Session, Any, BaseException | None]:
+def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], whole: bool = False) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the return, None), or (session, None, what stopped it)."""
     session = Session(function, plan_return)
+    session.whole = whole
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -228,6 +229,8 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...]) -> tuple[Se
     except Exception as error:
         return session, None, error
     finally:
+        for leave in reversed(session.world.leaving):
+            leave()
         if collecting:
             gc.enable()
 

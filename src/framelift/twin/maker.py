@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from opcode import opmap
@@ -16,7 +17,7 @@ from .locations import stretch
 from .rewrite import rewrite
 from .writer import Writer
 
-__all__ = ["AnyProbe", "layout", "make_twin", "twin_with"]
+__all__ = ["AnyProbe", "layout", "make_twin", "original_of", "twin_with"]
 
 
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
@@ -26,7 +27,21 @@ def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, posit
     the frame's locals; without it the signature stays, so that a function can get the twin as its `__code__`.
     Code objects among the constants are left alone: their frames get their twins when they start.
     """
-    return twin_with(current(), code, probes, positional)[0]
+    twin = twin_with(current(), code, probes, positional)[0]
+    key = id(twin)
+    _originals[key] = (weakref.ref(twin, lambda _, pop=_originals.pop: pop(key, None)), weakref.ref(code))
+    return twin
+
+
+#: by the twin's address: the twin and its original, both weakly, since the original holds its twin
+_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
+
+
+def original_of(code: CodeType) -> CodeType:
+    """The code that `code` is the twin of; `code` itself where it is no twin."""
+    found = _originals.get(id(code))
+    original = found[1]() if found is not None and found[0]() is code else None
+    return code if original is None else original
 
 
 def twin_with(dialect: Dialect, code: CodeType, probes: Mapping[str, Any], positional: bool) -> tuple[CodeType, Layout]:

@@ -24,7 +24,7 @@ __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_re
            "read_instance", "write_global", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
-_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, types.FrameType, int, float, complex, str, bytes, tuple,
+_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, int, float, complex, str, bytes, tuple,
                                                       frozenset))
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
@@ -113,8 +113,6 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return type(obj)
         if name == "__weakref__":
             return None
-        if name == "f_lineno" and type(obj) is types.FrameType:   # twins keep the lines of their originals
-            return found.__get__(obj)
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     return _call_get(world, obj, name, found)
 

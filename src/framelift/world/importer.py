@@ -6,10 +6,14 @@ A new known type is one function under `@rule`.
 
 from __future__ import annotations
 
+import contextvars
+import decimal
 import enum
 import functools
+import operator
 import re
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +23,10 @@ from .. import _core
 from ..guard.kinds import tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
+from .decimal_state import enter_decimal
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
+from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .shadows import import_container, is_container
 from .world import World
 
@@ -67,7 +73,8 @@ for _cls in LEAF_TYPES:
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
-RULES[type(torch._C._VariableFunctions)] = _constant
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+RULES[_VARIABLE_FUNCTIONS] = _constant
 RULES[_core.Compiled] = _constant
 
 
@@ -91,7 +98,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _constant(world, value, origin)
     if is_handle_class(cls):
         return _handle(world, value, origin)
-    if isinstance(value, BaseException):   # a placeholder could be raised natively, and that would be another exception
+    if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
         raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
     return let_in_opaque(world, value, origin)
 
@@ -169,6 +176,25 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
     return world.register(value, types.MethodType(function, receiver), origin, mutable=False)
 
 
+@rule(types.BuiltinFunctionType)
+def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> Any:
+    """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is seen of it."""
+    owner = value.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        return _constant(world, value, origin)
+    if type(owner) is _VARIABLE_FUNCTIONS:
+        return _constant(world, value, origin)
+    receiver = let_in(world, owner, origin.to("self"))
+    if receiver is owner:
+        return _constant(world, value, origin)
+    found = next((vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)), None)
+    if type(receiver) is Opaque or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "TYPE", types.BuiltinFunctionType)
+    world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
+    return world.register(value, found.__get__(receiver, type(receiver)), origin, mutable=False)
+
+
 @rule(functools.partial)
 def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any:
     world.guard(origin, "TYPE", functools.partial)
@@ -176,6 +202,33 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     args = let_in(world, value.args, origin.to("partial_args"))
     keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
     return world.register(value, functools.partial(function, *args, **keywords), origin, mutable=False)
+
+
+@rule(weakref.ref, contextvars.ContextVar)
+def _reference(world: World, value: Any, origin: Origin) -> Any:
+    """What it leads to is read when captured code asks for it."""
+    if type(value) is contextvars.ContextVar:
+        return _singleton(world, value, origin)
+    world.guard(origin, "TYPE", type(value))
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(decimal.Decimal)
+def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
+    enter_decimal(world)
+    parts = value.as_tuple()
+    world.guard(origin, "CHECK", (lambda now: type(now) is decimal.Decimal and now.as_tuple() == parts, f"== {value}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(operator.attrgetter, operator.itemgetter, operator.methodcaller)
+def _getter(world: World, value: Any, origin: Origin) -> Any:
+    """What it takes is a value where it is made of leaves."""
+    parts = value.__reduce__()
+    if parts[0] is not type(value) or not is_leaf(parts[1]):
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}"))
+    return world.register(value, value, origin, mutable=False)
 
 
 @rule(functools._lru_cache_wrapper)
@@ -195,17 +248,3 @@ def _slot_method(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
     inside = let_in(world, value.__self__, origin.to("self"))
     return getattr(inside, value.__name__)
-
-
-@rule(types.BuiltinMethodType)
-def _builtin(world: World, value: Any, origin: Origin) -> Any:
-    """Built-in functions are constants; a built-in method of an object carries that object along."""
-    receiver = value.__self__
-    if receiver is None or isinstance(receiver, (types.ModuleType, type)):
-        return _constant(world, value, origin)
-    if type(receiver) in RULES and not isinstance(receiver, (types.ModuleType, type)):
-        inside = let_in(world, receiver, origin.to("self"))
-        world.guard(origin, "TYPE", type(value))
-        world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
-        return getattr(inside, value.__name__)
-    return _constant(world, value, origin)

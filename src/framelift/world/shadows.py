@@ -22,14 +22,14 @@ from .opaque import opaque_for
 from .records import Shadow
 from .world import World
 
-__all__ = ["import_container", "is_container", "solid_container"]
+__all__ = ["KINDS", "Kind", "LetIn", "import_container", "is_container", "solid_container"]
 
 LetIn = Callable[[World, Any, Origin], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """How one built-in container type is copied.  `fill` may run after the empty copy is registered (cycles)."""
+class Kind:
+    """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles)."""
 
     empty: Callable[[Any], Any]
     fill: Callable[[World, Any, Any, Origin, LetIn], None]
@@ -89,16 +89,16 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
     bytearray.extend(copy, value)
 
 
-KINDS: dict[type, _Kind] = {
-    list: _Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
-    dict: _Kind(lambda v: dict.__new__(type(v)), _fill_dict, dict.copy),
-    collections.OrderedDict: _Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
+KINDS: dict[type, Kind] = {
+    list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
+    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, dict.copy),
+    collections.OrderedDict: Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
                                    lambda c: dict(collections.OrderedDict.items(c))),
-    collections.defaultdict: _Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
-    set: _Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
-    collections.deque: _Kind(lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque
+    collections.defaultdict: Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
+    set: Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
+    collections.deque: Kind(lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque
                              else _sub_deque(v), _fill_deque, lambda c: list(collections.deque.__iter__(c))),
-    bytearray: _Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
+    bytearray: Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
 
 
@@ -131,7 +131,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     world.guard(origin, "TYPE", cls)
     if cls is not solid:
         world.note_class(cls)
-    size = solid.__len__(value)
+    size = solid.__len__(value) if hasattr(solid, "__len__") else 0
     if size > config.large_container and cls is dict:
         return world.register(value, LargeDict(world, value, origin, let_in), origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
@@ -187,7 +187,7 @@ def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
 
 
 def _import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    own = getattr(value, "__dict__", None) if type(value) not in KINDS else None
+    own = getattr(value, "__dict__", None) if type(value) is not collections.OrderedDict else None
     if not own:
         if own is not None:
             world.guard(origin.to("dict"), "KEYS", ())

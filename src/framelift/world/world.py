@@ -37,6 +37,8 @@ class World:
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
         self.keep: list[Any] = []
+        self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
+        self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
         self.line: tuple[types.CodeType, int] | None = None   # the place of reads that no frame of the program makes
         self._guarded: set[tuple[Origin, str, Any]] = set()

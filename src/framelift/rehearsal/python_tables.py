@@ -1,0 +1,21 @@
+"""The substitutes for Python itself and its standard library, put together: importing this module fills the registry with them."""
+
+from __future__ import annotations
+
+from . import (  # noqa: F401  (each fills the registry)
+    substitutes_callbacks,
+    substitutes_classes,
+    substitutes_code,
+    substitutes_context,
+    substitutes_copy,
+    substitutes_frames,
+    substitutes_identity,
+    substitutes_operator,
+    substitutes_pickle,
+    substitutes_print,
+    substitutes_random,
+    substitutes_stdlib,
+    substitutes_weakref,
+)
+
+__all__: list[str] = []

@@ -1,0 +1,87 @@
+"""id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside, none may leave.
+
+An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a result that shows
+such a number cannot be rebuilt (emit/leaves.py asks the scene).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..reasons import Interrupt
+from ..world.leaves import is_constant, is_leaf
+from ..world.opaque import Opaque
+from .registry import substitute
+from .substitutes import exactly
+
+__all__: list[str] = []
+
+
+def _original(session: Any, obj: Any) -> Any:
+    """The real object behind what captured code sees, its identity guarded; None for what was made inside."""
+    world = session.world
+    record = world.by_seen.get(id(obj))
+    if record is not None:
+        if record.origin.step != "const":
+            world.guard(record.origin, "IS", record.original)
+        return record.original
+    if is_constant(obj) and not _core.is_internal(obj):
+        return obj   # its identity was guarded where it was met
+    return None
+
+
+_BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
+
+
+def _check_elements(session: Any, obj: Any) -> None:
+    """The hash of a tuple or frozenset is made of those of its elements, and C code asks them."""
+    for element in obj if isinstance(obj, (tuple, frozenset)) else ():
+        if type(element) is Opaque or type(element).__hash__ in _BY_ADDRESS and not is_leaf(element):
+            raise Interrupt("unknown-callable", "hash of an object by its address")
+        _check_elements(session, element)
+
+
+def _inside(session: Any, number: int) -> int:
+    session.addresses.add(number)
+    return number
+
+
+@substitute(id)
+@exactly(1)
+def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (obj,) = args
+    real = _original(session, obj)
+    if real is not None:
+        return id(real)
+    session.world.keep.append(obj)   # an address is an identity only while the object lives
+    return _inside(session, id(obj))
+
+
+@substitute(hash)
+@exactly(1)
+def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hashes of values are values; hashes by address are as addresses."""
+    (obj,) = args
+    if is_leaf(obj):
+        return hash(obj)
+    if type(obj) is Opaque:
+        raise Interrupt("unknown-callable", "hash of an object by its address")
+    if type(obj).__hash__ not in _BY_ADDRESS:
+        _check_elements(session, obj)
+        return _core.natively(hash, args, None)
+    real = _original(session, obj)
+    if real is not None:
+        return object.__hash__(real) if not isinstance(real, torch.Tensor) else hash(real)
+    session.world.keep.append(obj)
+    return _inside(session, object.__hash__(obj) if not isinstance(obj, torch.Tensor) else id(obj))
+
+
+@substitute(object.__hash__)
+@exactly(1)
+def _object_hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (obj,) = args
+    real = _original(session, obj)
+    return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))

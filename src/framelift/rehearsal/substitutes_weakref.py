@@ -1,0 +1,100 @@
+"""Weak references and the collector: what a reference still leads to is a fact only where somebody must hold the object.
+
+A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers), never shorter.  So a
+dead referent is dead in the program too; a live one must be seen to be held by captured code itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..reasons import Interrupt
+from ..twin import original_of
+from ..world.importer import let_in
+from ..world.leaves import is_constant
+from ..world.opaque import opaque_for
+from .registry import substitute
+
+__all__ = ["target_of"]
+
+
+def target_of(reference: Any) -> Any:
+    """What a weak reference leads to."""
+    return reference()
+
+
+def _holds(session: Any, target: Any) -> bool:
+    """Whether a running frame of captured code, or an object of the program, holds the target."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
+            return True
+        frame = frame.f_back
+    if isinstance(target, torch.Tensor):   # the recorder holds them too
+        return False
+    own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
+    return any(type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target))
+
+
+@substitute(vars(weakref.ref)["__call__"])
+def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    reference, *more = args
+    if more or kwargs:
+        return reference(*more, **kwargs)   # raises
+    world = session.world
+    record = world.by_seen.get(id(reference))
+    if record is not None:
+        return let_in(world, record.original(), record.origin.to("ask", target_of))
+    target = target_of(reference)
+    if target is None or id(target) in world.by_seen:
+        return target
+    if is_constant(target):   # functions and classes are kept until the end
+        if _core.is_internal(target) and "collected" in session.notes:
+            raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
+        return target
+    if not _holds(session, target):
+        raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
+    return target
+
+
+@substitute(weakref.ref, weakref.ref.__new__)
+def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made = _core.natively(callable_, args, kwargs)
+    if isinstance(made, weakref.ref) and made.__callback__ is not None:
+        _keep_alive(session, made)
+    return made
+
+
+def _keep_alive(session: Any, reference: Any) -> None:
+    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end."""
+    target = target_of(reference)
+    if id(target) in session.world.by_seen or is_constant(target):
+        return
+    held = session.notes.setdefault("weakly referred to", [])
+    if not held:
+        session.world.finishing.append(lambda: _check_alive(session, held))
+    held.append(target)
+
+
+def _check_alive(session: Any, held: list[Any]) -> None:
+    while held:
+        target = held.pop()
+        others = any(other is target for other in held)
+        if not others and not any(holder is not held for holder in gc.get_referrers(target) if type(holder) is not types.FrameType):
+            raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
+
+
+@substitute(gc.collect)
+def _collect(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is garbage already may go at any time; how much that was is nobody's business."""
+    gc.collect(*args, **kwargs)
+    session.notes["collected"] = True
+    session.world.write("collect", callable_, None, None)
+    return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")

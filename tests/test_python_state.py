@@ -1,0 +1,346 @@
+"""State of the process and the thread that Python programs touch: random generators, contexts, frames, references, the collector."""
+
+from __future__ import annotations
+
+import contextvars
+import decimal
+import gc
+import io
+import contextlib
+import random
+import sys
+import threading
+import types
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from support import check
+
+X = torch.ones(3)
+
+
+# ---- random ---------------------------------------------------------------------------------------------------------
+
+def seeded(x: Any) -> Any:
+    random.seed(3)
+    return x * random.random() + random.randint(1, 5)
+
+
+def test_a_seed_given_inside_makes_numbers_values() -> None:
+    check(seeded, X)
+
+
+def drawing(x: Any) -> Any:
+    return x * random.random()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_numbers_from_outside_are_never_frozen(whole: bool) -> None:
+    random.seed(1)
+    want = [drawing(X) for _ in range(4)]
+    random.seed(1)
+    framelift.reset()
+    captured = framelift.compile(drawing, backend="eager", fullgraph=whole)
+    assert all(map(torch.equal, want, [captured(X) for _ in range(4)]))
+
+
+def many_ways(x: Any) -> Any:
+    items = list(range(10))
+    random.shuffle(items)
+    own = random.Random(7)
+    return x + items[0] + own.choice([1, 2, 3]), random.sample(items, 3), own
+
+
+def test_the_module_and_a_generator_of_ones_own() -> None:
+    check(many_ways, X, mutate=lambda i, w: random.seed(0), captures=1)
+
+
+def from_argument(x: Any, generator: random.Random) -> Any:
+    return x + generator.uniform(0, 1)
+
+
+def test_a_generator_that_comes_in_goes_on_outside() -> None:
+    check(from_argument, X, random.Random(3), mutate=lambda i, w: None, graphs=2)
+
+
+# ---- decimal --------------------------------------------------------------------------------------------------------
+
+def decimals(x: Any, price: decimal.Decimal) -> Any:
+    with decimal.localcontext() as context:
+        context.prec = 5
+        third = decimal.Decimal(1) / 3
+    return x + float(third), price * 2 + third
+
+
+def test_decimals() -> None:
+    decimal.getcontext().clear_flags()
+    check(decimals, X, decimal.Decimal("1.50"), mutate=lambda i, w: None, graphs=None)
+
+
+def precise(x: Any) -> Any:
+    decimal.getcontext().prec = 7
+    return x + float(decimal.Decimal(2) / 3)
+
+
+def test_settings_of_the_decimal_context_are_carried_out() -> None:
+    before = decimal.getcontext().copy()
+    try:
+        decimal.setcontext(decimal.Context(prec=20))
+        framelift.reset()
+        captured = framelift.compile(precise, backend="eager", fullgraph=True)
+        assert torch.equal(captured(X), X + float(decimal.Context(prec=7).divide(2, 3)))
+        assert decimal.getcontext().prec == 7 and decimal.getcontext().flags[decimal.Inexact]
+    finally:
+        decimal.setcontext(before)
+
+
+# ---- context variables ----------------------------------------------------------------------------------------------
+
+SCALE: contextvars.ContextVar[Any] = contextvars.ContextVar("SCALE")
+NAMED: contextvars.ContextVar[Any] = contextvars.ContextVar("NAMED", default=2)
+
+
+def scaled(x: Any) -> Any:
+    token = SCALE.set(5)
+    y = x * SCALE.get() * NAMED.get()
+    SCALE.reset(token)
+    return y + SCALE.get(7)
+
+
+def test_context_variables() -> None:
+    check(scaled, X)
+    framelift.reset()
+    captured = framelift.compile(scaled, backend="eager", fullgraph=True)
+    for scale in (2, 4):
+        NAMED.set(scale)
+        assert torch.equal(captured(X), scaled(X))
+    NAMED.set(2)
+
+
+def setting(x: Any) -> Any:
+    NAMED.set(NAMED.get() + 1)
+    return x + NAMED.get()
+
+
+def test_a_context_variable_stays_set() -> None:
+    def run(function: Any) -> Any:
+        NAMED.set(1)
+        return [function(X), function(X), NAMED.get()]
+    framelift.reset()
+    want, got = run(setting), run(framelift.compile(setting, backend="eager", fullgraph=True))
+    assert want[2] == got[2] == 3 and torch.equal(want[1], got[1])
+    NAMED.set(2)
+
+
+# ---- frames ---------------------------------------------------------------------------------------------------------
+
+def make_looking() -> Any:
+    k = [3]
+
+    def looking(x: Any) -> Any:
+        a = 2
+        found = locals()
+        exec("b = a + len(k)")
+        c = eval("a + k[0]")
+        return x + found["a"] + len(found["k"]) + c, sorted(found), sys._getframe().f_code.co_name, found["k"] is k
+    return looking
+
+
+def test_locals_exec_and_eval_in_the_calling_frame() -> None:
+    check(make_looking(), X)
+
+
+def generator_parts(x: Any) -> Any:
+    def numbers() -> Any:
+        yield 1
+    made = numbers()
+    return x + 1, made.gi_code is numbers.__code__, made.gi_frame.f_code.co_name, next(made)
+
+
+def trace_parts(x: Any) -> Any:
+    try:
+        raise ValueError
+    except ValueError as error:
+        trace = error.__traceback__
+        return x + 1, trace.tb_frame.f_code is trace_parts.__code__, trace.tb_frame is sys._getframe(), trace.tb_lineno
+
+
+def test_twins_do_not_show() -> None:
+    check(generator_parts, X)
+    check(trace_parts, X)
+
+
+# ---- weak references and the collector ------------------------------------------------------------------------------
+
+class Thing:
+    pass
+
+
+def referring(x: Any, thing: Thing) -> Any:
+    inside = Thing()
+    inner, outer = weakref.ref(inside), weakref.ref(thing)
+    alive = inner() is inside and outer() is thing
+    del inside
+    return x + 1, alive, inner() is None
+
+
+def test_references_made_inside() -> None:
+    check(referring, X, Thing())
+
+
+def asking(x: Any, reference: Any) -> Any:
+    found = reference()
+    return x + (0 if found is None else found.size)
+
+
+def test_references_from_outside() -> None:
+    thing = Thing()
+    thing.size = 4
+    framelift.reset()
+    captured = framelift.compile(asking, backend="eager", fullgraph=True)
+    reference = weakref.ref(thing)
+    assert torch.equal(captured(X, reference), X + 4)
+    thing.size = 5
+    assert torch.equal(captured(X, reference), X + 5)
+    del thing
+    gc.collect()
+    assert torch.equal(captured(X, reference), X)
+
+
+def weak_tables(x: Any, thing: Thing) -> Any:
+    keys, values = weakref.WeakKeyDictionary(), weakref.WeakValueDictionary()
+    keys[thing] = 3
+    values["thing"] = thing
+    return x + keys[thing] + len(keys), values["thing"] is thing
+
+
+def test_weak_dictionaries() -> None:
+    check(weak_tables, X, Thing())
+
+
+def dropped(x: Any) -> Any:
+    def ref_of(thing: Any) -> Any:
+        made = weakref.ref(thing)
+        del thing
+        return made, made()
+    made, found = ref_of(Thing())
+    return x + (found is None)
+
+
+def test_an_object_that_may_be_dead_interrupts() -> None:
+    # A frame hook keeps the arguments of a call alive until it returns, so the plain run is not compared.
+    framelift.reset()
+    with pytest.raises(framelift.exc.Unsupported, match="may be dead"):
+        framelift.compile(dropped, backend="eager", fullgraph=True)(X)
+
+
+def collecting(x: Any) -> Any:
+    a = Thing()
+    a.me = a
+    reference = weakref.ref(a)
+    del a
+    gc.collect()
+    return x + (reference() is None)
+
+
+def test_the_collector() -> None:
+    check(collecting, X)
+
+
+# ---- locks, namespaces, exceptions, bound methods of C types ---------------------------------------------------------
+
+LOCK, RLOCK = threading.Lock(), threading.RLock()
+
+
+def locking(x: Any) -> Any:
+    with LOCK, RLOCK:
+        return x + LOCK.locked()
+
+
+def test_locks_from_outside() -> None:
+    check(locking, X)
+
+
+def with_namespace(x: Any, space: types.SimpleNamespace) -> Any:
+    space.a += 1
+    space.b.append(3)
+    space.c = x
+    del space.a
+    space.a = 5
+    return x + space.a
+
+
+def test_simple_namespaces() -> None:
+    check(with_namespace, X, types.SimpleNamespace(a=1, b=[2]), calls=1)
+
+
+class Special(ValueError):
+    def __init__(self, k: int) -> None:
+        super().__init__(k)
+        self.k = k
+
+
+def raising(x: Any, error: BaseException) -> Any:
+    try:
+        raise error
+    except Exception as caught:
+        caught.note = 4
+        return x + caught.args[-1], caught is error, caught
+
+
+def chaining(x: Any, error: Special) -> Any:
+    try:
+        raise KeyError(2) from error
+    except KeyError as caught:
+        return x + caught.__cause__.k
+
+
+@pytest.mark.parametrize("error", [RuntimeError("hi", 3), Special(3), StopIteration(4), AttributeError("a", 2)])
+def test_exceptions_from_outside(error: BaseException) -> None:
+    check(raising, X, error, calls=1)
+
+
+def test_an_exception_from_outside_as_a_cause() -> None:
+    check(chaining, X, Special(3))
+
+
+ITEMS: list[int] = []
+APPEND = ITEMS.append
+
+
+def appending(x: Any) -> Any:
+    APPEND(1)
+    return x + len(ITEMS)
+
+
+def test_a_bound_method_of_a_list_writes_to_that_list() -> None:
+    check(appending, X, state=[(globals(), "ITEMS"), (globals(), "APPEND")], calls=1)
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+def printing(x: Any) -> Any:
+    file = io.StringIO()
+    print("a", 1, sep="-", file=file)
+    with contextlib.redirect_stdout(file):
+        print("b")
+    return x + len(file.getvalue()), file.getvalue()
+
+
+def test_printing_into_text_made_inside() -> None:
+    check(printing, X)
+
+
+def not_callable(x: Any, thing: Any) -> Any:
+    try:
+        thing(2)
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+def test_calling_what_cannot_be_called_raises() -> None:
+    check(not_callable, X, [1])
