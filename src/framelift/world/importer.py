@@ -184,10 +184,12 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
         return _constant(world, value, origin)
     if type(owner) is _VARIABLE_FUNCTIONS:
         return _constant(world, value, origin)
+    found = next((vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)), None)
+    if found is None:   # a function that carries a record of its own, as pybind11 makes them
+        return _constant(world, value, origin)
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
         return _constant(world, value, origin)
-    found = next((vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)), None)
     if type(receiver) is Opaque or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
