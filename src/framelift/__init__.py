@@ -18,6 +18,8 @@ from .decorators import (
     allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break, forbid_in_graph, graph_break,
     is_dynamo_disable_recursive, nonstrict_trace, run, skip, skip_frame, step_unsupported, substitute_in_graph)
 from .explaining import dry_run, explain
+from .log import set_logs
+from .report import save_repro
 from .run.callbacks import on_compile_end, on_compile_start, register_entry_hook
 from .run.counters import counters
 from .run.module import OptimizedModule
@@ -27,6 +29,6 @@ __all__ = [
     "OptimizedModule", "allow_in_graph", "aot_autograd", "assume_constant_result", "compile", "config", "counters", "disable", "disallow_in_graph",
     "dont_skip_tracing", "dry_run", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "get_default_backend", "graph_break",
     "is_dynamo_disable_recursive", "is_supported", "list_backends", "lookup_backend", "nonstrict_trace", "on_compile_end", "on_compile_start",
-    "register_backend", "register_entry_hook", "reset", "run", "set_default_backend", "set_stance", "skip", "skip_frame", "stats",
+    "register_backend", "register_entry_hook", "reset", "run", "save_repro", "set_default_backend", "set_logs", "set_stance", "skip", "skip_frame", "stats",
     "step_unsupported", "substitute_in_graph", "testing"]
 __version__ = "0.1.0"

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .backends.registry import compile_graph, get_default_backend, lookup, reset_backends
+from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
 from .rehearsal.verdicts import is_in_graph
@@ -84,6 +84,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     if isinstance(model, type):
         return _compile_class(model, again)
     driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
+    driver.backend_name = name_of(found)
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
     if verify:

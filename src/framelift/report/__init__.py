@@ -6,11 +6,12 @@ The public names are re-exported by `framelift`; the records of a report are in 
 from __future__ import annotations
 
 from .. import _core
-from . import html, text  # noqa: F401  (register their forms)
+from . import html, logs, progress, text  # noqa: F401  (register their forms, and listen)
 from .gather import report, report_of_all, summary
 from .model import SCHEMA, Report
+from .repro import save_repro
 from .trace import chrome_trace
 
-__all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "summary"]
+__all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "save_repro", "summary"]
 
 _core.set_reporting(summary, report)

@@ -34,6 +34,7 @@ from .flags import error_flag
 from .frames import muted, resolve_code, skipped
 from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
+from .profiling import profiled
 from .record import Capture, Input, Record, counts
 from .tracing import untraced
 
@@ -53,6 +54,7 @@ class Driver:
         self.hooks = hooks
         self.warned = False
         self.record = Record()
+        self.backend_name = ""
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run in plain Python."""
@@ -219,7 +221,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], whole: bool
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with untraced(), session.recorder:
+        with untraced(), profiled(function.__qualname__), session.recorder:
             _core.rehearse(session, function, locals_)
         return session, session.plan, None
     except Interrupt as interrupt:

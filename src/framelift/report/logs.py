@@ -1,0 +1,57 @@
+"""Finished captures told to the loggers, and to torch's structured trace (TORCH_TRACE, read by tlparse) when that is on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+from ..log import topic
+from ..run.events import listen
+from .graphs import readable
+from .guards import guard_tree
+
+__all__: list[str] = []
+
+
+@listen("done")
+def _log(capture: Any) -> None:
+    name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
+    if capture.recompile and topic("recompiles").isEnabledFor(logging.INFO):
+        topic("recompiles").info("%s captured again: %s", name, capture.recompile)
+    if topic("perf").isEnabledFor(logging.INFO):
+        phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
+        topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
+    if topic("guards").isEnabledFor(logging.INFO):
+        topic("guards").info("%s %d guards\n%s", name, capture.guard_count, _guards(capture, topic("guards").isEnabledFor(logging.DEBUG)))
+    if capture.graph_module is not None and topic("graph").isEnabledFor(logging.INFO):
+        topic("graph").info("%s\n%s", name, readable(capture.graph_module))
+    if capture.source and topic("entry").isEnabledFor(logging.INFO):
+        topic("entry").info("%s\n%s", name, capture.source)
+
+
+def _guards(capture: Any, lines: bool) -> str:
+    rows = [(g, f"   {g.source}" if lines and g.source else "") for g in guard_tree(capture.explain)]
+    return "\n".join(f"  {'  ' * g.depth}{g.step} {'; '.join(g.checks)}{line}" for g, line in rows)
+
+
+@listen("done")
+def _trace(capture: Any) -> None:
+    """What torch's own structured trace has a place for: the graph, and a record of the compile."""
+    internal = torch._logging._internal
+    if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
+        return
+    if capture.graph_module is not None:
+        internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs}},
+                                  payload_fn=lambda: readable(capture.graph_module))
+    if capture.explain is not None:
+        internal.trace_structured("artifact", lambda: {"name": "framelift_guards", "encoding": "string"},
+                                  payload_fn=lambda: _guards(capture, True))
+    if capture.source:
+        internal.trace_structured("artifact", lambda: {"name": "framelift_entry", "encoding": "string"}, payload_fn=lambda: capture.source)
+    internal.trace_structured("compilation_metrics", lambda: {
+        "co_name": capture.name, "co_filename": capture.file, "co_firstlineno": capture.line, "guard_count": capture.guard_count,
+        "graph_op_count": capture.operations, "fail_type": capture.reason_id or None, "fail_reason": capture.reason or None,
+        "entire_frame_compile_time_s": sum(p.seconds for p in capture.phases),
+        "backend_compile_time_s": sum(p.seconds for p in capture.phases if p.name == "backend"), "recompile_reason": capture.recompile or None})

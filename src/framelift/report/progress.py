@@ -1,0 +1,93 @@
+"""A live line in the terminal while a capture takes long: what is being done, for which function, since when.
+
+Off without a terminal, in CI, and by FRAMELIFT_PROGRESS=0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from ..run.events import listen
+
+__all__ = ["wanted"]
+
+_PATIENCE = 1.0     # seconds before the line appears
+_WORDS = {"rehearse": "rehearsing", "graph": "building the graph of", "backend": "compiling the graph of", "entry": "writing the entry of",
+          "guards": "building the guards of"}
+
+
+def wanted() -> bool:
+    """Whether somebody is there to see a line."""
+    if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
+        return False
+    return bool(getattr(sys.stderr, "isatty", bool)())
+
+
+class _Line:
+    """The state the watching thread looks at: what is being done now, and since when."""
+
+    def __init__(self) -> None:
+        self.busy = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.capture: Any = None
+        self.phase = ""
+        self.since = 0.0
+        self.shown = False
+
+    def begin(self, capture: Any, phase: str) -> None:
+        if self.capture is not capture:
+            self.capture, self.since = capture, time.monotonic()
+        self.phase = phase
+        if self.thread is None or not self.thread.is_alive():     # also after a fork
+            self.thread = threading.Thread(target=self.watch, name="framelift progress", daemon=True)
+            self.thread.start()
+        self.busy.set()
+
+    def end(self) -> None:
+        self.busy.clear()
+        self.capture = None
+        if self.shown:
+            self.shown = False
+            self.write("\r\x1b[K")
+
+    def watch(self) -> None:
+        while True:
+            self.busy.wait()
+            time.sleep(0.2)
+            capture = self.capture
+            waited = time.monotonic() - self.since
+            if capture is not None and waited >= _PATIENCE:
+                self.shown = True
+                where = f"{capture.name} ({capture.operations} operations)" if capture.operations else capture.name
+                self.write(f"\r\x1b[Kframelift: {_WORDS.get(self.phase, self.phase)} {where}, {waited:.0f} s")
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except Exception:      # a closed terminal must not end the program
+            pass
+
+
+_line = _Line()
+
+
+@listen("phase")
+def _begin(capture: Any, phase: str) -> None:
+    if wanted():
+        _line.begin(capture, phase)
+
+
+@listen("done")
+def _done(_capture: Any) -> None:
+    if _line.busy.is_set():
+        _line.end()
+
+
+@listen("failed")
+def _failed(_capture: Any, _phase: str, _error: BaseException) -> None:
+    _done(_capture)

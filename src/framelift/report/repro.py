@@ -1,0 +1,154 @@
+"""A captured graph as one runnable file: the graph, inputs like those it was given, the versions.
+
+Written by `save_repro`, and by itself when a backend fails.  `python repro.py` compiles the graph with the backend and compares
+with eager; `python -m framelift minify repro.py` makes it smaller as long as it fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..exc import BackendCompilerFailed
+from ..run.events import listen
+from ..run.record import Input
+from .gather import entries_of, versions
+
+__all__ = ["module_source", "repro_source", "save_repro"]
+
+_HEAD = '''"""A graph captured by framelift{name}.  Made with {versions}.
+
+{why}
+    python {file}                        compile it with BACKEND, run it, compare with eager
+    python -m framelift minify {file}    make it smaller as long as it fails
+"""
+
+import sys
+
+import torch
+{imports}
+BACKEND = {backend!r}
+
+
+'''
+_TAIL = '''
+
+def make_inputs():
+    torch.manual_seed(0)
+    return [
+{inputs}
+    ]
+
+
+def like(size, stride, dtype, device, requires_grad):
+    extent = 1 + sum((n - 1) * abs(s) for n, s in zip(size, stride)) if all(size) else 0
+    flat = torch.randn(extent, device=device) if dtype.is_floating_point or dtype.is_complex else torch.randint(0, 2, (extent,), device=device)
+    tensor = torch.as_strided(flat.to(dtype), size, stride)
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
+
+
+if __name__ == "__main__":
+    from framelift.repros import run
+    sys.exit(run(Repro(), make_inputs(), BACKEND))
+'''
+
+
+def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
+    """Write the graph of a compiled callable as one runnable file.
+
+    `number` chooses among its graphs, the newest first.
+
+    >>> import pathlib, tempfile, torch, framelift
+    >>> f = framelift.compile(lambda x: x.sin() + 1, backend="eager")
+    >>> _ = f(torch.ones(2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = framelift.save_repro(f, pathlib.Path(folder) / "repro.py").read_text()
+    >>> "class Repro(torch.nn.Module)" in text
+    True
+    """
+    native = getattr(compiled, "_compiled", compiled)
+    graphs = [entry.info for entry in entries_of(native) if entry.info.graph_module is not None]
+    if not graphs:
+        raise ValueError("nothing was captured with a graph: call the compiled function first")
+    info = graphs[number]
+    target = Path(path)
+    backend = getattr(native.miss, "backend_name", "") or "inductor"
+    target.write_text(repro_source(info.graph_module, info.inputs, backend, name=f" from {info.name} ({info.file}:{info.line})", file=target.name),
+                      encoding="utf-8")
+    return target
+
+
+def repro_source(module: torch.fx.GraphModule, inputs: Sequence[Input], backend: str, *, name: str = "", why: str = "", file: str = "repro.py") -> str:
+    """The text of such a file."""
+    body, imports = module_source(module, "Repro")
+    rows = [f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}" for one in inputs]
+    made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
+    head = _HEAD.format(name=name.replace('"""', ""), versions=made_with, why=f"{why}\n" if why else "", file=file, backend=backend,
+                        imports="\n".join(imports) + "\n" if imports else "")
+    return head + body + _TAIL.format(inputs="\n".join(rows))
+
+
+def module_source(module: torch.fx.GraphModule, name: str) -> tuple[str, list[str]]:
+    """A graph module as the source of a class, sub-graphs included, and the import lines it needs."""
+    code = module.graph.python_code("self")
+    imports = [line for key, value in code.globals.items() if (line := _import(key, value))]
+    classes: list[str] = []
+    fields: list[str] = []
+    for child_name, child in module.named_children():
+        if isinstance(child, torch.fx.GraphModule):
+            text, more = module_source(child, f"{name}_{child_name}")
+            classes.append(text)
+            imports += [line for line in more if line not in imports]
+            fields.append(f"        self.{child_name} = {name}_{child_name}()")
+        else:
+            fields.append(f"        self.{child_name} = {child!r}")
+    for key, tensor in itertools.chain(module.named_buffers(recurse=False), module.named_parameters(recurse=False)):
+        fields.append(f"        self.register_buffer({key!r}, torch.zeros({tuple(tensor.shape)}, dtype={tensor.dtype}))")
+    forward = re.sub(r"^", "    ", re.sub(r"^\s*\n", "", code.src), flags=re.M).rstrip()
+    start = [f"class {name}(torch.nn.Module):", "    def __init__(self):", "        super().__init__()", *fields, ""]
+    return "\n\n".join([*classes, "\n".join(start) + "\n" + forward + "\n"]), imports
+
+
+def _import(name: str, value: Any) -> str:
+    """How the generated code comes by a name."""
+    if name == "torch":
+        return ""
+    if value is torch.device or value is None or isinstance(value, (float, int)):
+        return {"device": "from torch import device"}.get(name, f"{name} = float({str(value)!r})" if isinstance(value, float) else f"{name} = {value!r}")
+    module, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if value is type(None):
+        return f"{name} = type(None)"
+    if module and getattr(sys.modules.get(module), qualified, None) is value:
+        return f"from {module} import {qualified} as {name}"
+    if module is None and hasattr(value, "__name__"):
+        return f"import {value.__name__} as {name}"
+    return f"{name} = None   # {value!r} cannot be imported"
+
+
+_numbers = itertools.count(1)
+_MOST_FILES = 5
+
+
+@listen("failed")
+def _on_failure(capture: Any, phase: str, error: BaseException) -> None:
+    """A backend failed: write the graph down, and say where in the exception."""
+    if phase != "backend" or not isinstance(error, BackendCompilerFailed) or capture.graph_module is None:
+        return
+    number = next(_numbers)
+    if number > _MOST_FILES:
+        return
+    folder = Path(os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', capture.name)}_{os.getpid()}_{number}.py"
+    cause = error.__cause__
+    path.write_text(repro_source(capture.graph_module, capture.inputs, error.backend, name=f" from {capture.name}",
+                                 why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"), file=path.name), encoding="utf-8")
+    error.add_note(f"framelift: the graph is in {path}; run it to repeat the failure, or make it smaller with: python -m framelift minify {path}")

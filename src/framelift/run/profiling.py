@@ -1,0 +1,46 @@
+"""FRAMELIFT_PROFILE=1: a profile of each rehearsal, by the user's functions.  FRAMELIFT_PROFILE=FOLDER also keeps the files."""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import io
+import itertools
+import os
+import pstats
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["profiled"]
+
+_numbers = itertools.count(1)
+_ROWS = 15
+
+
+@contextlib.contextmanager
+def profiled(name: str) -> Iterator[None]:
+    """Profile a block when the environment asks for it.  Twins show as the functions they stand for."""
+    where = os.environ.get("FRAMELIFT_PROFILE", "")
+    if where.lower() in ("", "0", "false", "no") or sys.getprofile() is not None:
+        yield
+        return
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        yield
+    finally:
+        profile.disable()
+        _show(profile, name, where)
+
+
+def _show(profile: cProfile.Profile, name: str, where: str) -> None:
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(_ROWS)
+    rows = text.getvalue().strip().splitlines()
+    print(f"framelift: profile of rehearsing {name}", *rows[:1], *rows[3:], sep="\n", file=sys.stderr)
+    if where.lower() not in ("1", "true", "yes"):
+        Path(where).mkdir(parents=True, exist_ok=True)
+        path = Path(where) / f"framelift_{os.getpid()}_{next(_numbers)}.pstats"
+        profile.dump_stats(path)
+        print(f"framelift: kept in {path}", file=sys.stderr)

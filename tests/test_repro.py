@@ -1,0 +1,194 @@
+"""Logs, progress, profiles, and files that repeat a graph."""
+
+from __future__ import annotations
+
+import io
+import logging
+import runpy
+import sys
+
+import pytest
+import torch
+
+import framelift
+from framelift import cli, repros
+from framelift.report import progress
+from framelift.report.repro import module_source
+from framelift.run import events
+from framelift.run.record import Capture
+
+X = torch.ones(2, 3)
+
+
+def program(x, n):
+    return (x.sin() * n).cos().exp() + 1
+
+
+def compiled(function=program, **options):
+    return framelift.compile(function, **{"backend": "eager", **options})
+
+
+# ---- logs -------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def quiet():
+    yield
+    framelift.set_logs()
+
+
+def test_topics_are_loggers(quiet, capsys) -> None:
+    framelift.set_logs(breaks=True, recompiles=True, guards=logging.DEBUG, graph=True, entry=True, perf=True)
+    f = compiled()
+    f(X, 1), f(X, 2)
+    compiled(lambda x: x.sum().item())(X)
+    text = capsys.readouterr().err
+    assert "framelift.breaks: " in text and "a tensor's value was taken into Python by" in text
+    assert "captured again: n is now 2, was 1 (read at " in text
+    assert "framelift.perf: [program test_repro.py:" in text and "rehearse " in text
+    assert "def graph(" in text and "def entry(" in text and "n == 2" in text and "test_repro.py:" in text
+
+
+def test_no_topic_is_shown_unless_asked_for(quiet, capsys) -> None:
+    framelift.set_logs(perf=True)
+    framelift.set_logs()
+    compiled()(X, 1)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ValueError, match="no topic is called nothing"):
+        framelift.set_logs(nothing=True)
+
+
+def test_logs_by_environment(quiet, capsys) -> None:
+    framelift.log._configure("all,-entry,+guards,wrong,help")
+    assert framelift.log.topic("guards").level == logging.DEBUG and framelift.log.topic("entry").level == logging.NOTSET
+    assert framelift.log.topic("perf").level == logging.INFO
+    text = capsys.readouterr().err
+    assert "no topic 'wrong'" in text and "why something was captured again" in text
+
+
+def test_structured_trace(tmp_path) -> None:
+    trace = torch._logging._internal.trace_log
+    handler = logging.StreamHandler(stream := io.StringIO())
+    before = trace.level
+    trace.addHandler(handler)
+    trace.setLevel(logging.DEBUG)
+    handler.setFormatter(torch._logging._internal.TorchLogsFormatter(trace=True))
+    try:
+        compiled()(X, 1)
+    finally:
+        trace.removeHandler(handler)
+        trace.setLevel(before)
+    text = stream.getvalue()
+    assert '"dynamo_output_graph"' in text and '"compilation_metrics"' in text and "framelift_entry" in text
+
+
+# ---- progress, listeners, profiles --------------------------------------------------------------------------------------
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_line(monkeypatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    shown = []
+
+    def slow(graph_module, _examples):
+        import time
+        deadline = time.monotonic() + 5
+        while "compiling the graph of program (5 operations)" not in terminal.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        shown.append(terminal.getvalue())
+        return graph_module.forward
+
+    compiled(backend=slow)(X, 1)
+    assert "framelift: compiling the graph of program (5 operations), 0 s" in shown[0]
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(("variable", "value"), [("FRAMELIFT_PROGRESS", "0"), ("CI", "true")])
+def test_no_progress_line(monkeypatch, variable, value) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.delenv("CI", raising=False)
+    assert progress.wanted()
+    monkeypatch.setenv(variable, value)
+    assert not progress.wanted()
+
+
+def test_a_listener_that_fails_is_dropped(monkeypatch) -> None:
+    def bad(_capture) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setitem(events.LISTENERS, "done", [bad])
+    with pytest.warns(UserWarning, match="a listener to 'done' failed and was dropped: ValueError: no"):
+        assert compiled()(X, 1).shape == X.shape
+    assert events.LISTENERS["done"] == []
+
+
+def test_profile(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setenv("FRAMELIFT_PROFILE", str(tmp_path / "profiles"))
+    compiled()(X, 1)
+    text = capsys.readouterr().err
+    assert "profile of rehearsing program" in text and "(program)" in text
+    assert len(list((tmp_path / "profiles").glob("*.pstats"))) == 1
+
+
+# ---- repro files ------------------------------------------------------------------------------------------------------
+
+def test_a_repro_file_runs(tmp_path, capsys) -> None:
+    f = compiled(backend="aot_eager")
+    f(X.t(), 2)
+    path = framelift.save_repro(f, tmp_path / "repro.py")
+    text = path.read_text()
+    assert "BACKEND = 'aot_eager'" in text and "like((3, 2), (1, 3), torch.float32, 'cpu', False),   # x" in text
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(path), run_name="__main__")
+    assert stop.value.code == 0 and "same as eager" in capsys.readouterr().out
+
+
+def test_nothing_captured_is_said() -> None:
+    with pytest.raises(ValueError, match="call the compiled function first"):
+        framelift.save_repro(compiled(), "unused.py")
+
+
+def failing(graph_module, _examples):
+    if any("exp" in str(node.target) for node in graph_module.graph.nodes):
+        raise RuntimeError("exp is not for me")
+    return graph_module.forward
+
+
+def test_a_failing_backend_leaves_a_repro_that_can_be_made_smaller(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
+    monkeypatch.setitem(framelift.backends.table.BACKENDS, "failing", failing)
+    with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
+        compiled(backend="failing")(X, 3)
+    (path,) = tmp_path.glob("*.py")
+    assert str(path) in caught.value.__notes__[0] and "exp is not for me" in path.read_text()
+    assert cli.main(["minify", str(path), "-o", str(tmp_path / "small.py")]) == 0
+    assert "5 operations became 1" in capsys.readouterr().out
+    space = runpy.run_path(str(tmp_path / "small.py"), run_name="small")
+    with pytest.raises(framelift.exc.BackendCompilerFailed):
+        repros.run(space["Repro"](), space["make_inputs"](), "failing")
+
+
+def test_what_does_not_fail_is_not_made_smaller(tmp_path, capsys) -> None:
+    f = compiled()
+    f(X, 1)
+    assert cli.main(["minify", str(framelift.save_repro(f, tmp_path / "fine.py"))]) == 1
+    assert "does not fail" in capsys.readouterr().err
+
+
+def test_subgraphs_are_part_of_a_repro() -> None:
+    module = torch.fx.symbolic_trace(lambda x: x + 1)
+    module.body = torch.fx.symbolic_trace(lambda x: x + 2)
+    text, imports = module_source(module, "Repro")
+    space: dict = {"torch": torch}
+    exec("\n".join(imports) + "\n" + text, space)
+    assert torch.equal(space["Repro"]()(X), X + 1) and torch.equal(space["Repro"]().body(X), X + 2)
+
+
+def test_a_capture_can_be_made_by_hand() -> None:
+    """Tools and tests may build records: every field but the place has a default."""
+    assert Capture("f", "file.py", 1).row()["ops"] == 0
