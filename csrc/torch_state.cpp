@@ -77,7 +77,7 @@ TorchState TorchState::now() {
 
 bool TorchState::matches() const {
   TorchState present = now();
-  return present.function_modes == 0 && present.dispatch_modes == 0 && present == *this;
+  return present.dispatch_modes == 0 && present == *this;
 }
 
 // ---- the Python object ----

@@ -16,7 +16,7 @@ struct TorchState {
   int32_t function_modes = 0, dispatch_modes = 0, function_disabled = 0;
 
   static TorchState now();
-  // Whether the present state is this one.  Never while a torch-function or dispatch mode is active.
+  // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is guarded apart.
   bool matches() const;
   bool operator==(const TorchState& other) const = default;
 };

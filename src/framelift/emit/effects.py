@@ -189,3 +189,10 @@ def _decimal(walk: Walk, change: Effect, owner: str) -> Text:
 def _collect(_walk: Walk, _change: Effect, owner: str) -> Text:
     """gc.collect()"""
     return (f"{owner}()",)
+
+
+@effect("call")
+def _call(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner(*value); `key` only tells calls of one owner apart"""
+    parts = [part for value in change.value for part in (", ", walk.part(value))][1:]
+    return (f"{owner}(", *parts, ")")

@@ -74,6 +74,8 @@ class Recorder:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
         self.tape: list[Step] = []                  # of the body being recorded, if there is one
         self._main_tape = self.tape
+        self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
+        self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
         self.regions = 0                            # nested compile regions met
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
@@ -343,8 +345,8 @@ class Recorder:
                         any(step.state != base for step in self.tape), without_grad)
 
     def __enter__(self) -> Recorder:
-        if torch._C._len_torch_function_stack() or not torch._C._is_torch_function_enabled():
-            raise Interrupt("active-mode", "a torch function mode")
+        if torch._C._len_torch_function_stack():
+            raise Interrupt("active-mode", "a torch function mode")   # modes_off takes them off before
         if torch._C._len_torch_dispatch_stack():
             raise Interrupt("active-mode", "a torch dispatch mode")
         transform = torch._C._functorch.peek_interpreter_stack()
@@ -398,8 +400,12 @@ class _RecordingMode(TorchFunctionMode):
         self.recorder: Recorder | None = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        assert self.recorder is not None
-        return self.recorder._call(func, args, kwargs or {})
+        recorder = self.recorder
+        assert recorder is not None
+        if recorder.modes and recorder.dispatch is not None:
+            with self:   # the program's mode is captured code, whose calls must come here again
+                return recorder.dispatch(func, tuple(types), args, kwargs or {})
+        return recorder._call(func, args, kwargs or {})
 
 
 def _distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:

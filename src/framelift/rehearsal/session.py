@@ -7,6 +7,7 @@ recorder's.  This file only joins them.
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
-from . import substitutes_frames, verdicts
+from . import modes, substitutes_frames, verdicts
 from .marks import disabled, forbidden, handler_of
 from .recorder import Recorder
 
@@ -33,7 +34,7 @@ __all__ = ["Session"]
 class Session:
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
-    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any], moment: modes.Moment | None = None) -> None:
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None
@@ -41,11 +42,14 @@ class Session:
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.function_origin = const(function)
-        self.state = _core.torch_state()
+        moment = moment or modes.Moment(_core.torch_state(), [])
+        self.state, self.active_modes = moment.state, moment.modes
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in)
         self.recorder.grad_of = self._grad_of
         self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
+        self.recorder.dispatch = functools.partial(modes.dispatch, self)
+        self.modes_before: list[Any] = []
 
     # ---- the root -------------------------------------------------------------------------------------------------
 
@@ -58,6 +62,7 @@ class Session:
             self.function_origin = arg(count, code.co_name)
             self.world.guard(self.function_origin, "TYPE", types.FunctionType)
             self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
+        modes.import_modes(self, self.active_modes)
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
         finally:
@@ -82,6 +87,7 @@ class Session:
         self._attribute_changes()
         for look in self.world.finishing:
             look()
+        modes.note_changes(self)
         self.plan = self.plan_return(self, value)
         return True
 
@@ -250,6 +256,8 @@ class Session:
         if name == "__dict__":
             raise Interrupt("opaque-object", "Tensor.__dict__")
         if isinstance(found, (types.GetSetDescriptorType, property)):
+            if self.recorder.modes:
+                return modes.dispatch(self, found.__get__, (), (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))
         if record is not None:

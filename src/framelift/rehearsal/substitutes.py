@@ -23,6 +23,7 @@ from ..world.large import LargeDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
 from .new_classes import made_class
+from .modes import torch_call
 from .registry import pure, substitute
 
 __all__ = ["exactly", "torch_call"]
@@ -38,11 +39,6 @@ def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             return handler(session, callable_, args, kwargs)
         return checked
     return wrap
-
-
-def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A torch operation: the recorder's."""
-    return session.recorder.call(callable_, args, kwargs)
 
 
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.

@@ -25,6 +25,7 @@ from ..guard.program import build_program
 from ..log import topic
 from ..places import shown_stack
 from ..reasons import Interrupt
+from ..rehearsal.modes import Moment, modes_off, without_modes
 from ..rehearsal.session import Session
 from . import policy
 from .callbacks import capturing, entry_made
@@ -88,8 +89,8 @@ class Driver:
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
             try:
-                with capturing(function.__code__.co_qualname.rpartition(".")[2]):
-                    entry, info = self._make_entry(function, locals_, root)
+                with capturing(function.__code__.co_qualname.rpartition(".")[2]), modes_off() as moment:
+                    entry, info = self._make_entry(function, locals_, root, moment)
             except (BackendCompilerFailed, InternalError) as error:
                 if policy.suppressed(error, function.__qualname__):
                     return False
@@ -103,11 +104,11 @@ class Driver:
             entry_made(function.__code__, info)
             return True
 
-    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> tuple[Any, Capture]:
+    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
         with info.phase("rehearse"):
-            session, plan, stop = rehearse(function, locals_, whole=self.fullgraph and root)
+            session, plan, stop = rehearse(function, locals_, moment, whole=self.fullgraph and root)
         world = session.world
         info.guard_count = len(world.guards)
         run = None
@@ -140,6 +141,8 @@ class Driver:
             info.inputs = tuple(Input.of(t, str(session.world.memo[id(t)].origin)) for t in finished.inputs)
             with info.phase("backend"):
                 graph = runnable(finished, self.compile_graph)
+            if session.active_modes:
+                graph = without_modes(graph)
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name)
         info.source = entry.__source__
@@ -214,9 +217,10 @@ def _leaving(entry: Any, calls: Any) -> Any:
     return run
 
 
-def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], whole: bool = False) -> tuple[Session, Any, BaseException | None]:
+def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment | None = None,
+             whole: bool = False) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the return, None), or (session, None, what stopped it)."""
-    session = Session(function, plan_return)
+    session = Session(function, plan_return, moment)
     session.whole = whole
     collecting = gc.isenabled()
     gc.disable()

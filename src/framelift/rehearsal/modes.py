@@ -1,0 +1,162 @@
+"""Torch-function modes: the program's own stack of them, kept beside torch's, and each torch call sent through it.
+
+Modes that are active when the compiled function is called are external objects, reached through `MODES`; their Python is captured like any
+other.  What the program leaves on the stack, or takes from it, is an effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .. import _core
+from ..origin import const
+from ..reasons import Interrupt
+from ..world.importer import let_in
+from .registry import substitute
+
+__all__ = ["MODES", "Moment", "dispatch", "import_modes", "modes_off", "note_changes", "torch_call", "without_modes"]
+
+_push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
+                             torch._C._len_torch_function_stack, torch._C._get_function_stack_at)
+
+
+class _Modes:
+    """The thread's mode stack as attributes, so that an origin can lead to each mode: `MODES.mode_0` is the outermost."""
+
+    def __getattr__(self, name: str) -> Any:
+        kind, _, index = name.partition("_")
+        if kind == "mode" and index.isdecimal() and int(index) < _length():
+            return _at(int(index))
+        raise AttributeError(name)
+
+
+MODES = _Modes()
+
+
+class Moment(NamedTuple):
+    """What torch was like when a compiled function was called: its state, and the modes that act on it, outermost first."""
+
+    state: Any
+    modes: list[Any]
+
+
+@contextlib.contextmanager
+def modes_off() -> Iterator[Moment]:
+    """Take the thread's modes off torch's stack; they are put back afterwards."""
+    inert = torch._C._get_torch_function_state() == torch._C._TorchFunctionState.ALL_DISABLED
+    state = _core.torch_state()
+    found = [_pop() for _ in range(_length())][::-1]
+    try:
+        yield Moment(state, [] if inert else found)
+    finally:
+        for _ in range(_length()):
+            _pop()
+        for mode in found:
+            _push(mode)
+
+
+def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """`graph` as it was captured: what the modes do is in it."""
+    def run(*inputs: Any) -> Any:
+        with modes_off():
+            return graph(*inputs)
+    return run
+
+
+def import_modes(session: Any, modes: list[Any]) -> None:
+    """Let the active modes in: they are the stack captured code begins with."""
+    seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(modes)]
+    session.recorder.modes = list(seen)
+    session.modes_before = seen
+
+
+def note_changes(session: Any) -> None:
+    """What the program did to the stack, as effects: modes taken off, then modes put on."""
+    before, now = session.modes_before, session.recorder.modes
+    same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
+    for i in range(len(before) - same):
+        session.world.write("call", _pop, -1 - i, ())
+    for i, mode in enumerate(now[same:]):
+        session.world.write("call", _push, i, (mode,))
+
+
+def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A torch operation of captured code: the innermost mode's first, the recorder's when there is none."""
+    recorder = session.recorder
+    if not recorder.modes:
+        return recorder.call(callable_, args, kwargs)
+    if isinstance(callable_, types.FunctionType):
+        # How such a function hands its arguments to modes is its own affair: it does so to `_Spy`, which knows the rest.
+        with torch.overrides._enable_torch_function(), _Spy(session):
+            return callable_(*args, **kwargs)
+    return dispatch(session, callable_, (), args, kwargs)
+
+
+def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the innermost mode, which is off the stack while its `__torch_function__` runs."""
+    stack = session.recorder.modes
+    whole = list(stack)
+    mode = stack.pop()
+    try:
+        handler = _core.read(mode, "__torch_function__")
+        return _core.captured(handler, (func, types_, args, kwargs) if kwargs else (func, types_, args), None)
+    finally:
+        stack[:] = whole
+
+
+class _Spy(TorchFunctionMode):
+    """Stands on torch's stack while one of torch's own overridable Python functions runs unwatched."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__()
+        self.session = session
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunction():
+            return dispatch(self.session, func, tuple(types), args, kwargs or {})
+
+
+@substitute(_length)
+def _len_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return len(session.recorder.modes)
+
+
+@substitute(_push)
+def _push_on_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    (mode,) = args
+    session.recorder.modes.append(mode)
+
+
+@substitute(_pop)
+def _pop_from_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not session.recorder.modes:
+        raise Interrupt("torch-state", "Popping from an empty torch function mode stack")
+    return session.recorder.modes.pop()
+
+
+@substitute(_at)
+def _stack_at(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return session.recorder.modes[args[0]]
+
+
+if hasattr(torch._C, "_is_torch_function_mode_enabled"):
+    @substitute(torch._C._is_torch_function_mode_enabled)
+    def _any_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return bool(session.recorder.modes)
+
+
+@substitute(types.GetSetDescriptorType.__get__, property.__get__)
+def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
+    if len(args) > 1 and isinstance(args[1], torch.Tensor) and not kwargs:
+        found = args[0]
+        return session.load_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else found.fget.__name__)
+    if any(_core.is_external(arg) for arg in args):
+        raise Interrupt("callable-on-handle", "__get__ of a descriptor")
+    return _core.natively(callable_, args, kwargs)
