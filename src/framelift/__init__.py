@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import torch  # noqa: F401  (the native core needs its libraries)
 
-from . import config, exc, testing
+from . import compat, config, decorators, exc, testing
 from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
 from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
+from .compat import install, installed, is_installed, uninstall
 from .decorators import (
     allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break, forbid_in_graph, graph_break,
     is_dynamo_disable_recursive, nonstrict_trace, run, skip, skip_frame, step_unsupported, substitute_in_graph)
@@ -25,10 +26,49 @@ from .run.counters import counters
 from .run.module import OptimizedModule
 from .stances import set_stance
 
+# one a line, so that additions do not collide
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "aot_autograd", "assume_constant_result", "compile", "config", "counters", "disable", "disallow_in_graph",
-    "dont_skip_tracing", "dry_run", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "get_default_backend", "graph_break",
-    "is_dynamo_disable_recursive", "is_supported", "list_backends", "lookup_backend", "nonstrict_trace", "on_compile_end", "on_compile_start",
-    "register_backend", "register_entry_hook", "reset", "run", "save_repro", "set_default_backend", "set_logs", "set_stance", "skip", "skip_frame", "stats",
-    "step_unsupported", "substitute_in_graph", "testing"]
+    "OptimizedModule",
+    "allow_in_graph",
+    "aot_autograd",
+    "assume_constant_result",
+    "compile",
+    "config",
+    "counters",
+    "disable",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "dry_run",
+    "error_on_graph_break",
+    "exc",
+    "explain",
+    "forbid_in_graph",
+    "get_default_backend",
+    "graph_break",
+    "install",
+    "installed",
+    "is_dynamo_disable_recursive",
+    "is_installed",
+    "is_supported",
+    "list_backends",
+    "lookup_backend",
+    "nonstrict_trace",
+    "on_compile_end",
+    "on_compile_start",
+    "register_backend",
+    "register_entry_hook",
+    "reset",
+    "run",
+    "save_repro",
+    "set_default_backend",
+    "set_logs",
+    "set_stance",
+    "skip",
+    "skip_frame",
+    "stats",
+    "step_unsupported",
+    "substitute_in_graph",
+    "testing",
+    "uninstall",
+]
 __version__ = "0.1.0"

@@ -1,5 +1,6 @@
 """The command line: `python -m framelift COMMAND ...`.  A command is an entry of `COMMANDS`.
 
+    run SCRIPT [ARGS]      run a script whose torch.compile is framelift
     report SCRIPT [ARGS]   run a script, and write a report of all that was captured in it
     explain REASON         what a reason means, and what to do about it
 """
@@ -7,13 +8,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import runpy
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import api
+from . import api, compat
 from .reasons import REASONS, page
 from .report import chrome_trace, report_of_all
 
@@ -55,6 +57,19 @@ def run_script(script: str, arguments: Sequence[str], module: bool = False) -> i
         sys.argv, sys.path[:] = before[0], before[1]
 
 
+# ---- run --------------------------------------------------------------------------------------------------------------
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", help="the program to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _run(options: argparse.Namespace) -> int:
+    with compat.installed():
+        return run_script(options.script, options.arguments, options.module)
+
+
 # ---- report -----------------------------------------------------------------------------------------------------------
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +77,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", help="also write the report as JSON")
     parser.add_argument("--trace", help="also write the timeline as a Chrome trace")
     parser.add_argument("--text", action="store_true", help="also print the report")
+    parser.add_argument("--drop-in", action="store_true", help="what the script says to torch.compile is framelift's")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", help="the program to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -69,7 +85,8 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     kept = api.keep_compiled()
-    status = run_script(options.script, options.arguments, options.module)
+    with compat.installed() if options.drop_in else contextlib.nullcontext():
+        status = run_script(options.script, options.arguments, options.module)
     found = report_of_all(kept, Path(options.script).name)
     written = {"HTML": (options.out if options.out != "-" else None, found.to_html), "JSON": (options.json, found.to_json),
                "Chrome trace": (options.trace, lambda: chrome_trace(found))}
@@ -103,5 +120,6 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+COMMANDS["run"] = ("run a script whose torch.compile is framelift", _run_arguments, _run)
 COMMANDS["report"] = ("run a script and write a report of all that was captured in it", _report_arguments, _report)
 COMMANDS["explain"] = ("what a break's reason means, and what to do about it", _explain_arguments, _explain)

@@ -12,7 +12,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 __all__ = ["OptimizedModule"]
 
-_OWN = frozenset({"_orig_mod", "_compiled", "_call", "_again", "__dict__", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id"})
+_OWN = frozenset({"_orig_mod", "_compiled", "_call", "dynamo_ctx", "__dict__", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id"})
 #: registering one of these means that a call has to go through nn.Module's own
 _HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook")
 
@@ -38,7 +38,7 @@ class OptimizedModule(torch.nn.Module):
         super().__init__()
         own = self.__dict__
         own["_compiled"] = own["_call"] = compiled
-        own["_again"] = again   # wraps another module in the same way, for copies
+        own["dynamo_ctx"] = again   # compiles another callable in the same way: for copies, and for libraries that compile more methods
         self._modules["_orig_mod"] = module
         if isinstance(module, LazyModuleMixin):
             own["_call"] = types.MethodType(_first_call, self)
@@ -92,9 +92,9 @@ class OptimizedModule(torch.nn.Module):
         return bool(self._orig_mod)
 
     def __reduce__(self) -> Any:
-        if self._again is None:
+        if self.dynamo_ctx is None:
             raise TypeError(f"this wrapper of {type(self._orig_mod).__name__} cannot be copied; copy the module it wraps")
-        return _wrap, (self._again, self._orig_mod)
+        return _wrap, (self.dynamo_ctx, self._orig_mod)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
