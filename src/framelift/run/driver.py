@@ -30,6 +30,7 @@ from ..rehearsal.session import Session
 from . import policy
 from .callbacks import capturing, entry_made
 from .counters import note
+from .defects import is_defect, tell_of_defect
 from .failing import runnable
 from .flags import error_flag
 from .frames import muted, resolve_code, skipped
@@ -78,6 +79,8 @@ class Driver:
         if config.disable:
             return False
         with _lock:
+            if function.__code__ in self.record.given_up:
+                return False
             miss = _why_recapture(entries, locals_)
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(function, entries, why, root):
@@ -91,10 +94,14 @@ class Driver:
             try:
                 with capturing(function.__code__.co_qualname.rpartition(".")[2]), modes_off() as moment:
                     entry, info = self._make_entry(function, locals_, root, moment)
-            except (BackendCompilerFailed, InternalError) as error:
-                if policy.suppressed(error, function.__qualname__):
+            except Exception as error:
+                if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
-                raise
+                if not is_defect(error):
+                    raise
+                tell_of_defect(error, function, fullgraph=self.fullgraph and root)
+                self.record.given_up.add(function.__code__)
+                return False
             info.miss, info.recompile = miss, why
             info.cpu_seconds = time.process_time() - start
             self._count(info)

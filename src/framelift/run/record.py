@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import itertools
 import time
+import types
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,6 +157,7 @@ class Record:
 
     def __init__(self) -> None:
         self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
+        self.given_up: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what a defect of framelift keeps from being captured
 
     def add(self, capture: Capture) -> None:
         """A capture is finished."""
@@ -166,6 +168,7 @@ class Record:
 
     def clear(self) -> None:
         self.notes.clear()
+        self.given_up.clear()
 
 
 def record_of(compiled: Any) -> Record | None:

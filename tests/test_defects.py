@@ -1,0 +1,68 @@
+"""A defect of framelift itself: told once with a file, plain Python afterwards; an error with config.strict."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import framelift
+from framelift.run import driver
+
+X = torch.ones(2)
+
+
+def double(x):
+    return x * 2
+
+
+@pytest.fixture
+def broken(monkeypatch, tmp_path):
+    """Planning entries fails, as a defect of ours would make it."""
+    fail = eval(compile("lambda *a, **k: [].pop()", driver.__file__, "eval"))   # raised from a file of framelift
+    monkeypatch.setattr(driver, "build_program", fail)
+    monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_the_program_goes_on_and_is_told_once(broken) -> None:
+    compiled = framelift.compile(double, backend="eager")
+    with framelift.config.patch(strict=False):
+        with pytest.warns(UserWarning, match="a defect of framelift itself keeps double from being captured.*IndexError: pop from empty list"):
+            assert torch.equal(compiled(X), X * 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert torch.equal(compiled(X), X * 2)
+    (path,) = broken.glob("defect_*.txt")
+    text = path.read_text()
+    assert "pop from empty list" in text and "def double(x):" in text and f"torch {torch.__version__}" in text
+
+
+def test_strict_raises(broken) -> None:
+    with framelift.config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="failed to capture double: IndexError"):
+        framelift.compile(double, backend="eager")(X)
+
+
+def test_fullgraph_raises(broken) -> None:
+    with framelift.config.patch(strict=False), pytest.raises(framelift.exc.InternalError):
+        framelift.compile(double, backend="eager", fullgraph=True)(X)
+
+
+def test_reset_tries_again(broken, monkeypatch) -> None:
+    compiled = framelift.compile(double, backend="eager")
+    with framelift.config.patch(strict=False), pytest.warns(UserWarning):
+        compiled(X)
+    monkeypatch.undo()
+    framelift.reset()
+    compiled(X)
+    assert len(compiled.entries) == 1
+
+
+def test_errors_of_the_users_own_hooks_are_theirs() -> None:
+    def backend(graph_module, examples):
+        raise KeyError("mine")
+
+    with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
+        framelift.compile(double, backend=backend)(X)
+    assert isinstance(caught.value.__cause__, KeyError)
