@@ -143,7 +143,11 @@ static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args,
   Py_DECREF(positional);
   Py_DECREF(keywords);
   if (!next) return nullptr;
-  PyObject* result = dispatch_spread(r, PyTuple_GET_ITEM(next, 0), PyTuple_GET_ITEM(next, 1), PyTuple_GET_ITEM(next, 2));
+  PyObject* result = nullptr;
+  if (!Py_EnterRecursiveCall(" while calling a Python object")) {  // `__call__` may be an instance of its own class
+    result = dispatch_spread(r, PyTuple_GET_ITEM(next, 0), PyTuple_GET_ITEM(next, 1), PyTuple_GET_ITEM(next, 2));
+    Py_LeaveRecursiveCall();
+  }
   Py_DECREF(next);
   return result;
 }

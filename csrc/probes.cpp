@@ -497,7 +497,7 @@ static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
   PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
   bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
-              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset && x->tp_members == y->tp_members &&
+              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
               x->tp_basicsize == y->tp_basicsize;
   return PyBool_FromLong(same);
 }

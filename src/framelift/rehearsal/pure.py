@@ -11,9 +11,10 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from ..world.same_kind import known_kind
 from . import pure_builtins, pure_stdlib, pure_stdlib_types, pure_torch
 from .pure_judges import JUDGES
-from .pure_table import ALLOWED, DENIALS, found, is_c_callable, known_kind
+from .pure_table import ALLOWED, DENIALS, found, is_c_callable
 from .registry import HIGHER_ORDER, pure, pure_on_internals
 
 __all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "member", "reason", "resolve", "safe_self_types", "verdict"]
@@ -77,9 +78,17 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     if issubclass(kind, types.BuiltinFunctionType):   # C methods that know their class have a type of their own
         return _descriptor(callable_) or (_loaded_again(callable_), ())
     if is_c_callable(callable_):
-        return callable_, ()
-    caller = member(known_kind(kind), "__call__")
-    return (callable_, ()) if caller is None else (caller, (callable_,))
+        return _of_known_kind(callable_), ()
+    caller = member(kind, "__call__")
+    return (callable_, ()) if caller is None else (_of_known_kind(caller), (callable_,))
+
+
+def _of_known_kind(part: Any) -> Any:
+    """A method or constructor of a C type loaded a second time, as the tables know it."""
+    owner = getattr(part, "__objclass__", None) or getattr(part, "__self__", None)
+    if not issubclass(type(owner), type) or id(part) in WORDS:
+        return part
+    return _dict(known_kind(owner)).get(part.__name__, part)
 
 
 def _loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
@@ -101,13 +110,13 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
         for cls in _order(owner):
             member = _dict(cls).get(name)
             if type(member) is types.ClassMethodDescriptorType and member.__get__(None, owner) == bound:
-                return member, (owner,)
+                return _of_known_kind(member), (owner,)
     for cls in _order(type(owner)):
         member = _dict(cls).get(name)
         # `super().append` and `append` have one name: only the C function itself tells them apart.  The class is passed
         # along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
-            return member, (owner,)
+            return _of_known_kind(member), (owner,)
     return None
 
 
@@ -147,7 +156,7 @@ def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] 
     if maker is not _TYPE_CALL and type(maker) is not types.FunctionType:
         return ""   # a metaclass in C, which may do anything
     parts = (member(cls, "__new__"), member(cls, "__init__"))
-    words = [_word(part.__func__ if type(part) is staticmethod else part, None if args is None else (cls, *args), kwargs)
+    words = [_word(_of_known_kind(part.__func__ if type(part) is staticmethod else part), None if args is None else (cls, *args), kwargs)
              for part in parts]
     return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
 

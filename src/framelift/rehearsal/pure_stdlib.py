@@ -113,6 +113,8 @@ _INTERPRETER = (
     Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs", "attributes": "proxy"}),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
     Functions("posix", {"pure": "fspath"}),
+    # Of an object made inside: what the collector knows of it follows from what was done with it.
+    Functions("gc", {"internals": "is_finalized is_tracked"}),
     Functions("array", {"pure": "_array_reconstructor"}),
 )
 

@@ -38,7 +38,7 @@ def _functional() -> tuple[Kind, ...]:
         Kind("_operator.attrgetter"),
         Kind("_operator.methodcaller"),
         # Calling a partial or an lru_cache wrapper is matter of the call rule, which unwraps them.
-        Kind(functools.partial, make="judged", methods="callback"),
+        Kind(functools.partial, make="judged", methods="callback", words={"pure": "__setstate__", "internals": "__reduce__"}),
         Kind("_functools._lru_cache_wrapper", methods="state", words={"pure": "__get__", "callback": "__call__"}),
         Kind(type(functools.cmp_to_key(max)), words={"pure": "__call__"}),
     )

@@ -7,15 +7,12 @@ call, the others deny it and say why.  What no table mentions is denied too: tab
 from __future__ import annotations
 
 import importlib
-import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import _core
-
-__all__ = ["ALLOWED", "COMMON_METHODS", "DENIALS", "Functions", "Kind", "found", "is_c_callable", "known_kind"]
+__all__ = ["ALLOWED", "COMMON_METHODS", "DENIALS", "Functions", "Kind", "found", "is_c_callable"]
 
 #: the words that allow a native call
 ALLOWED: dict[str, str] = {
@@ -132,11 +129,3 @@ def found(path: Any) -> Any:
 def is_c_callable(value: Any) -> bool:
     """Whether calling `value` enters C directly, a class aside."""
     return isinstance(value, C_CALLABLES)
-
-
-def known_kind(cls: type) -> type:
-    """The C type that the tables know where its module was loaded a second time: made of the same C functions, of the same name."""
-    module = type.__dict__["__module__"].__get__(cls)
-    name = type.__dict__["__qualname__"].__get__(cls)
-    known = getattr(sys.modules.get(module), name, None) if isinstance(module, str) else None
-    return known if known is not cls and isinstance(known, type) and _core.same_c_type(cls, known) else cls

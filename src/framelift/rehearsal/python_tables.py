@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (  # noqa: F401  (each fills the registry)
+    substitutes_cache,
     substitutes_callbacks,
     substitutes_classes,
     substitutes_code,
@@ -10,6 +11,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_copy,
     substitutes_frames,
     substitutes_identity,
+    substitutes_mappings,
     substitutes_operator,
     substitutes_pickle,
     substitutes_print,

@@ -17,7 +17,7 @@ import torch
 from .. import _core
 from ..reasons import Interrupt
 from ..world import attributes
-from ..world.class_attributes import generic_write_class
+from ..world.class_attributes import generic_read_class, generic_write_class
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
 from ..world.opaque import Opaque
@@ -129,6 +129,16 @@ def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
     if not _core.is_internal(cls):
         return generic_write_class(session.world, cls, _interned(name), value)
     return _core.natively(callable_, args, None)
+
+
+@substitute(type.__getattribute__)
+@exactly(2)
+def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`super().__getattribute__(name)` of a metaclass."""
+    cls, name = args
+    if not isinstance(cls, type) or not isinstance(name, str) or _core.is_internal(cls):
+        return _core.natively(callable_, args, None)
+    return generic_read_class(session.world, cls, _interned(name))
 
 
 @substitute(type)

@@ -36,12 +36,19 @@ def _original(session: Any, obj: Any) -> Any:
 _BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
 
 
-def _check_elements(session: Any, obj: Any) -> None:
-    """The hash of a tuple or frozenset is made of those of its elements, and C code asks them."""
+def _check_elements(session: Any, obj: Any) -> bool:
+    """The hash of a tuple or frozenset is made of those of its elements, and C code asks them.  True: some are addresses inside."""
+    inside = False
     for element in obj if isinstance(obj, (tuple, frozenset)) else ():
-        if type(element) is Opaque or type(element).__hash__ in _BY_ADDRESS and not is_leaf(element):
+        if is_leaf(element) or is_constant(element):
+            continue
+        if type(element) is Opaque or isinstance(element, torch.Tensor):
             raise Interrupt("unknown-callable", "hash of an object by its address")
-        _check_elements(session, element)
+        if type(element).__hash__ is object.__hash__:
+            inside |= _original(session, element) is None
+        else:
+            inside |= _check_elements(session, element)
+    return inside
 
 
 def _inside(session: Any, number: int) -> int:
@@ -56,7 +63,6 @@ def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, A
     real = _original(session, obj)
     if real is not None:
         return id(real)
-    session.world.keep.append(obj)   # an address is an identity only while the object lives
     return _inside(session, id(obj))
 
 
@@ -70,12 +76,12 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     if type(obj) is Opaque:
         raise Interrupt("unknown-callable", "hash of an object by its address")
     if type(obj).__hash__ not in _BY_ADDRESS:
-        _check_elements(session, obj)
-        return _core.natively(hash, args, None)
+        inside = _check_elements(session, obj)
+        number = _core.natively(hash, args, None)
+        return _inside(session, number) if inside else number
     real = _original(session, obj)
     if real is not None:
         return object.__hash__(real) if not isinstance(real, torch.Tensor) else hash(real)
-    session.world.keep.append(obj)
     return _inside(session, object.__hash__(obj) if not isinstance(obj, torch.Tensor) else id(obj))
 
 

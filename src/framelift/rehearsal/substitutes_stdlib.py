@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import gc
 import re
 import sys
 import threading
@@ -35,7 +36,15 @@ def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
             raise Interrupt("unknown-callable", f"a pattern that makes re warn: {warning}") from None
 
 
-@substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
+@substitute(sys.gettrace, sys.getprofile)
+def _tools(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Tools are paused in a rehearsal; that none is at work outside is a guard."""
+    found = callable_(*args, **kwargs)
+    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() is None, "() is None"))
+    return found
+
+
+@substitute(gc.get_threshold, sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
 def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
     value = callable_(*args, **kwargs)   # any argument makes it raise

@@ -18,11 +18,12 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
+from ..world.same_kind import derives, known_kind
 from . import (  # noqa: F401  (they fill the tables)
     autograd_function, control_flow, higher_order, marks, pure, python_tables, regions, substitutes, substitutes_torch, torch_rules,
     transforms)
-from .pure_table import known_kind
 from .recorder import is_torch_operation
+from .substitutes_cache import is_own_cache
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
@@ -36,7 +37,7 @@ KNOWN_CONTEXTS: frozenset[type] = frozenset({
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
-_WRAPPERS = (types.MethodWrapperType, functools.partial, functools._lru_cache_wrapper)
+_CALLED_THROUGH = (functools.partial, functools._lru_cache_wrapper)
 
 
 def describe(callable_: Any) -> str:
@@ -51,7 +52,7 @@ def classify(callable_: Any) -> tuple[int, Any]:
     marked = marks.handler_of(callable_)
     if marked is not None:
         return HANDLER, marked
-    found = SUBSTITUTES.get(id(callable_))
+    found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if isinstance(callable_, type) else None)
     if found is not None:
         return HANDLER, found[1]
     for kind, decide in _ORDER:
@@ -104,9 +105,11 @@ def _caller_substitute(callable_: Any) -> Any:
 def _wrapper(callable_: Any) -> Any:
     if isinstance(callable_, _core.Compiled):
         return True
-    kind = known_kind(type(callable_))
-    if any(kind is wrapper or issubclass(kind, wrapper) and pure.member(kind, "__call__") is pure.member(wrapper, "__call__")
-           for wrapper in _WRAPPERS):
+    kind = type(callable_)
+    if known_kind(kind) is functools._lru_cache_wrapper and is_own_cache(callable_):
+        return None
+    caller = pure.resolve(callable_)[0] if not isinstance(callable_, type) else None
+    if kind is types.MethodWrapperType or any(derives(kind, wrapper) and caller is pure.member(wrapper, "__call__") for wrapper in _CALLED_THROUGH):
         return True
     return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
@@ -120,6 +123,10 @@ def _python_instance(callable_: Any) -> Any:
         return True   # the call raises, in CPython's own words
     method = pure.member(type(callable_), "__call__")
     return True if _core.is_python_class(type(callable_)) and isinstance(method, types.FunctionType) else None
+
+
+def _own_cache(callable_: Any) -> Any:
+    return True if known_kind(type(callable_)) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
 
 
 def _odd_instance(callable_: Any) -> Any:
@@ -175,8 +182,9 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),
     (BOUND, _bound_substitute),
     (HANDLER, _operation),
-    (HANDLER, _caller_substitute),
+    (NATIVE, _own_cache),
     (UNWRAP, _wrapper),
+    (HANDLER, _caller_substitute),
     (HANDLER, autograd_function.is_function_class),
     (UNWRAP, _odd_instance),
     (HIGHER, _in(HIGHER_ORDER)),
@@ -187,14 +195,14 @@ _ORDER: tuple[tuple[int, Any], ...] = (
 
 def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
-    if issubclass(known_kind(type(callable_)), functools.partial):
+    if derives(type(callable_), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if isinstance(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
     if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
         bound = let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
-    if issubclass(known_kind(type(callable_)), functools._lru_cache_wrapper):
+    if derives(type(callable_), functools._lru_cache_wrapper):
         return _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__, args, kwargs
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")

@@ -17,7 +17,8 @@ from .leaves import is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
 
-__all__ = ["class_attribute", "read_class", "read_function", "read_method", "read_super", "write_class", "delete_class"]
+__all__ = ["class_attribute", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
+           "write_class", "delete_class"]
 
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
@@ -43,6 +44,12 @@ def read_class(world: World, cls: type, name: str) -> Any:
     getter = world.lookup(meta, "__getattribute__")
     if getter is not type.__getattribute__:
         return _core.captured(getter, (cls, name), None)
+    return generic_read_class(world, cls, name)
+
+
+def generic_read_class(world: World, cls: type, name: str) -> Any:
+    """What `type.__getattribute__` finds, and a metaclass's `__getattr__` after it."""
+    meta = type(cls)
     on_meta = ABSENT if meta is type else world.lookup(meta, name)
     if type(on_meta) is property:
         return _core.captured(on_meta.fget, (cls,), None)

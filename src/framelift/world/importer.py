@@ -27,6 +27,7 @@ from .decimal_state import enter_decimal
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
+from .same_kind import known_kind
 from .shadows import import_container, is_container
 from .world import World
 
@@ -52,7 +53,7 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
         if known.origin != origin:
             world.guard(origin, "SAME", known.origin)
         return known.seen
-    found = RULES.get(type(value))
+    found = RULES.get(type(value)) or RULES.get(known_kind(type(value)))
     if found is not None:
         return found(world, value, origin)
     return _by_kind(world, value, origin)

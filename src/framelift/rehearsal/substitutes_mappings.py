@@ -1,0 +1,73 @@
+"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked under watch instead."""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+from .. import _core
+from ..reasons import Interrupt
+from . import pure
+from .registry import substitute
+
+__all__ = ["as_dict"]
+
+
+def as_dict(mapping: Any) -> Any:
+    """What C code would make of a mapping that is a handle: its `keys()`, and `mapping[key]` for each.  Others as they are."""
+    if not _core.is_external(mapping):
+        return mapping
+    try:
+        keys = _core.read(mapping, "keys")
+    except AttributeError:
+        return mapping
+    read = _core.read(mapping, "__getitem__")
+    return {key: _core.captured(read, (key,), None) for key in _core.captured(list, (_core.captured(keys, (), None),), None)}
+
+
+def _handler(place: int) -> Any:
+    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) > place:
+            args = (*args[:place], as_dict(args[place]), *args[place + 1:])
+        word = pure.verdict(callable_, args, kwargs)
+        if word not in ("pure", "internals"):
+            raise Interrupt("unknown-callable", f"{getattr(callable_, '__qualname__', callable_)} ({pure.reason(word)})")
+        if word == "internals" and any(_core.is_external(part) for part in args):
+            raise Interrupt("callable-on-handle", getattr(callable_, "__qualname__", str(callable_)))
+        return _core.natively(callable_, args, kwargs)
+    return call
+
+
+substitute(dict, collections.OrderedDict)(_handler(0))
+substitute(dict.__init__, dict.update, collections.OrderedDict.__init__, collections.OrderedDict.update, collections.defaultdict.__init__)(_handler(1))
+substitute(collections.defaultdict)(_handler(1))
+
+
+@substitute(dir)
+def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The names of an object: its own, and those of its classes in order."""
+    if len(args) != 1 or kwargs:
+        raise Interrupt("unknown-callable", "dir")
+    (obj,) = args
+    world = session.world
+    if isinstance(obj, type):
+        if type(obj).__dir__ is not type.__dir__:
+            raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
+        return sorted(_names_of_class(obj))
+    own = world.lookup(type(obj), "__dir__")
+    if isinstance(own, types.FunctionType):
+        return sorted(_core.captured(own, (obj,), None))
+    if isinstance(obj, types.ModuleType):
+        return sorted(_core.read(obj, "__dict__").copy())
+    names = dict.fromkeys(_names_of_class(type(obj)))
+    if type(obj).__dictoffset__ or hasattr(obj, "__dict__"):
+        names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
+    return sorted(names)
+
+
+def _names_of_class(cls: type) -> dict[str, None]:
+    names: dict[str, None] = {}
+    for base in cls.__mro__:
+        names.update(dict.fromkeys(_core.read(base, "__dict__").copy()))
+    return names
