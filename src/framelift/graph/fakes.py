@@ -55,6 +55,7 @@ class _WatchedMode(FakeTensorMode):
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=False)
         self.cache_enabled = False   # ours is in front of it
+        self._allow_unsafe_data_ptr_access = False   # an operator that looks at memory must not get a null pointer
         self.stays = 0
         self.written: set[int] = set()
 

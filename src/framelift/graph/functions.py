@@ -14,7 +14,7 @@ from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
-__all__ = ["apply_function", "checkpoint_region", "compile_region"]
+__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient"]
 
 
 class _Call(NamedTuple):
@@ -96,3 +96,8 @@ def checkpoint_region(region: GraphModule, *args: Any, preserve_rng_state: bool)
 def compile_region(region: GraphModule, name: str, *args: Any) -> Any:
     """A region that a compiler compiles once; run as it is, it is a call."""
     return torch.ops.higher_order.invoke_subgraph(region, name, *args) if _is_traced() else region(*args)
+
+
+def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.Tensor, ...]) -> None:
+    """`tensor.register_hook`, with a hook that was recorded: its graph takes the gradient, then `around`."""
+    tensor.register_hook(lambda grad: hook(grad, *around))

@@ -1,7 +1,6 @@
 """The tape of recorded operations, and the FX graph made of it.
 
-Operations are kept as light steps while the rehearsal runs; nodes are made once, at the end, for the steps that matter:
-those with an effect and those whose results are needed.
+Operations are kept as light steps while the rehearsal runs; nodes are made once, at the end.
 """
 
 from __future__ import annotations
@@ -72,14 +71,11 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
 
 
 def _live_steps(tape: Sequence[Step], outputs: Sequence[Value]) -> list[Step]:
-    needed = {id(value.step) for value in outputs}
-    live = []
-    for step in reversed(tape):
-        if step.effect or id(step) in needed:
-            needed.update(id(value.step) for value in step.inputs)
-            live.append(step)
-    live.reverse()
-    return live
+    """The steps that are written: all of them, since one whose result nobody needs may still raise on real data.
+
+    None where there is neither a result nor an effect: a frame that only looked at shapes needs no graph.
+    """
+    return list(tape) if outputs or any(step.effect for step in tape) else []
 
 
 class _Builder:

@@ -213,6 +213,8 @@ class Session:
     # ---- attributes -----------------------------------------------------------------------------------------------
 
     def load_attr(self, obj: Any, name: str) -> Any:
+        if isinstance(obj, _OPERATOR_SPACES):
+            getattr(obj, name, None)   # torch makes operators when they are first asked for, and keeps them
         shown = substitutes_frames.READERS.get(type(obj))
         if shown is not None:
             return shown(self, obj, name)
@@ -378,6 +380,7 @@ class Session:
         return self.world.effects
 
 
+_OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 

@@ -27,6 +27,7 @@ _PUBLIC = frozenset(_HERE + name for name in ("api.py", "decorators.py", "config
 _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
+_RUNTIME = _DYNAMO + "external_utils.py"   # plain helpers, which the graphs of compiled autograd call
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -86,6 +87,8 @@ def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
 def _of_dynamo(code: types.CodeType) -> Any:
     if code.co_qualname == "graph_break":
         return _graph_break
+    if code.co_filename == _RUNTIME:
+        return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
         if code.co_qualname in _AROUND:
             return make_twin(code, _core.PROBES)
@@ -99,7 +102,7 @@ def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 #: functions of torch._dynamo that programs call; all others of its frames end the capture
-_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "_set_stance": forbidden, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
+_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "_set_stance": forbidden, "mark_static": _nothing, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
 
 
 def muted(code: types.CodeType) -> bool:

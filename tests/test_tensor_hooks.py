@@ -1,0 +1,91 @@
+"""Tensor.register_hook in captured code: on inputs an effect, on results a graph of its own."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+SCALE = torch.tensor([2.0, 3.0, 4.0])
+
+
+def add(grad: torch.Tensor, *, k: float = 0.0) -> torch.Tensor:
+    return grad + k
+
+
+def agree(fn: Any, backend: str = "eager") -> None:
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for _ in range(2):
+        rows = []
+        for run in (fn, compiled):
+            x = torch.ones(3, requires_grad=True)
+            out = run(x)
+            out.sum().backward()
+            rows.append((out, x.grad))
+        torch.testing.assert_close(rows[1], rows[0])
+    assert framelift.stats()["graphs"] == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_on_a_result(backend: str) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.register_hook(lambda grad: grad * SCALE)
+        y.register_hook(functools.partial(add, k=3.0))
+        z = y.sin()
+        z.register_hook(lambda grad: None)
+        return z * 3
+    agree(fn, backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_on_an_input(backend: str) -> None:
+    hook = functools.partial(add, k=3.0)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(hook)
+        x.register_hook(lambda grad: grad * 2)
+        return x.sin()
+    agree(fn, backend)
+
+
+def test_a_hook_on_an_input_may_have_effects() -> None:
+    seen: list[int] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(lambda grad: seen.append(1))
+        return x * 2
+    x = torch.ones(3, requires_grad=True)
+    out = framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    assert seen == []
+    out.sum().backward()
+    assert seen == [1]
+
+
+def test_a_hook_on_a_result_may_not() -> None:
+    seen: list[int] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.register_hook(lambda grad: seen.append(1))
+        return y
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3, requires_grad=True))
+    x = torch.ones(3, requires_grad=True)
+    framelift.compile(fn, backend="eager")(x).sum().backward()
+    assert seen == [1]
+
+
+def test_the_handle_is_not_captured() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        return x * 2, x.register_hook(lambda grad: grad)
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    _, handle = framelift.compile(fn, backend="eager")(x)
+    handle.remove()
