@@ -109,6 +109,8 @@ _declare("random-state", "a number was drawn from {detail}, whose state is anoth
          "Draw it outside the compiled function and pass it, or use torch's generators.")
 _declare("too-large", "{detail} is too large to be imported",
          "Read only the part you need.")
+_declare("lazy-module", "{detail} is a lazy module whose parameters are made by this call",
+         "Nothing to do: this call runs in plain Python, and the next one is captured.")
 _declare("active-mode", "{detail} is active, and captured graphs would not honour it",
          "Call the compiled function outside of it.")
 _declare("active-transform", "Calling torch.func.{detail}(compiled_fn) function from eager mode is not supported",

@@ -20,6 +20,7 @@ from .._core import places
 from ..places import stack_text
 from ..reasons import Interrupt
 from .arguments import rebuild
+from .fakes import UNKNOWN
 from .state import State, StateNodes
 from .targets import Target, Getter
 from .values import Body, Value
@@ -28,12 +29,16 @@ __all__ = ["Step", "build_body", "build_graph"]
 
 
 class Step:
-    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's frames."""
+    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's frames.
 
-    __slots__ = ("args", "effect", "inputs", "kwargs", "places", "state", "target")
+    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.
+    """
+
+    __slots__ = ("args", "effect", "inputs", "kwargs", "places", "state", "stays", "target")
 
     def __init__(self, target: Target, args: list[Any], kwargs: dict[str, Any], inputs: list[Value], state: State,
-                 effect: bool) -> None:
+                 effect: bool, stays: int = UNKNOWN) -> None:
+        self.stays = stays
         self.target = target
         self.args = args
         self.kwargs = kwargs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from ..reasons import Interrupt
-from .facts import new_stand_in
+from .facts import Facts, new_stand_in
 from .metadata import Outcome
 from .state import State
 from .targets import Target
@@ -35,8 +35,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
     for index, facts in outcome.changes:
         value = found[index]
         if value.external is not None:
-            raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
-        if facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
+            _gain_history_outside(target, value, facts, index in outcome.written)
+        elif facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
             _gain_history(target, value, index in outcome.written)
         if facts.size != value.facts.size or facts.stride != value.facts.stride:
             if target.fx_target not in RESHAPES_IN_PLACE:   # fakes resize where torch itself refuses
@@ -44,6 +44,13 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
             with torch.no_grad():
                 value.stand_in.set_(new_stand_in(facts))
         value.facts = facts
+
+
+def _gain_history_outside(target: Target, value: Value, facts: Facts, written: bool) -> None:
+    """An in-place operation gave an input a history: the graph does the same to the real one, if nothing else shares its memory."""
+    plain = value.facts.but(requires_grad=True, is_leaf=False) is facts and not value.facts.requires_grad
+    if not plain or not written or len(value.storage.values) > 1 or value.external._is_view():
+        raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
 
 
 def _gain_history(target: Target, value: Value, written: bool) -> None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx.graph_module import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
-from ..graph.fakes import UNKNOWN, Fakes
+from ..graph.fakes import UNKNOWN, Fakes, Observed
 from ..graph.facts import check_kind, facts_of, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live
@@ -29,10 +30,11 @@ from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .live import record_live
+from .known_values import KnownValues
 from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
-from . import torch_rules_scalars  # noqa: F401  (adds its rows to the rules)
+from . import torch_rules_known, torch_rules_scalars  # noqa: F401  (they add their rows to the rules)
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
@@ -76,6 +78,7 @@ class Recorder:
         self._main_tape = self.tape
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
         self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
+        self._known = KnownValues(self.tape)
         self.regions = 0                            # nested compile regions met
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
@@ -232,9 +235,14 @@ class Recorder:
         whole = tuple(key)
         outcome = self._lookup(whole)
         if outcome is None:
-            outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-            if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
-                self._cache.put(whole, outcome)
+            try:
+                outcome = self._ask(target, kept, kept_named, found, gives_values, state)
+                if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
+                    self._cache.put(whole, outcome)
+            except Interrupt:   # values decide, and these may be known
+                outcome = self._ask_known(target, kept, kept_named, found)
+                if outcome is None:
+                    raise
         if outcome.written or outcome.changes:
             apply_writes(target, outcome, found, state)
             self.written.extend(found[i] for i in outcome.written)
@@ -245,7 +253,10 @@ class Recorder:
             if not keep or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
-        step = Step(target, kept, kept_named, found, state, outcome.effect or type(target) is OneNode)
+        own = type(target) is OneNode   # the program's function, whose effects nobody knows
+        if own:
+            self.stays = UNKNOWN
+        step = Step(target, kept, kept_named, found, state, outcome.effect or own, UNKNOWN if own else outcome.stays)
         self.tape.append(step)
         exact = outcome.exact
         if exact:
@@ -261,7 +272,7 @@ class Recorder:
     def assume(self, tensor: torch.Tensor, truth: bool) -> bool:
         """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
         value = self.value_of(tensor)
-        if value.facts.size.numel() != 1 or self.tape is not self._main_tape:
+        if value.facts.size.numel() != 1 or self.tape_is_a_body():
             return False   # a body's results are not the graph's
         if self.stays == UNKNOWN or any(storage.written for storage in self._storages.values()):
             return False   # what cannot be undone must not have happened when an assumption is found wrong
@@ -272,6 +283,34 @@ class Recorder:
             wrong = self.record(target_of(torch.logical_or), (self.violated[device], wrong), {})
         self.violated[device] = wrong
         return True
+
+    def tape_is_a_body(self) -> bool:
+        """Whether a sub-graph is being recorded, not the graph itself."""
+        return self.tape is not self._main_tape
+
+    def known(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The real tensor that a stand-in stands for, where it depends on nothing outside."""
+        value = self.value_of(tensor)
+        return None if value.facts.requires_grad else self._known.tensor(value)
+
+    def _ask_known(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value]) -> Outcome | None:
+        real = [self._known.tensor(value) for value in found]
+        if not real or any(one is None for one in real) or any(value.facts.requires_grad for value in found):
+            return None
+        if type(target) is OneNode or isinstance(target.func, (OpOverload, OpOverloadPacket)):
+            return None   # it may be the program's own, with effects
+        copies = {id(value): one.clone() for value, one in zip(found, real)}
+        args = [rebuild(arg, lambda value: copies[id(value)]) for arg in kept]
+        named = {name: rebuild(arg, lambda value: copies[id(value)]) for name, arg in kept_named.items()}
+        try:
+            result = target.func(*args, **named) if type(target) is not Getter else getattr(args[0], target.name)
+        except Exception:
+            return None
+        given = list(copies.values())
+        if any(not torch.equal(one, copy) for one, copy in zip(real, given)):
+            return None   # it writes to what it is given
+        return outcome_of(Observed(result, given, [one.untyped_storage()._cdata for one in given], device=found[0].facts.device),
+                          [value.facts for value in found], target.name, True)
 
     def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
              gives_values: bool, state: State) -> Outcome:

@@ -24,7 +24,7 @@ from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
-from . import modes, substitutes_frames, verdicts
+from . import modes, substitutes_frames, tensor_writes, verdicts
 from .marks import disabled, forbidden, handler_of
 from .recorder import Recorder
 
@@ -239,7 +239,9 @@ class Session:
     def delete_attr(self, obj: Any, name: str) -> None:
         if isinstance(obj, type):
             class_attributes.delete_class(self.world, obj, name)
-        elif isinstance(obj, (torch.Tensor, types.FunctionType, types.MethodType, super, property, staticmethod, classmethod)):
+        elif isinstance(obj, torch.Tensor):
+            tensor_writes.delete_attribute(self, obj, name)
+        elif isinstance(obj, (types.FunctionType, types.MethodType, super, property, staticmethod, classmethod)):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
         else:
             attributes.delete_instance(self.world, obj, name)
@@ -275,7 +277,7 @@ class Session:
     def store_tensor(self, tensor: torch.Tensor, name: str, value: Any) -> None:
         found = _type_lookup(type(tensor), name)
         if found is not ABSENT:
-            self.recorder.set_attribute(tensor, name, value)
+            tensor_writes.store_attribute(self, tensor, name, value)
             return
         self.world.overlay[(id(tensor), name)] = value
         self.world.write("tensorattr", tensor, name, value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..reasons import Interrupt
 from .registry import substitute
 
 __all__: list[str] = []
@@ -15,6 +16,24 @@ __all__: list[str] = []
 def _no_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """The only mode around is the recorder's own."""
     return False
+
+
+@substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
+def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("lazy-module", type(args[0]).__qualname__)
+
+
+@substitute(torch._C._group_tensors_by_device_and_dtype)
+def _group(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Columns of equal length, sorted by the device and dtype of the first one's tensors; the order of the groups is torch's own."""
+    def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
+        facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
+        with torch._C.DisableTorchFunction():
+            alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
+            groups = callable_([[alike[one] for one in facts]], True)
+        return {key: ([[column[i] for i in indices] for column in columns], indices if with_indices else [])
+                for key, (_, indices) in groups.items()}
+    return bound(*args, **kwargs)
 
 
 @substitute(torch.autograd.profiler.record_function.__init__)

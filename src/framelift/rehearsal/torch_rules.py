@@ -64,7 +64,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "torch-operation": [
         *_named("backward register_post_accumulate_grad_hook retain_grad apply_ map_ map2_ resize_ "
                 "resize_as_ resize resize_as as_subclass _make_subclass _make_wrapper_subclass __deepcopy__ "
-                "__reduce_ex__ __setstate__ _reduce_ex_internal module_load new __delitem__ __dir__ reinforce "
+                "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
                 "_clear_non_serializable_cached_data _fix_weakref", *_TENSOR),
         *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                 "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
@@ -197,6 +197,18 @@ def _legacy_constructor(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, 
         if len(args) == 1 and type(args[0]) in (list, tuple):
             return recorder.record(target_of(torch.tensor), args, {"dtype": torch.get_default_dtype()})
     raise Interrupt("torch-operation", "torch.Tensor(...)")
+
+
+@rule(*_named("new", *_TENSOR))
+def _new(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The legacy constructor, with the dtype and device of the tensor: sizes or data, as torch.Tensor takes them."""
+    if not kwargs:
+        tensor, *rest = args
+        if all(type(arg) is int for arg in rest) or (len(rest) == 1 and type(rest[0]) is torch.Size):
+            return recorder.record(target_of(torch.Tensor.new_empty), (tensor, *rest) if rest else (tensor, (0,)), {})
+        if len(rest) == 1 and type(rest[0]) in (list, tuple) and not _holds_stand_in(recorder, rest[0]):
+            return recorder.record(target_of(torch.Tensor.new_tensor), (tensor, rest[0]), {})
+    raise Interrupt("torch-operation", "Tensor.new(...)")
 
 
 def _holds_stand_in(recorder: Any, data: Any) -> bool:

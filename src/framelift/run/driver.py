@@ -127,6 +127,8 @@ class Driver:
                 stop = interrupt
             except SkipFrame as skip:
                 stop = Interrupt("backend-skip", str(skip))
+        if isinstance(stop, Interrupt) and stop.reason.id == "lazy-module":
+            return None, info   # the program is not what it will be from the next call on
         if stop is not None:
             flag = session.break_errors[-1] if session.break_errors else error_flag.value
             self._stopped(stop, info, session, self.fullgraph and root if flag is None else flag)

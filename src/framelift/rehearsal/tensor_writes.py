@@ -1,0 +1,90 @@
+"""Assignments to attributes that torch defines on tensors: pending writes, done by the entry once the graph has run.
+
+`WRITES` maps a name to `write(session, tensor, new)`.  Other names are the recorder's to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..graph.values import Value
+from ..reasons import Interrupt
+from ..world.records import DELETED
+
+__all__ = ["WRITES", "delete_attribute", "store_attribute"]
+
+Write = Callable[[Any, torch.Tensor, Any], None]
+
+WRITES: dict[str, Write] = {}
+
+
+def write(name: str) -> Callable[[Write], Write]:
+    """Register what assigning to attribute `name` does."""
+    def register(function: Write) -> Write:
+        WRITES[name] = function
+        return function
+    return register
+
+
+def store_attribute(session: Any, tensor: torch.Tensor, name: str, new: Any) -> None:
+    """`tensor.name = new`, for a name of torch's."""
+    found = WRITES.get(name)
+    if found is None or session.recorder.tape_is_a_body():
+        session.recorder.set_attribute(tensor, name, new)
+    else:
+        found(session, tensor, new)
+
+
+def delete_attribute(session: Any, tensor: torch.Tensor, name: str) -> None:
+    """`del tensor.name`, for an attribute that the program put there; `del tensor.grad` sets it to None."""
+    if name == "grad":
+        store_attribute(session, tensor, name, None)
+        return
+    session.load_tensor(tensor, name)   # raises where there is none
+    if name in dir(type(tensor)):
+        raise Interrupt("effect-object", f"del Tensor.{name}")
+    session.world.overlay[(id(tensor), name)] = DELETED
+    session.world.write("deltensorattr", tensor, name, None)
+
+
+def _pending(session: Any, tensor: torch.Tensor, name: str, new: Any) -> None:
+    session.world.overlay[(id(tensor), name)] = new
+    session.world.write("tensorattr", tensor, name, new)
+
+
+@write("grad")
+def _grad(session: Any, tensor: torch.Tensor, new: Any) -> None:
+    recorder = session.recorder
+    if new is not None:
+        facts = recorder.value_of(tensor).facts
+        other = recorder.value_of(new).facts if recorder.is_stand_in(new) else None
+        if other is None or (facts.size, facts.dtype, facts.device) != (other.size, other.dtype, other.device):
+            raise Interrupt("torch-operation", "assignment to Tensor.grad of something unlike the tensor")
+    _pending(session, tensor, "grad", new)
+
+
+@write("data")
+def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
+    """The tensor gets other memory.  What it is for autograd from then on, only plain Python knows: it is not used any more."""
+    recorder = session.recorder
+    value: Value = recorder.value_of(tensor)
+    if not recorder.is_stand_in(new) or value.external is None:
+        raise Interrupt("torch-operation", "assignment to Tensor.data")
+    other = recorder.value_of(new).facts
+    if (value.facts.dtype, value.facts.device) != (other.dtype, other.device):
+        raise Interrupt("torch-operation", "assignment to Tensor.data of another dtype or device")
+    session.world.write("tensorattr", tensor, "data", new)
+    value.facts = _RETIRED  # type: ignore[assignment]
+
+
+class _Retired:
+    """The facts of a tensor whose memory was exchanged: whoever asks for them interrupts."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Interrupt("torch-operation", "use of a tensor after an assignment to its Tensor.data")
+
+
+_RETIRED = _Retired()

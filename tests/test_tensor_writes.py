@@ -1,0 +1,156 @@
+"""Attributes of tensors written inside: gradients, data, the program's own; inputs that gain a history."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from support import check
+
+
+def _leaf() -> torch.Tensor:
+    leaf = torch.ones(3, requires_grad=True)
+    leaf.grad = torch.full((3,), 2.0)
+    return leaf
+
+
+def test_gradients_read_written_and_dropped() -> None:
+    def f(x):
+        g = x.grad * 2
+        x.grad = None
+        assert x.grad is None
+        x.grad = g
+        return x.grad + 1
+
+    check(f, _leaf())
+
+    def drop(x):
+        x.grad = None
+        return x * 2
+
+    check(drop, _leaf(), calls=3)
+
+    def zero(x):
+        x.grad.zero_()
+        return x * 2
+
+    check(zero, _leaf())
+
+
+def test_zero_grad_and_gradient_of_a_module() -> None:
+    net = nn.Linear(3, 2)
+    net(torch.ones(3)).sum().backward()
+
+    def f(x):
+        net.zero_grad()
+        return net(x)
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    compiled(torch.ones(3))
+    assert net.weight.grad is None
+    compiled(torch.ones(3)).sum().backward()
+    torch.testing.assert_close(net.weight.grad, torch.ones(2, 3))
+
+
+def test_data_of_a_parameter_is_replaced() -> None:
+    def f(p, x):
+        p.data = x * 2
+        return x + 1
+
+    check(f, nn.Parameter(torch.ones(3)), torch.rand(3))
+
+    def used_again(p, x):
+        p.data = x * 2
+        return p * x
+
+    check(used_again, nn.Parameter(torch.ones(3)), torch.rand(3), graphs=None, breaks=None)
+
+
+def test_vector_to_parameters() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+
+    def f(vector):
+        nn.utils.vector_to_parameters(vector * 2, net.parameters())
+        return vector + 1
+
+    vector = torch.arange(9.0)
+    framelift.compile(f, backend="eager", fullgraph=True)(vector)
+    torch.testing.assert_close(nn.utils.parameters_to_vector(net.parameters()).detach(), vector * 2)
+
+
+def test_attributes_of_the_program() -> None:
+    def f(x, y):
+        x.note = y.shape[0]
+        y.other = x * 2
+        if hasattr(x, "temporary"):
+            del x.temporary
+        return x.note, y.other + 1
+
+    x = torch.rand(3)
+    x.temporary = 5
+    check(f, x, torch.rand(3), calls=1)
+
+
+def test_an_input_gains_a_history() -> None:
+    p = nn.Parameter(torch.ones(2))
+
+    def f(x):
+        x += p.sum()
+        return x * 2
+
+    for backend in ("eager", "aot_eager"):
+        compiled = framelift.compile(f, backend=backend, fullgraph=True)
+        x = torch.ones(2)
+        p.grad = None
+        compiled(x).sum().backward()
+        assert x.requires_grad and not x.is_leaf
+        torch.testing.assert_close(p.grad, torch.full((2,), 4.0))
+
+
+def test_tensor_new() -> None:
+    def f(x):
+        return x.new(2, 3).zero_(), x.new([1, 2]), x.new(torch.Size([2])).fill_(1), x.new().shape
+
+    check(f, torch.rand(2, dtype=torch.float64))
+
+
+def test_tensors_grouped_by_device_and_dtype() -> None:
+    def f(x, y):
+        groups = torch.utils._foreach_utils._group_tensors_by_device_and_dtype([[x, y, x + 1], [y, x, x]], True)
+        return [(str(device), str(dtype), columns, indices) for (device, dtype), (columns, indices) in groups.items()]
+
+    check(f, torch.rand(2), torch.rand(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("foreach", [None, False])
+def test_gradients_are_clipped(foreach) -> None:
+    net = nn.Linear(3, 2)
+
+    def grads() -> None:
+        for p in net.parameters():
+            p.grad = torch.full_like(p, 2.0)
+
+    def f(limit):
+        total = nn.utils.clip_grad_norm_(list(net.parameters()), limit, foreach=foreach)
+        nn.utils.clip_grad_value_(net.parameters(), 0.1)
+        return total
+
+    grads()
+    want, clipped = f(1.0), [p.grad.clone() for p in net.parameters()]
+    grads()
+    torch.testing.assert_close(framelift.compile(f, backend="eager", fullgraph=True)(1.0), want)
+    torch.testing.assert_close([p.grad for p in net.parameters()], clipped)
+
+
+def test_lazy_modules_are_captured_from_the_second_call_on() -> None:
+    net = nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.LazyLinear(2))
+    framelift.reset()
+    compiled = framelift.compile(net, backend="eager", fullgraph=True)
+    x = torch.rand(2, 3)
+    first = compiled(x)
+    assert type(net[0]) is nn.Linear
+    torch.testing.assert_close(first, net(x))
+    torch.testing.assert_close(compiled(x), net(x))
+    assert framelift.stats()["graphs"] >= 1
