@@ -157,9 +157,11 @@ def test_writes_that_autograd_forbids_interrupt() -> None:
             record(lambda p: (function(p), p)[1], p)
 
 
-def test_write_that_gives_an_input_history_interrupts() -> None:
-    with pytest.raises(Interrupt) as caught:
-        record(lambda x, p: x.add_(p), torch.zeros(3), torch.ones(3, requires_grad=True))
+def test_write_that_gives_an_input_history() -> None:
+    _, said = record(lambda x, p: (x.add_(p), x)[1], torch.zeros(3), torch.ones(3, requires_grad=True))
+    assert said[0]["requires_grad"] and not said[0]["is_leaf"]
+    with pytest.raises(Interrupt) as caught:   # it would be another tensor's history too
+        record(lambda x, p: x.add_(p), torch.zeros(4)[1:], torch.ones(3, requires_grad=True))
     assert caught.value.reason.id == "torch-operation"
 
 
