@@ -25,6 +25,7 @@ import torch  # noqa: E402
 
 import framelift  # noqa: E402
 from models import MODELS  # noqa: E402
+from stack import stack  # noqa: E402
 
 __all__ = ["FRONT_ENDS", "PROGRAMS", "Program", "Row", "cpu_seconds", "print_rows", "reset", "stored_outputs"]
 
@@ -56,7 +57,7 @@ def three_tensors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Te
     return a + b * c
 
 
-PROGRAMS = [*(Program(name, make) for name, make in MODELS.items()),
+PROGRAMS = [*(Program(name, make) for name, make in (MODELS | {"stack": stack}).items()),
             Program("function of three tensors", lambda: (three_tensors, {k: torch.rand(3) for k in "abc"}))]
 
 #: name -> (compile, forget everything)

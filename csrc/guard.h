@@ -47,6 +47,15 @@ struct Record {
   Op op;
 };
 
+// What the loop over records reads: most of them compare a word.  `at` has its low bits set for all others; `expect` is then
+// an address worth fetching early, or zero.
+struct Word {
+  uint64_t at, expect;
+};
+static constexpr uint64_t kOther = 1;   // no Load: the record says what
+static constexpr uint64_t kFiller = 3;  // Pass
+static constexpr uint32_t kAhead = 12;  // how many records ahead memory is fetched; the loop never reads it through these
+
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
 
 struct Kind;
@@ -108,6 +117,7 @@ struct Walk {
   int failed_node = -1, failed_check = 0;
 
   Outcome evaluate();
+  Outcome evaluate_from(uint32_t node);  // by visits, from this root on
   Outcome visit(Node& node, PyObject* base);
   Outcome run(uint32_t from, uint32_t to);
   // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
@@ -134,6 +144,7 @@ struct Visit {
   bool trusted = false;
   bool typed = false;         // a record of the type was written
   bool layout_known = false;  // the recorded type cannot be another one at the same address
+  bool surely_dict = false;   // whatever is at its place is a dictionary: an equal version makes it the same one
   bool recordable = true;
   int count = 0;
   Record records[kRoom];
@@ -181,6 +192,7 @@ bool init_liveness();  // guard_program.cpp: how a program learns that an object
 struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
+  std::vector<Word> words;                           // for each record what the loop reads, and kAhead more
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals;            // slots
   std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others
@@ -220,6 +232,7 @@ struct Program {
   bool build_slots(PyObject* list, std::vector<int32_t>& slots);
   void settle_flags();
   void lay_out();
+  void put(uint32_t at, const Record& record);
   bool build_distinct(PyObject* list);
   Outcome check_distinct(Walk& walk);
   PyObject* fetch_node(Node& node, Walk& walk, Outcome* outcome);

@@ -161,7 +161,19 @@ static PyObject* unsettled(PyObject* self, PyObject*) {
   return list;
 }
 
+// records(): (node, operation) of every record, for tests and reports.
+static PyObject* records(PyObject* self, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (const Record& record : program_of(self)->records) {
+    PyObject* row = Py_BuildValue("(Ii)", program_of(self)->nodes[record.node].given, (int)record.op);
+    if (!list || !row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
 static PyMethodDef methods[] = {
+    {"records", records, METH_NOARGS, "The records as (node, number of the operation); for tests and reports."},
     {"check", check, METH_O, "check(locals): None when all guards hold, else (node, check) of the first that does not."},
     {"values", values, METH_O, "values(locals): the two tuples the entry would be given."},
     {"fetch", fetch, METH_VARARGS, "fetch(node, locals): the value a node leads to; LookupError when there is none."},

@@ -54,6 +54,7 @@ static Outcome take_constant(Visit& v, PyObject*) {
 static Outcome take_dict(Visit& v, PyObject* base) {
   if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
   PyObject** slot = instance_dict_at(base);
+  v.surely_dict = slot != nullptr;
   if (slot) return field(v, slot, false);
   Outcome outcome = by_getattr(v, base, "__dict__");  // some C types pass the question on to another object
   return outcome == Outcome::Holds && v.value == Py_None ? Outcome::Fails : outcome;
@@ -209,6 +210,34 @@ static Outcome take_partial_func(Visit& v, PyObject* base) { return partial_fiel
 static Outcome take_partial_args(Visit& v, PyObject* base) { return partial_field(v, base, "args"); }
 static Outcome take_partial_keywords(Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }
 
+// Where a function or a class keeps one of its own attributes; NULL for others.
+static PyObject** own_field(PyObject* base, PyObject* name) {
+  struct Row {
+    const char* name;
+    size_t offset;
+  };
+  static const Row functions[] = {{"__name__", offsetof(PyFunctionObject, func_name)},
+                                  {"__qualname__", offsetof(PyFunctionObject, func_qualname)},
+                                  {"__defaults__", offsetof(PyFunctionObject, func_defaults)},
+                                  {"__kwdefaults__", offsetof(PyFunctionObject, func_kwdefaults)},
+                                  {"__annotations__", offsetof(PyFunctionObject, func_annotations)}};
+  static const Row classes[] = {{"__name__", offsetof(PyHeapTypeObject, ht_name)},
+                                {"__qualname__", offsetof(PyHeapTypeObject, ht_qualname)}};
+  auto find = [&](const auto& rows) -> PyObject** {
+    for (const Row& row : rows)
+      if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return (PyObject**)((char*)base + row.offset);
+    return nullptr;
+  };
+  if (Py_TYPE(base) == &PyFunction_Type) return find(functions);
+  return Py_TYPE(base) == &PyType_Type && is_heap_type((PyTypeObject*)base) ? find(classes) : nullptr;
+}
+
+// What C code says of itself never changes.
+static bool fixed_by_c(PyObject* base, PyObject* name) {
+  bool named = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 || PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
+  return named && (PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || Py_TYPE(base) == &_PyMethodWrapper_Type);
+}
+
 // Fields that C code keeps on a type nobody can change are read without running Python code.
 static Outcome take_attr(Visit& v, PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
@@ -217,11 +246,22 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   PyObject* descriptor = fixed ? _PyType_Lookup(type, v.node.key) : nullptr;
   PyObject** at = member_at(descriptor, base);
   if (at && *at) return field(v, at, false);
+  at = fixed ? own_field(base, v.node.key) : nullptr;
+  if (at && *at && (*at == Py_None || !PyTuple_Check(*at) || PyUnicode_CompareWithASCIIString(v.node.key, "__defaults__") == 0))
+    return field(v, at, false);  // annotations may still be a tuple, which reading turns into a dictionary
+  if (at && !*at && PyUnicode_CompareWithASCIIString(v.node.key, "__annotations__")) {
+    v.load(at, nullptr);
+    return found(v, Py_None, true);
+  }
   if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, PyObject_GetAttr(base, v.node.key));
   CollectorPause pause;
-  bool ran_code = v.walk.ran_code;
+  bool ran_code = v.walk.ran_code, recordable = v.recordable;
   Outcome outcome = answer(v, PyObject_GetAttr(base, v.node.key));
   v.walk.ran_code = ran_code;
+  if (outcome == Outcome::Holds && v.parent().trusted && fixed_by_c(base, v.node.key)) {
+    v.recordable = recordable;
+    v.trusted = PyUnicode_CheckExact(v.value);
+  }
   return outcome;
 }
 

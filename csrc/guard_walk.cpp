@@ -92,9 +92,8 @@ void Walk::write_records(Visit& v, bool whole) {
   }
   whole = whole && !node.unsafe && (uint32_t)v.count <= node.room;
   if (whole) {
-    Record* to = program.records.data() + node.first;
-    for (int i = 0; i < v.count; i++) to[i] = v.records[i];
-    for (uint32_t i = (uint32_t)v.count; i < node.room; i++) to[i] = {nullptr, 0, node.index, 0, -1, Op::Pass};
+    for (uint32_t i = 0; i < node.room; i++)
+      program.put(node.first + i, i < (uint32_t)v.count ? v.records[i] : Record{nullptr, 0, node.index, 0, -1, Op::Pass});
   }
   node.whole = whole;
   node.version = whole ? node.reading : 0;
@@ -107,7 +106,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   PyObject* previous = node.value;
   bool started_live = live();
   if (started_live) {
-    if (node.room) program.records[node.first].op = Op::Fail;
+    if (node.room) program.put(node.first, {nullptr, 0, node.index, 0, -1, Op::Fail});
     node.version = 0;
     node.whole = false;
   }
@@ -124,6 +123,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   }
   v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
+  v.trusted = v.trusted || (v.surely_dict && reading);
   if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
   if (live()) {
     if (node.distinct && !node.argument && node.value != v.value) {
@@ -203,32 +203,41 @@ void Walk::learn(Node& node) {
 }
 
 Outcome Walk::run(uint32_t from, uint32_t to) {
-  const Record* record = program.records.data() + from;
-  const Record* end = program.records.data() + to;
-  while (record < end) {
-    if (record->op == Op::Load ? *(const uint64_t*)record->at == record->expect : holds(*record)) {
-      record++;
+  const Word* words = program.words.data();  // of fixed size while a walk is live
+  for (uint32_t i = from; i < to;) {
+    const Word word = words[i];
+    __builtin_prefetch((const void*)words[i + kAhead].at);
+    if (!(word.at & 7)) {
+      if (*(const uint64_t*)word.at == word.expect) {
+        i++;
+        continue;
+      }
+    } else if (word.at == kFiller || holds(program.records[i])) {
+      i++;
       continue;
     }
-    Node& node = program.nodes[record->node];
+    Node& node = program.nodes[program.records[i].node];
+    bool ran_before = ran_code;
     ran_code = false;
     Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
     if (outcome != Outcome::Holds) return outcome;
-    if (ran_code) {
+    if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
       learn(node);
       return Outcome::Again;
     }
-    record = program.records.data() + node.last;
+    ran_code = ran_code || ran_before;
+    if (!live()) return evaluate_from(node.end);
+    i = node.last;
   }
   return Outcome::Holds;
 }
 
-Outcome Walk::evaluate() {
-  for (uint32_t i = 0; i < program.nodes.size();) {
-    Node& root = program.nodes[i];
-    Outcome outcome = root.whole && !careful && live() ? run(root.first, root.last) : visit(root, nullptr);
+Outcome Walk::evaluate() { return !careful && live() ? run(0, (uint32_t)program.records.size()) : evaluate_from(0); }
+
+Outcome Walk::evaluate_from(uint32_t node) {
+  for (uint32_t i = node; i < program.nodes.size(); i = program.nodes[i].end) {
+    Outcome outcome = visit(program.nodes[i], nullptr);
     if (outcome != Outcome::Holds) return outcome;
-    i = root.end;
   }
   return Outcome::Holds;
 }
@@ -316,7 +325,7 @@ void Program::lay_out() {
   stale_layout = false;
   uint32_t next = 0;
   for (Node& node : nodes) {
-    node.room = std::max(node.room, node.needed);
+    node.room = std::max({node.room, node.needed, node.parent < 0 ? 1u : 0u});
     node.first = next;
     next += node.room;
     node.below = next;
@@ -324,10 +333,18 @@ void Program::lay_out() {
     node.whole = false;
   }
   records.assign(next, Record{nullptr, 0, 0, 0, -1, Op::Fail});
+  words.assign(next + kAhead, Word{kOther, 0});
   for (Node& node : nodes) {
     node.last = node.end < nodes.size() ? nodes[node.end].first : next;
     for (uint32_t i = node.first; i < node.below; i++) records[i].node = node.index;
   }
+}
+
+void Program::put(uint32_t at, const Record& record) {
+  records[at] = record;
+  words[at] = {kOther, 0};
+  if (record.op == Op::Load && !((uint64_t)record.at & 7)) words[at] = {(uint64_t)record.at, record.expect};
+  if (record.op == Op::Pass) words[at] = {kFiller, 0};
 }
 
 // The value at a node by its path alone, without checks; new reference, or NULL and the reason.

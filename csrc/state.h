@@ -35,5 +35,6 @@ bool init_probes(PyObject* module);
 bool init_guards(PyObject* module);
 bool init_compiled(PyObject* module);
 bool init_memory(PyObject* module);
+bool init_instances(PyObject* module);
 
 }  // namespace framelift

@@ -6,7 +6,7 @@
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstring>
+#include <algorithm>
 
 namespace framelift {
 
@@ -55,11 +55,17 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   bool fits = PyType_Check(type.value) && THPDtype_Check(dtype.value) && THPDevice_Check(device.value) &&
               THPLayout_Check(layout.value);
   check->check_stride = stride.value != Py_None;
-  fits = fits && parse_entries(size.value, check->size, &check->any_entry) &&
-         (!check->check_stride || parse_entries(stride.value, check->stride, &check->any_entry));
+  bool any = false;
+  fits = fits && parse_entries(size.value, check->size, &any) && (!check->check_stride || parse_entries(stride.value, check->stride, &any));
   if (!fits) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "TENSOR takes TensorFacts");
     return nullptr;
+  }
+  check->dimensions = (uint32_t)check->size.size();
+  check->plain = !any && check->check_stride && check->size.size() <= TensorCheck::kInline && check->stride.size() == check->size.size();
+  if (check->plain) {
+    std::copy(check->size.begin(), check->size.end(), check->entries);
+    std::copy(check->stride.begin(), check->stride.end(), check->entries + check->dimensions);
   }
   check->type = (PyTypeObject*)type.value;
   check->dtype = (int8_t)((THPDtype*)dtype.value)->scalar_type;
@@ -97,16 +103,38 @@ int tensor_has_grad(PyObject* value) {
 
 // ---- comparing ----
 
-static bool same_entries(const std::vector<int64_t>& expected, bool some_any, c10::IntArrayRef actual) {
+static bool same_entries(const std::vector<int64_t>& expected, c10::IntArrayRef actual) {
   if (actual.size() != expected.size()) return false;
   for (size_t i = 0; i < expected.size(); i++)
-    if (expected[i] != actual[i] && !(some_any && expected[i] == TensorCheck::kAny)) return false;
+    if (expected[i] != actual[i] && expected[i] != TensorCheck::kAny) return false;
   return true;
 }
 
+static bool same_layout(const TensorCheck& check, const c10::TensorImpl* impl) {
+  c10::IntArrayRef size = impl->sizes();
+  if (!check.plain) return same_entries(check.size, size) && (!check.check_stride || same_entries(check.stride, impl->strides()));
+  c10::IntArrayRef stride = impl->strides();
+  if (size.size() != check.dimensions || stride.size() != check.dimensions) return false;
+  uint64_t difference = 0;
+  for (uint32_t i = 0; i < check.dimensions; i++)
+    difference |= (uint64_t)(size[i] ^ check.entries[i]) | (uint64_t)(stride[i] ^ check.entries[check.dimensions + i]);
+  return difference == 0;
+}
+
+// The public reader of this field is a call into another library.  An explicit instantiation may name what is private.
+struct MetaField {
+  using type = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
+  friend constexpr type field_of(MetaField);
+};
+template <typename Field, typename Field::type member>
+struct Opened {
+  friend constexpr typename Field::type field_of(Field) { return member; }
+};
+template struct Opened<MetaField, &c10::TensorImpl::autograd_meta_>;
+
 // Autograd's view of the tensor.  No metadata means: a leaf that needs no gradient and has none.
 static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl) {
-  auto* meta = static_cast<torch::autograd::AutogradMeta*>(impl->autograd_meta());
+  auto* meta = static_cast<torch::autograd::AutogradMeta*>((impl->*field_of(MetaField{})).get());
   if (!meta) return !check.requires_grad && check.is_leaf && check.has_grad != 1;
   bool requires_grad = meta->is_view_ ? meta->requires_grad() : meta->requires_grad_ || meta->grad_fn_;
   if (requires_grad != check.requires_grad || (meta->grad_fn_ == nullptr) != check.is_leaf) return false;
@@ -119,14 +147,14 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
   // Equal keys first: they say whether the getters below are plain reads.
   if (impl->key_set().raw_repr() != check.keys) return false;
   try {
-    return (int8_t)c10::typeMetaToScalarType(impl->dtype()) == check.dtype && pack_device(impl->device()) == check.device &&
-           !impl->has_symbolic_sizes_strides() && same_entries(check.size, check.any_entry, impl->sizes()) &&
-           (!check.check_stride || same_entries(check.stride, check.any_entry, impl->strides())) &&
-           same_autograd(check, impl);
+    return (int8_t)impl->dtype().toScalarType() == check.dtype && pack_device(impl->device()) == check.device &&
+           !impl->has_symbolic_sizes_strides() && same_layout(check, impl) && same_autograd(check, impl);
   } catch (const std::exception&) {  // a kind of tensor that has no such property
     PyErr_Clear();
     return false;
   }
 }
+
+const void* tensor_memory(PyObject* value) { return THPVariable_Unpack(value).unsafeGetTensorImpl(); }
 
 }  // namespace framelift

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _core
 from ..reasons import Interrupt
 from ..world.more_shadows import CHAIN, exception_fields
 from .containers import display, pairs
@@ -173,12 +174,29 @@ def instance(walk: Walk, node: Node) -> Recipe:
     arguments = kind.arguments(walk, obj)
     shell = (walk.constant(layout.base, layout.base.__name__), ".__new__(", name, *((", ",) if arguments else ()),
              *arguments, ")")
-    fills, whole = kind.contents(walk, node)
-    more, parts = _attributes(walk, node, cls, layout)
-    fills += more
-    if not fills and not parts:
+    items, whole = kind.contents(walk, node)
+    fills, parts = _attributes(walk, node, cls, layout)
+    if not items and not fills and not parts:
         return Recipe(make=shell)
-    return Recipe(None, shell, fills, parts=parts, whole=whole)
+    return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, whole=whole)
+
+
+def _at_once(walk: Walk, layout: Layout, name: str, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:
+    """One native call that makes the object and puts its contents in, where one knows how; the statements say the same."""
+    if parts or len(fills) > 1 or (fills and not layout.replaceable) or layout.slots:
+        return None
+    dictionary = _written(fills[0]) if fills else "None"
+    if layout.base is object and fills:
+        return (walk.constant(_core.instance, "instance"), "(", name, ", ", dictionary, ")")
+    if layout.base is collections.OrderedDict and items:
+        pairs_ = [part for text in items for part in (", ", text[4], ", ", text[6])]   # see _statement
+        return (walk.constant(_core.ordered, "ordered"), "(", name, ", ", dictionary, *pairs_, ")")
+    return None
+
+
+def _written(statement: Text) -> str | Node:
+    """The value in a statement of `set_raw`."""
+    return statement[-1] if statement[-1] != ")" else statement[-2]
 
 
 def _is_own(cls: type) -> bool:

@@ -1,0 +1,53 @@
+// Making instances for entries: what object.__new__ and setting __dict__ do, in one step.
+#include "frames.h"
+#include "state.h"
+
+namespace framelift {
+
+// Give a fresh object its dictionary.  False with an exception set.
+static bool give_dict(PyObject* object, PyObject* dict) {
+#if PY_VERSION_HEX < 0x030d0000
+  PyObject** slot = _PyObject_GetDictPtr(object);  // no attribute was set yet: the slot itself
+  if (!slot) {
+    PyErr_Format(PyExc_TypeError, "instances of %s have no dictionary", Py_TYPE(object)->tp_name);
+    return false;
+  }
+  Py_XSETREF(*slot, Py_NewRef(dict));
+  return true;
+#else
+  return PyObject_GenericSetDict(object, dict, nullptr) == 0;
+#endif
+}
+
+// instance(cls, dict): an object of a Python class without built-in base, with this very dictionary.
+static PyObject* instance(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyType_Check(args[0]) || !PyDict_Check(args[1])) return PyErr_Format(PyExc_TypeError, "instance(class, dict)");
+  PyTypeObject* type = (PyTypeObject*)args[0];
+  if (!is_heap_type(type) || (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT))
+    return PyErr_Format(PyExc_TypeError, "instance: not a class that a class statement made: %s", type->tp_name);
+  PyObject* object = type->tp_alloc(type, 0);
+  if (object && !give_dict(object, args[1])) Py_CLEAR(object);
+  return object;
+}
+
+// ordered(cls, dict or None, key, value, ...): an object of a Python subclass of OrderedDict with these items.
+static PyObject* ordered(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2 || n % 2 || !PyType_Check(args[0]) || !PyType_IsSubtype((PyTypeObject*)args[0], &PyODict_Type))
+    return PyErr_Format(PyExc_TypeError, "ordered(class, dict or None, key, value, ...)");
+  PyObject* nothing = PyTuple_New(0);
+  PyObject* object = nothing ? PyODict_Type.tp_new((PyTypeObject*)args[0], nothing, nullptr) : nullptr;
+  Py_XDECREF(nothing);
+  for (Py_ssize_t i = 2; object && i < n; i += 2)
+    if (PyODict_SetItem(object, args[i], args[i + 1]) < 0) Py_CLEAR(object);
+  if (object && args[1] != Py_None && !give_dict(object, args[1])) Py_CLEAR(object);
+  return object;
+}
+
+static PyMethodDef methods[] = {
+    {"instance", (PyCFunction)(void*)instance, METH_FASTCALL, "instance(cls, dict): as object.__new__, with this dictionary"},
+    {"ordered", (PyCFunction)(void*)ordered, METH_FASTCALL, "ordered(cls, dict or None, key, value, ...): as OrderedDict.__new__, filled"},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_instances(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+
+}  // namespace framelift
