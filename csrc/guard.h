@@ -47,14 +47,13 @@ struct Record {
   Op op;
 };
 
-// What the loop over records reads: most of them compare a word.  `at` has its low bits set for all others; `expect` is then
-// an address worth fetching early, or zero.
+// What the loop over records reads.  A Load is its own word; any other record has a word that never matches, and so have all
+// words after the last record.
 struct Word {
-  uint64_t at, expect;
+  const uint64_t* at;
+  uint64_t expect;
 };
-static constexpr uint64_t kOther = 1;   // no Load: the record says what
-static constexpr uint64_t kFiller = 3;  // Pass
-static constexpr uint32_t kAhead = 12;  // how many records ahead memory is fetched; the loop never reads it through these
+static constexpr uint32_t kAhead = 5;  // how many tensors ahead memory is fetched
 
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
 
@@ -85,6 +84,7 @@ struct Node {
   Py_ssize_t number = -1;   // key as a number: arguments, positions
   std::vector<Check> checks;
   int32_t slot = -1;
+  int32_t memory = -1;          // its place in Program::memory
   bool argument = false;        // a root: local `number`
   bool lone = false;            // an argument whose own checks are all there is: no need to recognise the object
   bool pinned = false;          // has an IS check
@@ -120,6 +120,7 @@ struct Walk {
   Outcome evaluate_from(uint32_t node);  // by visits, from this root on
   Outcome visit(Node& node, PyObject* base);
   Outcome run(uint32_t from, uint32_t to);
+  Outcome repair(uint32_t* record);  // the record does not hold: visit its node, and go on after it
   // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
   bool live() const;
 
@@ -127,6 +128,7 @@ struct Walk {
   Outcome run_checks(Visit& v);
   Outcome visit_children(Visit& v, bool unchanged, bool* whole);
   void write_records(Visit& v, bool whole);
+  Outcome run_all();
   bool holds(const Record& record);
   void learn(Node& node);
 
@@ -192,7 +194,8 @@ bool init_liveness();  // guard_program.cpp: how a program learns that an object
 struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
-  std::vector<Word> words;                           // for each record what the loop reads, and kAhead more
+  std::vector<Word> words;                           // for each record what the loop reads, and one more
+  std::vector<TensorMemory> memory;                  // of the tensors of records in their order, and kAhead more
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals;            // slots
   std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others

@@ -202,37 +202,60 @@ void Walk::learn(Node& node) {
   }
 }
 
+Outcome Walk::repair(uint32_t* record) {
+  Node& node = program.nodes[program.records[*record].node];
+  bool ran_before = ran_code;
+  ran_code = false;
+  Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
+  if (outcome != Outcome::Holds) return outcome;
+  if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
+    learn(node);
+    return Outcome::Again;
+  }
+  ran_code = ran_code || ran_before;
+  *record = node.last;
+  return Outcome::Holds;
+}
+
 Outcome Walk::run(uint32_t from, uint32_t to) {
-  const Word* words = program.words.data();  // of fixed size while a walk is live
   for (uint32_t i = from; i < to;) {
-    const Word word = words[i];
-    __builtin_prefetch((const void*)words[i + kAhead].at);
-    if (!(word.at & 7)) {
-      if (*(const uint64_t*)word.at == word.expect) {
-        i++;
-        continue;
-      }
-    } else if (word.at == kFiller || holds(program.records[i])) {
+    const Word& word = program.words[i];
+    if (*word.at == word.expect || holds(program.records[i])) {
       i++;
       continue;
     }
-    Node& node = program.nodes[program.records[i].node];
-    bool ran_before = ran_code;
-    ran_code = false;
-    Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
+    Outcome outcome = repair(&i);
     if (outcome != Outcome::Holds) return outcome;
-    if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
-      learn(node);
-      return Outcome::Again;
-    }
-    ran_code = ran_code || ran_before;
-    if (!live()) return evaluate_from(node.end);
-    i = node.last;
   }
   return Outcome::Holds;
 }
 
-Outcome Walk::evaluate() { return !careful && live() ? run(0, (uint32_t)program.records.size()) : evaluate_from(0); }
+// As run, over all records; no bound is looked at while words match.
+Outcome Walk::run_all() {
+  const Word* const words = program.words.data();  // of fixed size while a walk is live
+  const uint32_t count = (uint32_t)program.records.size();
+  for (uint32_t i = 0;;) {
+    while (*words[i].at == words[i].expect) i++;
+    if (i >= count) return Outcome::Holds;
+    const Record& record = program.records[i];
+    if (record.op == Op::Tensor && tensor_holds(*(const TensorCheck*)record.expect, (PyObject*)record.at)) {
+      if (record.slot >= 0) note(record.slot, (PyObject*)record.at);
+      program.memory[record.index + kAhead].fetch();
+      i++;
+      continue;
+    }
+    if (holds(record)) {
+      i++;
+      continue;
+    }
+    uint32_t root_end = program.nodes[record.node].end;
+    Outcome outcome = repair(&i);
+    if (outcome != Outcome::Holds) return outcome;
+    if (!live()) return evaluate_from(root_end);  // code ran: only a root's visit gets here then
+  }
+}
+
+Outcome Walk::evaluate() { return !careful && live() ? run_all() : evaluate_from(0); }
 
 Outcome Walk::evaluate_from(uint32_t node) {
   for (uint32_t i = node; i < program.nodes.size(); i = program.nodes[i].end) {
@@ -318,6 +341,8 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
   return outcome;
 }
 
+static const uint64_t kZero = 0;
+
 // Give every node as many records as its last visit needed; all are written anew by the next evaluation.
 void Program::lay_out() {
   counters.layouts++;
@@ -333,18 +358,28 @@ void Program::lay_out() {
     node.whole = false;
   }
   records.assign(next, Record{nullptr, 0, 0, 0, -1, Op::Fail});
-  words.assign(next + kAhead, Word{kOther, 0});
+  words.resize(next + 1);
+  memory.clear();
   for (Node& node : nodes) {
     node.last = node.end < nodes.size() ? nodes[node.end].first : next;
-    for (uint32_t i = node.first; i < node.below; i++) records[i].node = node.index;
+    for (uint32_t i = node.first; i < node.below; i++) put(i, {nullptr, 0, node.index, 0, -1, Op::Fail});
+    node.memory = -1;
+    for (const Check& check : node.checks)
+      if (check.tensor && node.memory < 0) node.memory = (int32_t)memory.size(), memory.emplace_back();
   }
+  memory.resize(memory.size() + kAhead);
+  words[next] = {&kZero, 1};
 }
 
 void Program::put(uint32_t at, const Record& record) {
   records[at] = record;
-  words[at] = {kOther, 0};
-  if (record.op == Op::Load && !((uint64_t)record.at & 7)) words[at] = {(uint64_t)record.at, record.expect};
-  if (record.op == Op::Pass) words[at] = {kFiller, 0};
+  words[at] = {&kZero, record.op != Op::Pass};
+  if (record.op == Op::Load) words[at] = {(const uint64_t*)record.at, record.expect};
+  if (record.op == Op::Tensor) {
+    Node& node = nodes[record.node];
+    records[at].index = (uint32_t)node.memory;
+    memory[node.memory] = tensor_memory((PyObject*)record.at);
+  }
 }
 
 // The value at a node by its path alone, without checks; new reference, or NULL and the reason.

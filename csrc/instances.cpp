@@ -1,4 +1,4 @@
-// Making instances for entries: what object.__new__ and setting __dict__ do, in one step.
+// What entries do to instances: make one with its dictionary in one step, and set an attribute that often is set already.
 #include "frames.h"
 #include "state.h"
 
@@ -43,7 +43,21 @@ static PyObject* ordered(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return object;
 }
 
+// store(object, name, value): object.__setattr__, but an attribute that is this very value already is left alone, and with
+// it the version of its dictionary, which guards look at.
+static PyObject* store(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3 || !PyUnicode_Check(args[1])) return PyErr_Format(PyExc_TypeError, "store(object, name, value)");
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);
+  if (!descriptor || !Py_TYPE(descriptor)->tp_descr_set) {
+    PyObject** slot = _PyObject_GetDictPtr(args[0]);
+    if (slot && *slot && dict_has_only_strings(*slot) && PyDict_GetItemWithError(*slot, args[1]) == args[2]) Py_RETURN_NONE;
+  }
+  if (PyErr_Occurred() || PyObject_GenericSetAttr(args[0], args[1], args[2]) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"store", (PyCFunction)(void*)store, METH_FASTCALL, "store(object, name, value): as object.__setattr__, nothing where it is set already"},
     {"instance", (PyCFunction)(void*)instance, METH_FASTCALL, "instance(cls, dict): as object.__new__, with this dictionary"},
     {"ordered", (PyCFunction)(void*)ordered, METH_FASTCALL, "ordered(cls, dict or None, key, value, ...): as OrderedDict.__new__, filled"},
     {nullptr, nullptr, 0, nullptr}};

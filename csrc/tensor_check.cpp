@@ -155,6 +155,9 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
   }
 }
 
-const void* tensor_memory(PyObject* value) { return THPVariable_Unpack(value).unsafeGetTensorImpl(); }
+TensorMemory tensor_memory(PyObject* value) {
+  const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
+  return {(const char*)impl, (const char*)(impl->*field_of(MetaField{})).get()};
+}
 
 }  // namespace framelift

@@ -16,6 +16,7 @@ from emit_stage import Frozen, OddKey, Plain, Point, Stage, Trouble, counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framelift import _core
 from framelift.emit import Effect, build_entry, plan_raise, plan_return
 from framelift.exc import InternalError
 from framelift.reasons import Interrupt
@@ -162,6 +163,33 @@ def test_effects() -> None:
     assert caught.value.reason.id == "effect-object"
 
 
+def test_a_write_of_what_is_there_leaves_the_dictionary_alone() -> None:
+    stage = Stage()
+    plain = stage.handle(Plain())
+    plain.a, plain.b = None, True
+    program = _core.GuardProgram([(-1, "const", plain, ()), (0, "dict", None, ()), (1, "item", "a", (("EQ", None),))], [], [], [])
+    stage.effects = [Effect("setattr", plain, "a", None), Effect("setattr", plain, "b", True)]
+    assert program.check(()) is None and program.check(()) is None
+    before = program.stats()["visits"]
+    stage.run(None)
+    assert program.check(()) is None and program.stats()["visits"] == before
+    plain.b = 1
+    stage.run(None)
+    assert plain.b is True and list(vars(plain)) == ["a", "b"]
+
+
+def test_writes_through_slots_and_properties_of_the_class() -> None:
+    class Slotted:
+        __slots__ = ("a", "__dict__")
+
+    one = Slotted()
+    _core.store(one, "a", None)
+    _core.store(one, "b", None)
+    assert one.a is None and vars(one) == {"b": None}
+    with pytest.raises(AttributeError):
+        _core.store(object(), "a", None)
+
+
 def test_writes_to_one_place_are_merged() -> None:
     stage = Stage()
     plain = stage.handle(Plain())
@@ -187,7 +215,10 @@ def test_sources() -> None:
         "    t0, = graph(*inputs)\n    e0, = externals\n    return {'a': t0, 'b': [e0, -1.5, float32]}"
     assert stage.source(Point(t, u)) == "    t0, t1 = graph(*inputs)\n    return tuple.__new__(Point, (t0, t1))"
     assert stage.source(Frozen(t)) == \
-        "    t0, = graph(*inputs)\n    v0 = object.__new__(Frozen)\n    object.__setattr__(v0, '__dict__', {'a': t0, 'b': 2})\n    return v0"
+        "    t0, = graph(*inputs)\n    return instance(Frozen, {'a': t0, 'b': 2})"
+    selfish = Frozen(t)
+    object.__setattr__(selfish, "b", selfish)
+    assert stage.source(selfish).startswith("    t0, = graph(*inputs)\n    v0 = object.__new__(Frozen)\n")
     ring: list[object] = [t]
     ring.append(ring)
     assert stage.source(ring) == "    t0, = graph(*inputs)\n    v0 = []\n    v0.extend([t0, v0])\n    return v0"

@@ -6,6 +6,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Iterable
 
+from .. import _core
 from ..reasons import Interrupt
 from .hashing import check_keys
 from .instances import PLAIN_READS, set_raw
@@ -14,6 +15,9 @@ from .scene import Effect
 from .typefacts import is_attribute_name, lookup
 
 __all__ = ["EFFECTS", "effect", "effect_statement", "merged"]
+
+#: values that an attribute often holds already: writing them again would only cost the guards on its owner their short cut
+_SETTLING = (type(None), bool, str)
 
 Writer = Callable[[Walk, Effect, str], Text]
 
@@ -63,6 +67,8 @@ def merged(effects: Iterable[Effect]) -> list[Effect]:
 @effect("setattr")
 def _setattr(walk: Walk, change: Effect, owner: str) -> Text:
     """object.__setattr__(owner, key, value)"""
+    if type(change.value) in _SETTLING:
+        return (walk.constant(_core.store, "store"), f"({owner}, {change.key!r}, ", walk.part(change.value), ")")
     return set_raw(walk, owner, type(change.owner), change.key, walk.part(change.value))
 
 
