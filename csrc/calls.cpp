@@ -1,6 +1,8 @@
 // The numbered call rule.  What a C callable is comes from the Python tables, asked once per callable and remembered.
 #include "calls.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <cstring>
 
 namespace framelift {
@@ -152,6 +154,19 @@ static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args,
   return result;
 }
 
+// Symbolic numbers: C code that is handed one would take its value, so the session decides what becomes of the call.
+static std::unordered_set<PyTypeObject*> number_types;
+static PyObject *builtin_len = nullptr, *number_handler = nullptr;
+
+bool is_symbolic_number(PyObject* value) { return number_types.count(Py_TYPE(value)) != 0; }
+
+static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
+  if (number_types.empty()) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (is_symbolic_number(args[i])) return true;
+  return callable == builtin_len && n == 1 && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
+}
+
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
@@ -184,6 +199,11 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
       [[fallthrough]];
     }
     case Kind::Pure:
+      if (meets_number(callable, args, total(nargs, kwnames))) {
+        result = call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
+        break;
+      }
+      [[fallthrough]];
     case Kind::Native:
       result = PyObject_Vectorcall(callable, args, nargs, kwnames);
       break;
@@ -243,6 +263,15 @@ static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_RETURN_NONE;
 }
+static PyObject* set_numbers(PyObject*, PyObject* args) {
+  PyObject *types, *handler, *len;
+  if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &types, &handler, &len)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) number_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  Py_XSETREF(number_handler, Py_NewRef(handler));
+  Py_XSETREF(builtin_len, Py_NewRef(len));
+  Py_RETURN_NONE;
+}
+
 static PyObject* forget_verdicts(PyObject*, PyObject*) {
   for (auto& [key, v] : verdicts) Py_XDECREF(v.payload);
   verdicts.clear();
@@ -251,6 +280,7 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 
 static PyMethodDef methods[] = {
     {"set_safe_receivers", set_safe_receivers, METH_VARARGS, "(C types whose methods are pure on internal receivers, methods that are not)"},
+    {"set_numbers", set_numbers, METH_VARARGS, "(classes of symbolic numbers, handler of pure calls that are given one, len)"},
     {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -97,6 +97,7 @@ static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
   return result;
 }
 
+static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
 static PyObject* miss = nullptr;  // what a run returns to say that this entry is not for this call
 
 // As try_entries, for one entry that the caller keeps alive.
@@ -126,6 +127,10 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       verdict = *result ? 1 : -1;
       if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyErr_Clear();
+        verdict = 2;
+      }
+      if (*result == plain) {
+        Py_CLEAR(*result);
         verdict = 2;
       }
       if (*result == miss) {  // the run itself looked further than guards can, before it did anything
@@ -497,6 +502,8 @@ bool init_compiled(PyObject* module) {
   torch_module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
   torch_record_name = PyUnicode_InternFromString("_stance");
   if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
+  plain = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  if (!plain || PyModule_AddObjectRef(module, "PLAIN", plain) < 0) return false;
   Entry_Type.tp_name = "framelift._core.Entry";
   Entry_Type.tp_basicsize = sizeof(EntryObject);
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;

@@ -186,6 +186,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     return ask_session(r, name_load_tensor, args, 2);
   }
   if (PyType_Check(obj)) return r->internal.count(obj) ? load_of_internal(r, obj, name) : load_of_external(r, obj, name);
+  if (is_symbolic_number(obj)) return PyObject_GetAttr(obj, name);
   if (r->external.count(obj)) return load_of_external(r, obj, name);
   if (PyModule_Check(obj)) return load_of_external(r, obj, name);
   return load_of_internal(r, obj, name);

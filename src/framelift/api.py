@@ -43,7 +43,8 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     Args:
         backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default inductor.
         fullgraph: raise `framelift.exc.Unsupported` instead of running in plain Python what cannot be captured.
-        dynamic: None: sizes that change become symbolic; True: symbolic from the start; False: always constants.
+        dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from the start;
+            False: always constants.
         mode, options: passed to the backend, as torch.compile does.
         disable: return `model` as it is.
         name: shown in messages and reports.
@@ -83,7 +84,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     again = functools.partial(compile, **asked)
     if isinstance(model, type):
         return _compile_class(model, again)
-    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
+    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
     driver.backend_name = name_of(found)
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)

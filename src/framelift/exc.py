@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "BackendCompilerFailed", "CondOpArgsMismatchError", "FailOnRecompileLimitHit", "FrameliftError", "IncorrectUsage", "InternalError",
-    "InternalTorchDynamoError", "InvalidBackend", "NotCallable", "ObservedException", "RecompileError", "ResetRequired", "SkipFrame", "TorchDynamoException",
-    "TorchRuntimeError", "UncapturedHigherOrderOpError", "UnsafeScriptObjectError", "Unsupported", "UnsupportedPlatform", "VerificationFailed"]
+    "BackendCompilerFailed", "CondOpArgsMismatchError", "ConstraintViolation", "FailOnRecompileLimitHit", "FrameliftError", "IncorrectUsage",
+    "InternalError", "InternalTorchDynamoError", "InvalidBackend", "NotCallable", "ObservedException", "RecompileError", "ResetRequired", "SkipFrame",
+    "TorchDynamoException", "TorchRuntimeError", "UncapturedHigherOrderOpError", "UnsafeScriptObjectError", "Unsupported", "UnsupportedPlatform",
+    "VerificationFailed"]
 
 
 class FrameliftError(RuntimeError):
@@ -28,6 +29,10 @@ class Unsupported(FrameliftError):
 
 class UncapturedHigherOrderOpError(Unsupported):
     """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so nothing falls back to plain Python."""
+
+
+class ConstraintViolation(FrameliftError):
+    """A size that was marked dynamic is a constant of the program."""
 
 
 class InternalError(FrameliftError):

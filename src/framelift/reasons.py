@@ -107,6 +107,8 @@ _declare("caught", "an interrupt was caught by the program before it reached the
          "Avoid a bare `except:` or `except BaseException:` around it.")
 _declare("random-state", "a number was drawn from {detail}, whose state is another one at every call",
          "Draw it outside the compiled function and pass it, or use torch's generators.")
+_declare("symbolic-number", "{detail} cannot be followed with symbolic sizes and numbers",
+         "Mark the sizes as static, or call it outside the compiled function.")
 _declare("too-large", "{detail} is too large to be imported",
          "Read only the part you need.")
 _declare("lazy-module", "{detail} is a lazy module whose parameters are made by this call",

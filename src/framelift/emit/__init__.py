@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .entry import EntryPlan, build_entry, plan_raise, plan_return
+from .entry import PLAIN, EntryPlan, build_entry, plan_raise, plan_return
 from .scene import Effect, Scene, Shadow
 
-__all__ = ["Effect", "EntryPlan", "Scene", "Shadow", "build_entry", "plan_raise", "plan_return"]
+__all__ = ["Effect", "EntryPlan", "PLAIN", "Scene", "Shadow", "build_entry", "plan_raise", "plan_return"]

@@ -22,14 +22,14 @@ from typing import Any
 
 from ..exc import InternalError
 from ..origin import Origin
-from . import callables, iterators  # noqa: F401  (registers their recipes)
+from . import callables, iterators, numbers  # noqa: F401  (registers their recipes)
 from .difference import difference
 from .effects import effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
 from .scene import Scene
 
-__all__ = ["EntryPlan", "build_entry", "plan_raise", "plan_return"]
+__all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +43,10 @@ class EntryPlan:
 
     def __str__(self) -> str:
         return self.source
+
+
+#: the entry that says: run the frame in plain Python
+PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), ())
 
 
 def plan_return(scene: Scene, value: Any) -> EntryPlan:
@@ -96,10 +100,11 @@ def _targets(letter: str, count: int) -> str:
 _numbers = itertools.count(1)
 
 
-def build_entry(plan: EntryPlan, graph: Callable[..., Any] | None, name: str) -> types.FunctionType:
+def build_entry(plan: EntryPlan, graph: Callable[..., Any] | None, name: str, before: tuple[str, ...] = (),
+                names: dict[str, Any] | None = None) -> types.FunctionType:
     """The entry as a function `entry(inputs, externals)`; `graph` is None when nothing has to be computed.
 
-    A graph without outputs is called for its effects on its inputs.
+    A graph without outputs is called for its effects on its inputs.  `before` are lines that run first, over `names`.
     """
     if graph is None and plan.outputs:
         raise InternalError(f"the entry of {name} needs {len(plan.outputs)} outputs, and there is no graph")
@@ -107,8 +112,11 @@ def build_entry(plan: EntryPlan, graph: Callable[..., Any] | None, name: str) ->
     if graph is not None and not plan.outputs:
         head, rest = source.split("\n", 1)
         source = f"{head}\n    graph(*inputs)\n{rest}"
+    if before:
+        head, rest = source.split("\n", 1)
+        source = "\n    ".join([head, *before]) + f"\n{rest}"
     filename = f"<framelift entry {name} #{next(_numbers)}>"
-    space = {"__name__": "framelift.entries", **plan.constants, "graph": graph}
+    space = {"__name__": "framelift.entries", **(names or {}), **plan.constants, "graph": graph}
     exec(compile(source, filename, "exec", dont_inherit=True), space)
     entry = space.pop("entry")
     entry.__source__ = source

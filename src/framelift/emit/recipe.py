@@ -115,7 +115,7 @@ def joined(parts: Iterable[str | Node], separator: str = ", ") -> list[str | Nod
     return out[:-1]
 
 
-_TAKEN = re.compile(r"(?:[tev]\d+|graph|inputs|externals|entry)\Z")
+_TAKEN = re.compile(r"(?:[tevisuf]\d+|zu?f\d+|call_\w+|MISS|PLAIN|missed|math|torch|float64|graph|inputs|externals|entry)\Z")
 
 
 class Walk:

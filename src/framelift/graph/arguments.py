@@ -14,6 +14,7 @@ import torch
 
 from ..exc import InternalError
 from ..reasons import Interrupt
+from .numbers import NUMBERS
 from .values import Body, Value
 
 __all__ = ["rebuild", "take"]
@@ -50,6 +51,9 @@ def take(args: Any, values: dict[int, Value], key: list[Any], found: list[Value]
 
 
 def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], found: list[Value]) -> Any:
+    if kind in NUMBERS:
+        key.append(arg.key)
+        return arg
     if kind in _SEQUENCES or kind is range or _is_record(kind):
         as_list = kind is list or kind is range   # to torch a range is one index, a tuple is several
         inner: list[Any] = [list if as_list else tuple]
@@ -105,9 +109,9 @@ def _stray(tensor: torch.Tensor) -> BaseException:
 
 
 def rebuild(kept: Any, of: Callable[[Any], Any]) -> Any:
-    """What `take` kept, with each `Value` and each `Body` replaced by what `of` gives for it."""
+    """What `take` kept, with each `Value`, `Body` and symbolic number replaced by what `of` gives for it."""
     kind = type(kept)
-    if kind is Value or kind is Body:
+    if kind is Value or kind is Body or kind in NUMBERS:
         return of(kept)
     if kind is list:
         return [rebuild(item, of) for item in kept]

@@ -13,7 +13,7 @@ import torch
 
 from ..reasons import Interrupt
 
-__all__ = ["Facts", "check_kind", "facts_of", "intern_facts", "new_stand_in"]
+__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "new_stand_in", "symbolic_facts"]
 
 _META = torch.device("meta")
 _empty_strided = torch._C._VariableFunctions.empty_strided
@@ -50,8 +50,7 @@ class Facts:
 
     def but(self, **changes: Any) -> Facts:
         """The facts that differ in the fields given."""
-        names = ("dtype", "device", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference")
-        return intern_facts(*(changes.get(name, getattr(self, name)) for name in names))
+        return intern_facts(*(changes.get(name, getattr(self, name)) for name in _FIELDS))
 
     def is_contiguous(self) -> bool:
         """Whether it lies in memory in the order of its dimensions, those of size 0 and 1 included."""
@@ -75,6 +74,10 @@ class Facts:
             self._template = made
         return made
 
+    def agrees(self, other: Facts) -> bool:
+        """Whether both say the same."""
+        return self is other or type(other) is SymbolicFacts and other.agrees(self)
+
     def __repr__(self) -> str:
         return f"<facts {self.dtype} {tuple(self.size)} {self.device}{' grad' if self.requires_grad else ''}>"
 
@@ -93,8 +96,80 @@ def intern_facts(dtype: torch.dtype, device: torch.device, size: torch.Size, str
     return found
 
 
+class SymbolicFacts(Facts):
+    """Facts with symbolic sizes or strides.  One object per distinct expressions; made by `symbolic_facts` only."""
+
+    __slots__ = ()
+
+    def but(self, **changes: Any) -> Facts:
+        return symbolic_facts(*(changes.get(name, getattr(self, name)) for name in _FIELDS))
+
+    def agrees(self, other: Facts) -> bool:
+        # Two symbols that were found to be equal are one from then on, so the expressions are read anew.
+        return self is other or _symbolic_key(*self.key()) == _symbolic_key(*other.key())
+
+    def is_contiguous(self) -> bool:
+        expected: Any = 1
+        for length, step in zip(reversed(self.size), reversed(self.stride)):
+            if _expression(step) != expected:
+                return False
+            expected = expected * _expression(length)
+        return True
+
+    def template(self) -> torch.Tensor:
+        made = self._template
+        if made is None:
+            hints = [tuple(_hint(entry) for entry in entries) for entries in (self.size, self.stride)]
+            made = self._template = intern_facts(self.dtype, self.device, torch.Size(hints[0]), hints[1], *self.key()[4:]).template()
+        return made
+
+
+_FIELDS = ("dtype", "device", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference")
+
+
+def _hint(entry: Any) -> int:
+    """A size for a stand-in's own memory, which nobody reads; numbers that only the graph knows are taken for two."""
+    if type(entry) is int:
+        return entry
+    return int(entry.node.hint) if entry.node.has_hint() else 2
+
+
+def _expression(entry: Any) -> Any:
+    return entry.node.expr if type(entry) is torch.SymInt else entry
+
+
+def _symbolic_key(dtype: torch.dtype, device: torch.device, size: Any, stride: Any, *flags: bool) -> tuple[Any, ...]:
+    return (dtype, device, tuple(map(_expression, size)), tuple(map(_expression, stride)), *flags)
+
+
+def _settled(entries: Any) -> list[Any]:
+    """The entries, those that are constants by now as plain ints."""
+    found = []
+    for entry in entries:
+        known = entry.node.maybe_as_int() if type(entry) is torch.SymInt else entry
+        found.append(entry if known is None else known)
+    return found
+
+
+def symbolic_facts(dtype: torch.dtype, device: torch.device, size: Any, stride: Any, *flags: bool) -> Facts:
+    """The one `Facts` object with these fields, sizes and strides being symbolic or plain."""
+    size, stride = _settled(size), _settled(stride)
+    symbols = [entry for entry in (*size, *stride) if type(entry) is torch.SymInt]
+    if not symbols:
+        return intern_facts(dtype, device, torch.Size(size), tuple(stride), *flags)
+    # The facts keep their shape environment alive, so its address says which one it is.
+    key = (id(symbols[0].node.shape_env), *_symbolic_key(dtype, device, size, stride, *flags))
+    found = _interned.get(key)
+    if found is None:
+        found = _interned.setdefault(key, SymbolicFacts(dtype, device, torch.Size(size), tuple(stride), *flags))
+    return found
+
+
 def facts_of(tensor: torch.Tensor) -> Facts:
     """The facts of a real or fake tensor.  Torch function must be off."""
+    if tensor._has_symbolic_sizes_strides:
+        return symbolic_facts(tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad, tensor.is_leaf,
+                              tensor.is_conj(), tensor.is_neg(), tensor.is_inference())
     return intern_facts(tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad,
                         tensor.is_leaf, tensor.is_conj(), tensor.is_neg(), tensor.is_inference())
 

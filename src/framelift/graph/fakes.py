@@ -7,12 +7,14 @@ state; that is what allows it to be cached.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -21,6 +23,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
@@ -122,6 +126,11 @@ class Fakes:
         self.mode = _WatchedMode()
         self._pools: dict[Facts, list[FakeTensor]] = {}
 
+    def become_symbolic(self, env: ShapeEnv) -> None:
+        """Fakes may have symbolic sizes from now on."""
+        self.mode.shape_env = env
+        self.mode.static_shapes = False
+
     def observe(self, name: str, facts: list[Facts], call: Callable[[list[FakeTensor]], Any]) -> Observed:
         """Run `call` over fakes with the facts given.  Torch function must be off; interrupts when it cannot be done."""
         fakes = self._borrow(facts)
@@ -131,7 +140,8 @@ class Fakes:
         mode.written.clear()
         try:
             result = self._run(name, mode, call, fakes)
-            changes = tuple((i, now) for i, fake in enumerate(fakes) if (now := facts_of(fake)) is not facts[i])
+            changes = tuple((i, now) for i, fake in enumerate(fakes)
+                            if (now := facts_of(fake)) is not facts[i] and not now.agrees(facts[i]))
         except BaseException:
             self._pools.clear()   # they may have been changed half-way
             raise
@@ -163,9 +173,12 @@ class Fakes:
         quiet, _log.disabled = _log.disabled, True   # it logs what fails; the interrupt says it
         torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
         try:
-            with warnings.catch_warnings(), mode:
+            # Without the Python dispatcher composite operations would take the values of symbolic sizes.
+            with warnings.catch_warnings(), mode, enable_python_dispatcher() if mode.shape_env is not None else contextlib.nullcontext():
                 warnings.simplefilter("ignore")    # the graph will warn when it runs
                 return call(fakes)
+        except GuardOnDataDependentSymNode as error:
+            raise Interrupt("data-dependent-shape", name) from error
         except DynamicOutputShapeException as error:
             raise Interrupt("data-dependent-shape", name) from error
         except DataDependentOutputException as error:

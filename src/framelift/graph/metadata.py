@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ..reasons import Interrupt
 from .fakes import Observed
 from .facts import Facts, facts_of
 
-__all__ = ["Const", "Many", "MetadataCache", "New", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
+__all__ = ["Const", "Many", "MetadataCache", "New", "Number", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
 
 
 class New:
@@ -48,6 +49,15 @@ class Const:
         self.value = value
 
 
+class Number:
+    """A result that is a number only the graph knows: torch's symbol for it."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+
 class Many:
     """A tuple, list or named tuple of results."""
 
@@ -67,7 +77,7 @@ class Outcome:
 
     __slots__ = ("changes", "effect", "exact", "result", "silent", "stays", "written")
 
-    def __init__(self, result: New | Same | Const | Many, effect: bool, written: tuple[int, ...],
+    def __init__(self, result: New | Same | Const | Many | Number, effect: bool, written: tuple[int, ...],
                  changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0) -> None:
         self.stays = stays
         self.result = result
@@ -79,11 +89,12 @@ class Outcome:
 
 
 def _has_new(result: Any) -> bool:
-    return type(result) is New or (type(result) is Many and any(map(_has_new, result.items)))
+    return type(result) is New or type(result) is Number or (type(result) is Many and any(map(_has_new, result.items)))
 
 
 _VIEW_WORDS = {"DEFAULT": "view", "MULTI_OUTPUT_NODE": "multiple", "NO_GRAD_MODE": "no-grad",
                "INFERENCE_MODE": "no-grad", "IN_CUSTOM_FUNCTION": "custom"}
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torch.dtype, torch.device, torch.Size,
            torch.layout, torch.memory_format)
 
@@ -115,12 +126,14 @@ class _Reader:
         self.same = {id(fake): i for i, fake in reversed(list(enumerate(observed.fakes)))}
         self.sources = {storage: i for i, storage in reversed(list(enumerate(observed.storages)))}
 
-    def read(self, raw: Any) -> New | Same | Const | Many:
+    def read(self, raw: Any) -> New | Same | Const | Many | Number:
         if isinstance(raw, self.kind):
             return self._tensor(raw)
         kind = type(raw)
         if kind in VALUES:
             return Const(raw)
+        if kind in _SYMBOLS:
+            return Number(raw) if free_unbacked_symbols(raw.node.expr) else Const(raw)
         if kind in (tuple, list) or (isinstance(raw, tuple) and kind.__module__ == "torch.return_types"):
             items = tuple(self.read(item) for item in raw)
             return Const(raw) if kind is tuple and all(type(item) is Const for item in items) else Many(kind, items)

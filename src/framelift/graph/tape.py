@@ -21,7 +21,10 @@ from ..places import stack_text
 from ..reasons import Interrupt
 from .arguments import rebuild
 from .fakes import UNKNOWN
+from .number_nodes import NumberNodes, graph_values, numbers_in
+from .numbers import NUMBERS
 from .state import State, StateNodes
+from .symbols import Symbols
 from .targets import Target, Getter
 from .values import Body, Value
 
@@ -51,15 +54,28 @@ class Step:
         return f"<step {self.target.name}{' !' if self.effect else ''}>"
 
 
-def build_graph(tape: Sequence[Step], outputs: Sequence[Value], base: State) -> tuple[GraphModule, list[Value], int]:
-    """The graph module, the inputs in placeholder order, and the number of operations."""
-    live = _live_steps(tape, outputs)
+def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbols: Symbols | None = None,
+                ) -> tuple[GraphModule, list[Any], int]:
+    """The graph module, the inputs in placeholder order, and the number of operations.
+
+    Outputs may be symbolic numbers; inputs are values, the names of symbolic ints, and symbolic floats.
+    """
+    numbers = numbers_in(list(outputs)) if symbols is not None else []
+    asked = [value for value in outputs if type(value) is Value]
+    if symbols is not None:
+        asked += graph_values(symbols, numbers)
+    live = _live_steps(tape, asked)
     builder = _Builder(base)
-    inputs = builder.placeholders(live, outputs)
-    for value in inputs:
+    inputs: list[Any] = []
+    if symbols is not None:
+        builder.numbers = NumberNodes(symbols, builder)
+        numbers += [number for step in live for number in numbers_in([step.args, step.kwargs])]
+        inputs += builder.numbers.placeholders(numbers, builder.values(live, asked))
+    tensors = builder.placeholders(live, asked)
+    for value in tensors:
         if value.step is not None or value.external is None:
             raise Interrupt("body-escape", value.name or "a tensor")
-    return builder.finish(live, tuple(outputs)), inputs, len(live)
+    return builder.finish(live, tuple(outputs)), [*inputs, *tensors], len(live)
 
 
 def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value],
@@ -93,22 +109,27 @@ class _Builder:
         self._parts: dict[tuple[int, tuple[int, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
+        self.numbers: NumberNodes | None = None
+
+    def values(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
+        """The values that no live step makes, in the order they are met."""
+        made = {id(step) for step in live}
+        found = (value for value in (*(v for step in live for v in step.inputs), *outputs) if id(value.step) not in made)
+        return list(dict.fromkeys(found))
 
     def placeholders(self, live: Sequence[Step], outputs: Sequence[Value], operands: Sequence[Value] = ()) -> list[Value]:
         """One for each operand, then one for each value that no live step makes."""
-        inputs: list[Value] = []
-        made = {id(step) for step in live}
         for value in operands:
-            self._placeholder(value)
-        for value in (*(v for step in live for v in step.inputs), *outputs):
-            if id(value.step) not in made and id(value) not in self._nodes:
-                self._placeholder(value)
-                inputs.append(value)
+            self._nodes[id(value)] = self.placeholder(value.name or "input")
+        inputs = [value for value in self.values(live, outputs) if id(value) not in self._nodes]
+        for value in inputs:
+            self._nodes[id(value)] = self.placeholder(value.name or "input")
         return inputs
 
-    def _placeholder(self, value: Value) -> None:
-        name = self._unused(value.name or "input")
-        self._nodes[id(value)] = self._add(name, "placeholder", name, (), {})
+    def placeholder(self, wanted: str) -> Node:
+        """A placeholder, called as wanted if that name is free."""
+        name = self._unused(wanted)
+        return self._add(name, "placeholder", name, (), {})
 
     def finish(self, live: Sequence[Step], outputs: Any) -> GraphModule:
         """Write the operations and the output."""
@@ -124,7 +145,7 @@ class _Builder:
         self.state.become(step.state)
         target = step.target
         op, fx_target = target.op, target.fx_target
-        args = [rebuild(arg, self._node_of) for arg in step.args]
+        args = [rebuild(arg, self.node_of) for arg in step.args]
         if target.reflected:
             if type(args[1]) is Node:   # called by name: the operator would take the other tensor's method
                 op, fx_target = "call_method", target.reflected
@@ -132,15 +153,20 @@ class _Builder:
                 args[0], args[1] = args[1], args[0]
         elif type(target) is Getter:
             args.append(target.name)
-        kwargs = {name: rebuild(arg, self._node_of) for name, arg in step.kwargs.items()}
+        kwargs = {name: rebuild(arg, self.node_of) for name, arg in step.kwargs.items()}
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
 
     def output(self, outputs: Any) -> None:
-        self._add(self._unused("output"), "output", "output", (rebuild(outputs, self._node_of),), {})
+        self._add(self._unused("output"), "output", "output", (rebuild(outputs, self.node_of),), {})
 
-    def _node_of(self, value: Value | Body) -> Node:
+    def node_of(self, value: Any) -> Any:
+        """The node of a value, a body or a symbolic number."""
+        if type(value) in NUMBERS:
+            if self.numbers is None:
+                raise Interrupt("symbolic-number", "the body of a higher-order operator")
+            return self.numbers.node(value)
         node = self._nodes.get(id(value))
         if type(value) is Body:
             if node is None:

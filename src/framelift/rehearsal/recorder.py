@@ -19,11 +19,14 @@ from torch.overrides import TorchFunctionMode
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes, Observed
-from ..graph.facts import check_kind, facts_of, new_stand_in
+from ..graph.facts import SymbolicFacts, check_kind, facts_of, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live
-from ..graph.metadata import Const, New, Outcome, Same, outcome_of, shared_cache
+from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
+from ..graph.number_nodes import graph_values, numbers_in
+from ..graph.numbers import NUMBERS
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
+from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
 from ..graph.targets import Getter, OneNode, Target, target_of
 from ..graph.values import Storage, Value
@@ -49,7 +52,8 @@ _ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv 
 class Finished:
     """What a rehearsal recorded.
 
-    `inputs` are the real tensors in placeholder order.  `mutated` are the indices of those whose memory the graph
+    `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the graph: tensors, names of
+    ints, floats.  `mutated` are the indices of those whose memory the graph
     writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
     that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
     `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
@@ -67,6 +71,7 @@ class Finished:
     stays: int = 0
     changes_state: bool = False
     without_grad: bool = False
+    arguments: list[Any] | None = field(default=None, repr=False)
 
 
 class Recorder:
@@ -95,22 +100,41 @@ class Recorder:
         self._left: LeftState | Interrupt | None = None
         self._saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
+        self.symbols: Symbols | None = None         # made when the first number becomes symbolic
+        self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
     # ---- stand-ins ----
 
-    def stand_in(self, tensor: torch.Tensor, name: str = "") -> torch.Tensor:
-        """What captured code sees for an external tensor; always the same object for the same tensor."""
+    def stand_in(self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS) -> torch.Tensor:
+        """What captured code sees for an external tensor; always the same object for the same tensor.
+
+        The sizes of its dimensions `dims` are symbolic.
+        """
         value = self._inputs.get(id(tensor))
         if value is None:
             with torch._C.DisableTorchFunction():
-                value = self._new_input(tensor, name)
+                value = self._new_input(tensor, name, dims, marks)
         return value.stand_in
 
-    def _new_input(self, tensor: torch.Tensor, name: str) -> Value:
+    def number(self, value: Any, place: Any) -> Any:
+        """What captured code sees for an external number that is to be symbolic."""
+        with torch._C.DisableTorchFunction():
+            return self.with_symbols().number(value, place, str(place))
+
+    def with_symbols(self) -> Symbols:
+        """The rehearsal's symbols, from now on in use."""
+        if self.symbols is None:
+            self.symbols = Symbols()
+            self._fakes.become_symbolic(self.symbols.env)
+        return self.symbols
+
+    def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
         if id(tensor) in self._values:
             raise InternalError("a stand-in was imported as if it came from outside")
         check_kind(tensor)
         facts = facts_of(tensor)
+        if dims:
+            facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
         memory = tensor.untyped_storage()._cdata
         storage = self._storages.get(memory)
         if storage is None:
@@ -136,6 +160,10 @@ class Recorder:
         """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
         self._values[id(value.stand_in)] = value
         return value.stand_in
+
+    def input_facts(self) -> dict[int, Any]:
+        """The facts of the tensors from outside, by their id."""
+        return {key: value.facts for key, value in self._inputs.items()}
 
     def is_stand_in(self, obj: Any) -> bool:
         """Whether this object is one of the recorder's stand-ins."""
@@ -166,7 +194,7 @@ class Recorder:
         answer = ATTRIBUTES.get(name)
         if answer is not None:
             with torch._C.DisableTorchFunction():
-                return answer(self, value)
+                return self._shown(answer(self, value))
         found = getattr(type(stand_in), name, _MISSING)
         if isinstance(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
             raise Interrupt("tensor-data", f"Tensor.{name}")
@@ -181,7 +209,7 @@ class Recorder:
         special = RULES.get(id(func))
         if special is not None:
             try:
-                return special[1](self, args, kwargs)
+                return self._shown(special[1](self, args, kwargs))
             except Interrupt as stop:
                 if stop.subject is None and args:
                     stop.subject = args[0]
@@ -193,6 +221,10 @@ class Recorder:
             bound = func.__self__
             return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
         return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
+
+    def _shown(self, result: Any) -> Any:
+        """Sizes and other numbers of torch's as captured code sees them."""
+        return result if self.symbols is None else self.symbols.shown(result)
 
     def _descriptor(self, wrapper: Any, args: tuple[Any, ...]) -> Any:
         """Torch function tells of attributes as `descriptor.__get__` and `descriptor.__set__`."""
@@ -234,15 +266,22 @@ class Recorder:
             key.append(pattern)   # a tensor given twice may behave unlike two equal ones
         whole = tuple(key)
         outcome = self._lookup(whole)
+        read: list[Value] = []   # results that numbers among the arguments come from
+        numbers = numbers_in([kept, kept_named]) if self.symbols is not None else ()
         if outcome is None:
             try:
-                outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-                if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
-                    self._cache.put(whole, outcome)
+                if self.symbols is not None:
+                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
+                else:
+                    outcome = self._ask(target, kept, kept_named, found, gives_values, state)
+                    if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
+                        self._cache.put(whole, outcome)
             except Interrupt:   # values decide, and these may be known
-                outcome = self._ask_known(target, kept, kept_named, found)
+                outcome = self._ask_known(target, kept, kept_named, found) if not numbers else None
                 if outcome is None:
                     raise
+        if numbers:
+            read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
         if outcome.written or outcome.changes:
             apply_writes(target, outcome, found, state)
             self.written.extend(found[i] for i in outcome.written)
@@ -256,7 +295,8 @@ class Recorder:
         own = type(target) is OneNode   # the program's function, whose effects nobody knows
         if own:
             self.stays = UNKNOWN
-        step = Step(target, kept, kept_named, found, state, outcome.effect or own, UNKNOWN if own else outcome.stays)
+        step = Step(target, kept, kept_named, [*found, *read] if read else found, state, outcome.effect or own,
+                    UNKNOWN if own else outcome.stays)
         self.tape.append(step)
         exact = outcome.exact
         if exact:
@@ -272,7 +312,7 @@ class Recorder:
     def assume(self, tensor: torch.Tensor, truth: bool) -> bool:
         """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
         value = self.value_of(tensor)
-        if value.facts.size.numel() != 1 or self.tape_is_a_body():
+        if any(length != 1 for length in value.facts.size) or self.tape_is_a_body():
             return False   # a body's results are not the graph's
         if self.stays == UNKNOWN or any(storage.written for storage in self._storages.values()):
             return False   # what cannot be undone must not have happened when an assumption is found wrong
@@ -312,12 +352,29 @@ class Recorder:
         return outcome_of(Observed(result, given, [one.untyped_storage()._cdata for one in given], device=found[0].facts.device),
                           [value.facts for value in found], target.name, True)
 
+    def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
+                      gives_values: bool, state: State, numbers: bool) -> Outcome:
+        """As `_ask`, remembered for this rehearsal alone: symbols are its own.  What only the graph knows is new each time."""
+        assert self.symbols is not None
+        outcome = self._own.get(whole)
+        if outcome is None:
+            symbolic = numbers or any(type(value.facts) is SymbolicFacts for value in found)
+            unknown = len(self.symbols.env.var_to_range)
+            outcome = self._ask(target, kept, kept_named, found, gives_values, state, light=not symbolic)
+            self.symbols.note_line()
+            if len(self.symbols.env.var_to_range) == unknown and len(whole) < _MOST_KEY_PARTS:
+                self._own[whole] = outcome
+        return outcome
+
     def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
-             gives_values: bool, state: State) -> Outcome:
+             gives_values: bool, state: State, light: bool = True) -> Outcome:
         def call(fakes: list[Any]) -> Any:
             fake_of = {id(value): fake for value, fake in zip(found, fakes)}
-            args = [rebuild(arg, lambda value: fake_of[id(value)]) for arg in kept]
-            named = {name: rebuild(arg, lambda value: fake_of[id(value)]) for name, arg in kept_named.items()}
+
+            def given(value: Any) -> Any:
+                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]   # type: ignore[union-attr]
+            args = [rebuild(arg, given) for arg in kept]
+            named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
             if type(target) is Getter:
                 return getattr(args[0], target.name)
             return target.func(*args, **named)
@@ -325,7 +382,8 @@ class Recorder:
         facts = [value.facts for value in found]
         if target.name in _ONE_DTYPE and len({f.dtype for f in facts}) > 1 and not torch._C._is_any_autocast_enabled():
             raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
-        observed = self._fakes.observe_lightly(facts, call) if is_light(target.func, facts, kept_named, state) else None
+        light = light and is_light(target.func, facts, kept_named, state)
+        observed = self._fakes.observe_lightly(facts, call) if light else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
         return outcome_of(observed, facts, target.name, gives_values)
@@ -346,11 +404,17 @@ class Recorder:
             value.path = path
             value.exact = exact
             self._values[id(value.stand_in)] = value
+            if type(result.facts) is SymbolicFacts:
+                self.symbols.new_sizes(value)   # type: ignore[union-attr]
             return value.stand_in
+        if kind is Number:
+            value = Value(None, None, Storage(external=False))   # type: ignore[arg-type]
+            value.step, value.path = step, path
+            return self.symbols.unbacked(result.raw, value)   # type: ignore[union-attr]
         if kind is Same:
             return found[result.index].stand_in
         if kind is Const:
-            return result.value
+            return self._shown(result.value)
         fresh = {} if fresh is None else fresh
         items = [self._results(item, step, (*path, i), found, exact, fresh) for i, item in enumerate(result.items)]
         return items if result.kind is list else result.kind(items)
@@ -362,17 +426,18 @@ class Recorder:
         base = self._base or read_state()
         if isinstance(self._left, Interrupt):
             raise self._left
-        if self._live is not None and any(self._live.wraps(self.value_of(out)) for out in outputs):
+        asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
+        if self._live is not None and any(type(out) is Value and self._live.wraps(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
-        if any(_is_leaf_view(self.value_of(out)) for out in outputs):
+        if any(type(out) is Value and _is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         writes = any(storage.written for storage in self._storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
         if without_grad:   # else backends cannot write in place: that might concern autograd
             base = base._replace(grad=False)
         with torch._C.DisableTorchFunction():
-            results = [self.value_of(out) for out in (*outputs, *self.violated.values())]
-            graph_module, inputs, n_ops = build_graph(self.tape, results, base)
+            graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
+        inputs = [value for value in given if type(value) is Value]
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
@@ -381,7 +446,8 @@ class Recorder:
         return Finished(graph_module, real, n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
                         self._left.calls if self._left is not None else (), len(self.violated), self.stays,
-                        any(step.state != base for step in self.tape), without_grad)
+                        any(step.state != base for step in self.tape), without_grad,
+                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given])
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack():

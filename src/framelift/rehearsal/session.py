@@ -19,6 +19,7 @@ from .. import _core
 from ..origin import Origin, arg, const
 from ..reasons import Interrupt
 from ..world import attributes, class_attributes
+from ..world.dynamism import STATIC, Dynamism
 from ..world.importer import let_in
 from ..world.leaves import is_constant
 from ..world.opaque import Opaque
@@ -34,7 +35,8 @@ __all__ = ["Session"]
 class Session:
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
-    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any], moment: modes.Moment | None = None) -> None:
+    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any], dynamism: Dynamism = STATIC,
+                 moment: modes.Moment | None = None) -> None:
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None
@@ -45,7 +47,7 @@ class Session:
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.state, self.active_modes = moment.state, moment.modes
         self.recorder = Recorder()
-        self.world = World(self.recorder.stand_in)
+        self.world = World(self.recorder.stand_in, self.recorder.number, dynamism)
         self.recorder.grad_of = self._grad_of
         self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
         self.recorder.dispatch = functools.partial(modes.dispatch, self)

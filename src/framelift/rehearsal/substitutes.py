@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..world import attributes
 from ..world.class_attributes import generic_read_class, generic_write_class
@@ -146,7 +147,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     if len(args) == 1 and not kwargs:
         if isinstance(args[0], (InstanceDict, LargeDict)):
             return dict
-        return args[0].__class__ if type(args[0]) is Opaque else type(args[0])
+        return args[0].__class__ if type(args[0]) is Opaque or type(args[0]) in NUMBERS else type(args[0])
     return made_class(callable_, args, kwargs)
 
 

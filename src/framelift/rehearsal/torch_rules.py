@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._refs
 
+from ..graph.number_nodes import numbers_in
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
@@ -223,6 +225,8 @@ def _from_data(func: Any, position: int) -> Handler:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
             raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
+        if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
+            return recorder.record(target_of(torch._refs.tensor), args, kwargs)   # the C function takes the numbers' values
         return recorder.record(target_of(func), args, kwargs)
     return handler
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -17,8 +18,9 @@ from typing import Any
 import torch
 
 from .. import _core, config
-from ..emit import build_entry, plan_return
+from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
+from ..graph.examples import examples_for
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -27,6 +29,7 @@ from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.modes import Moment, modes_off, without_modes
 from ..rehearsal.session import Session
+from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
 from .callbacks import capturing, entry_made
 from .counters import note
@@ -38,19 +41,23 @@ from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
 from .profiling import profiled
 from .record import Capture, Input, Record, counts
+from .shapes import Seen, dynamism_for, rehearse_with
+from .symbolic import Relations, check_promises, names_for, preamble_of
 from .tracing import untraced
 
 __all__ = ["Driver"]
 
 _lock = threading.RLock()
-CompileGraph = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Any]
+CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the backend bound
 
 
 class Driver:
     """Captures frames on behalf of one compiled callable."""
 
-    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, hooks: Hooks = Hooks()) -> None:
+    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()) -> None:
         self.compile_graph = compile_graph
+        self.dynamic = dynamic
+        self.seen: dict[types.CodeType, Seen] = {}
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
@@ -114,19 +121,12 @@ class Driver:
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
-        with info.phase("rehearse"):
-            session, plan, stop = rehearse(function, locals_, moment, whole=self.fullgraph and root)
+        seen = self.seen.setdefault(code, Seen())
+        once = functools.partial(rehearse, moment=moment, whole=self.fullgraph and root)
+        session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info)
         world = session.world
         info.guard_count = len(world.guards)
-        run = None
-        inputs: list[torch.Tensor] = []
-        if plan is not None:
-            try:
-                run, inputs = self._compile(session, plan, info)
-            except Interrupt as interrupt:
-                stop = interrupt
-            except SkipFrame as skip:
-                stop = Interrupt("backend-skip", str(skip))
+        seen.learn(world)
         if isinstance(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
         if stop is not None:
@@ -134,13 +134,38 @@ class Driver:
             self._stopped(stop, info, session, self.fullgraph and root if flag is None else flag)
             if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
-        origins = [world.memo[id(t)].origin for t in inputs]
         externals = list(plan.externals) if run is not None else []
+        if run is None and session.recorder.symbols is not None:
+            run, inputs = _plain_where(session.recorder.symbols, info)
+        origins = [world.memo[id(t)].origin if isinstance(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.distinct, session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
-    def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[torch.Tensor]]:
+    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+                 info: Capture) -> tuple[Session, Any, BaseException | None, Any, list[Any]]:
+        """Rehearse and compile; again with fewer symbols where these do not do."""
+        with info.phase("rehearse"):
+            session, plan, stop = rehearse_with(once, function, locals_, seen, self.dynamic)
+        while plan is not None:
+            try:
+                return session, plan, stop, *self._compile(session, plan, info)
+            except Interrupt as interrupt:
+                if interrupt.reason.id != "symbolic-number" or session.recorder.symbols is None:
+                    return session, plan, interrupt, None, []
+                dynamism = NOTHING
+            except SkipFrame as skip:
+                return session, plan, Interrupt("backend-skip", str(skip)), None, []
+            except BackendCompilerFailed as error:
+                if not seen.keep_floats_static(session, error):
+                    raise
+                dynamism = dynamism_for(seen, self.dynamic)
+            with info.phase("rehearse"):
+                session, plan, stop = once(function, locals_, dynamism)
+        return session, None, stop, None, []
+
+    def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
+        """The entry's function, and its inputs: tensors, and origins of numbers."""
         with info.phase("graph"):
             finished = session.recorder.finish(plan.outputs)
         graph = None
@@ -149,18 +174,36 @@ class Driver:
             info.graph_module = finished.graph_module
             info.inputs = tuple(Input.of(t, str(session.world.memo[id(t)].origin)) for t in finished.inputs)
             with info.phase("backend"):
-                graph = runnable(finished, self.compile_graph)
+                graph = runnable(finished, self._backend_for(session, finished))
             if session.active_modes:
                 graph = without_modes(graph)
+        inputs: list[Any] = finished.inputs if graph is not None else []
+        before, names = (), None
+        if session.recorder.symbols is not None:
+            symbols = session.recorder.symbols
+            check_promises(symbols)
+            lines = preamble_of(symbols, finished.arguments if graph is not None else None)
+            info.relations = Relations(lines)
+            before, names = lines.lines, names_for(lines, info.relations)
+            inputs = [*lines.tensors, *lines.places]
         with info.phase("entry"):
-            entry = build_entry(plan, graph, info.name)
+            entry = build_entry(plan, graph, info.name, before, names)
         info.source = entry.__source__
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
-            entry = _watching_memory(entry, _core.memory_pattern(tuple(finished.inputs)))
-        return entry, finished.inputs if graph is not None else []
+            entry = _watching_memory(entry, _core.memory_pattern(tuple(inputs)))
+        return entry, inputs
+
+    def _backend_for(self, session: Session, finished: Any) -> Any:
+        symbols = session.recorder.symbols
+        if symbols is None:
+            return self.compile_graph
+        if finished.mutated and finished.shared:
+            raise Interrupt("symbolic-number", "writing to inputs that share memory")
+        examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
+        return lambda graph_module, _inputs: self.compile_graph(graph_module, examples, fake_mode=mode)
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
@@ -226,10 +269,18 @@ def _leaving(entry: Any, calls: Any) -> Any:
     return run
 
 
-def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment | None = None,
+def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
+    """A frame that runs plainly does so where the relations hold that led there."""
+    lines = preamble_of(symbols, None)
+    info.relations = Relations(lines)
+    entry = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))
+    return entry, [*lines.tensors, *lines.places]
+
+
+def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
              whole: bool = False) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the return, None), or (session, None, what stopped it)."""
-    session = Session(function, plan_return, moment)
+    session = Session(function, plan_return, dynamism, moment)
     session.whole = whole
     collecting = gc.isenabled()
     gc.disable()
@@ -267,7 +318,9 @@ def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> Miss | None:
         return None
     last = entries[0]
     failure = last.program.check(locals_)
-    return miss_of(last.info.explain, failure, locals_) if failure is not None else None
+    if failure is not None:
+        return miss_of(last.info.explain, failure, locals_)
+    return last.info.relations.why() if last.info.relations is not None else None
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

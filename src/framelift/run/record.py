@@ -120,6 +120,7 @@ class Capture:
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
     inputs: tuple[Input, ...] = ()   # what the graph is given
+    relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     explain: Any = None         # the guard program; holds user objects weakly
 
     @property

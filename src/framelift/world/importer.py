@@ -7,6 +7,7 @@ A new known type is one function under `@rule`.
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import decimal
 import enum
 import functools
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..guard.kinds import tensor_facts
+from ..guard.kinds import TensorFacts, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .decimal_state import enter_decimal
@@ -69,8 +70,21 @@ def _constant(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
+def _number(world: World, value: Any, origin: Origin) -> Any:
+    """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
+    if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
+        world.guard(origin, "EQ", value)
+        return value
+    known = world.numbers.get(origin)
+    if known is None:
+        world.guard(origin, "TYPE", type(value))
+        known = world.numbers[origin] = world.number(value, origin)
+    return known
+
+
 for _cls in LEAF_TYPES:
     RULES[_cls] = _leaf
+RULES[int] = RULES[float] = _number
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
@@ -122,12 +136,23 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
+    dims, marks = world.dynamism.dims(value, origin)
     try:
-        seen = world.stand_in(value)
+        seen = world.stand_in(value, str(origin) if dims else "", dims, marks) if dims else world.stand_in(value)
     except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
-    world.guard(origin, "TENSOR", tensor_facts(value))
+    facts = tensor_facts(value)
+    world.guard(origin, "TENSOR", _without(facts, dims) if dims else facts)
     return world.register(value, seen, origin)
+
+
+def _without(facts: TensorFacts, dims: frozenset[int]) -> TensorFacts:
+    """The facts without the sizes that are symbolic; sizes 0 and 1 never are.  Strides that follow from sizes are checked with those."""
+    size = tuple(None if i in dims and n > 1 else n for i, n in enumerate(facts.size))
+    if None not in size or facts.stride is None:
+        return facts
+    stride = tuple(None if n > 1 else n for n in facts.stride)
+    return dataclasses.replace(facts, size=size, stride=stride)
 
 
 def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
@@ -149,7 +174,7 @@ def _frozen(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(tuple)
 def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
-    if is_leaf(value):
+    if is_leaf(value) and not world.dynamism.inside(value, origin):
         return _frozen(world, value, origin)
     world.guard(origin, "TYPE", tuple)
     world.guard(origin, "LEN", len(value))

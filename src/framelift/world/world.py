@@ -13,6 +13,7 @@ from typing import Any
 from .. import _core
 from ..guard.kinds import Guard, dunders
 from ..origin import Origin, const
+from .dynamism import STATIC, Dynamism
 from .leaves import LEAF_TYPES
 from .records import DELETED, Effect, External, Shadow
 
@@ -26,8 +27,10 @@ _own = type.__dict__["__dict__"].__get__
 class World:
     """Registry, guards and overlay of one rehearsal."""
 
-    def __init__(self, stand_in: Callable[[Any], Any]) -> None:
+    def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC) -> None:
         self.stand_in = stand_in
+        self.number = number        # makes a symbolic number
+        self.dynamism = dynamism    # says which numbers and sizes are to be symbolic
         self.guards: list[Guard] = []
         self.memo: dict[int, External] = {}       # by id of the original
         self.by_seen: dict[int, External] = {}    # by id of what captured code sees
@@ -36,6 +39,7 @@ class World:
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
+        self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
         self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
@@ -96,7 +100,11 @@ class World:
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
         if type(found) in LEAF_TYPES:
-            self.guard(const(cls).to("lookup", name), "EQ", found)
+            place = const(cls).to("lookup", name)
+            if type(found) in (int, float) and self.dynamism.number(found, place):
+                self.guard(place, "TYPE", type(found))
+            else:
+                self.guard(place, "EQ", found)
         else:
             self.guard(const(cls).to("lookup", name), "IS", found)
 

@@ -1,0 +1,75 @@
+"""What a backend gets beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
+
+Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the compiler sees the
+symbols of the capture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.graph_module import GraphModule
+
+from .facts import SymbolicFacts
+from .numbers import Float
+from .symbols import Calculation, Symbols
+
+__all__ = ["examples_for"]
+
+
+def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
+    """The example inputs of a graph, and the mode that knows their fakes.  `facts` are those of the tensors, by id."""
+    _forget_calculated(symbols)
+    mode = FakeTensorMode(shape_env=symbols.env)
+    by_name = {str(symbol): symbol for symbol in symbols.env.var_to_range}
+    nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    examples: list[Any] = []
+    for node, argument in zip(nodes, arguments):
+        if isinstance(argument, torch.Tensor):
+            example: Any = argument
+            fake: Any = _fake(mode, argument, facts[id(argument)])
+        elif type(argument) is Float:
+            example = torch.tensor(argument.hint, dtype=torch.float64)
+            fake = mode.from_tensor(example, static_shapes=True)
+            fake.item_memo = symbols.raw(argument)
+        else:
+            example = fake = symbols.env.create_symintnode(by_name[argument], hint=_hint(symbols, by_name[argument]))
+        node.meta["example_value"] = fake
+        examples.append(example)
+    return examples, mode
+
+
+def _forget_calculated(symbols: Symbols) -> None:
+    """Symbols of floats that are calculated from others: the compiler follows the calculation, and must not take them for inputs."""
+    relied_on = {symbol for guard in symbols.env.guards for symbol in guard.expr.free_symbols}
+    table = _values(symbols)
+    for symbol in [symbol for symbol in table if symbol not in relied_on]:
+        meaning = symbols.meanings.get(str(symbol))
+        if type(meaning) is Calculation and meaning.is_alias and meaning.args[0].func is not None:
+            del table[symbol]
+
+
+def _values(symbols: Symbols) -> Any:
+    """The shape environment's table of symbols and their values in this call."""
+    table = getattr(symbols.env, "backed_var_to_val", None)
+    return table if table is not None else symbols.env.var_to_val
+
+
+def _hint(symbols: Symbols, symbol: Any) -> Any:
+    found = _values(symbols).get(symbol)
+    return None if found is None else int(found)
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
+    if type(facts) is not SymbolicFacts:
+        return mode.from_tensor(tensor, static_shapes=True)
+    with torch.no_grad():
+        made: torch.Tensor = FakeTensor(mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device)
+    if type(tensor) is torch.nn.Parameter:
+        made = torch.nn.Parameter(made, requires_grad=facts.requires_grad)
+    elif facts.requires_grad:
+        made.requires_grad_()
+    mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+    return made

@@ -1,0 +1,322 @@
+"""Symbolic numbers as captured code sees them: `Int` and `Float` behave as int and float do, and note what they were asked.
+
+Arithmetic gives further symbolic numbers.  Whatever needs the value itself (a comparison, `range`, a list index, text, a hash, any C
+function) gets the value of this call, and a relation is noted that later calls must satisfy.  Nothing is ever taken silently.
+
+Ints are torch's SymInt, whose expressions are exact.  Floats keep their own expression, because symbolic algebra reorders
+floating point arithmetic; each is evaluated at every call just as the program wrote it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+__all__ = ["Float", "Int", "NUMBERS", "concrete"]
+
+
+def concrete(value: Any) -> Any:
+    """The plain number of this call, without noting anything: for values that decide nothing."""
+    return value.hint if type(value) in NUMBERS else value
+
+
+class Int(torch.SymInt):
+    """A symbolic int.  `raw` is torch's own symbol, `home` the `Symbols` it belongs to."""
+
+    def __init__(self, raw: torch.SymInt, home: Any) -> None:
+        self.node = raw.node
+        self.raw = raw
+        self.home = home
+
+    __class__ = property(lambda self: int)  # type: ignore[assignment]
+
+    @property
+    def hint(self) -> int | None:
+        """The value in this call; None where only the graph knows it."""
+        return self.home.hint(self.raw)
+
+    @property
+    def key(self) -> Any:
+        """Equal for equal expressions."""
+        return ("int", self.node.expr)
+
+    def value(self) -> int:
+        """The plain int of this call; from here on it is a constant of the capture."""
+        return self.home.fix(self)
+
+    __index__ = __int__ = value
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __complex__(self) -> complex:
+        return complex(self.value())
+
+    def __bool__(self) -> bool:
+        return self.home.decide(operator.ne, self, 0)
+
+    def __hash__(self) -> int:
+        return hash(self.value())
+
+    def __repr__(self) -> str:
+        return repr(self.value())
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value(), spec)
+
+    real = numerator = property(lambda self: self)
+    imag = property(lambda self: 0)
+    denominator = property(lambda self: 1)
+
+    def conjugate(self) -> Int:
+        return self
+
+    __pos__ = __trunc__ = __floor__ = __ceil__ = conjugate
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self if digits is None else round(self.value(), digits)
+
+    def __copy__(self) -> Int:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Int:
+        return self
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return int, (self.value(),)
+
+    def __neg__(self) -> Any:
+        return self.home.int_op(operator.neg, self)
+
+    def __abs__(self) -> Any:
+        return self if self.home.decide(operator.ge, self, 0) else -self
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __truediv__(self, other: Any) -> Any:
+        return _float_op(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _float_op(operator.truediv, other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if _is_number(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if _is_number(other) else NotImplemented
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is None and type(other) is int and 0 <= other <= 8:
+            product: Any = 1
+            for _ in range(other):
+                product = self * product
+            return product
+        return pow(self.value(), other, modulo) if modulo is not None else self.value() ** other
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(other, self.value(), modulo) if modulo is not None else other ** self.value()
+
+    def __eq__(self, other: object) -> Any:
+        return self.home.decide(operator.eq, self, other) if _is_number(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return self.home.decide(operator.ne, self, other) if _is_number(other) else NotImplemented
+
+    def as_float(self) -> Float:
+        """float(self)"""
+        return self.home.float_op(float, (self,))
+
+
+class Float(torch.SymFloat):
+    """A symbolic float: the result of `func(*args)` over other numbers, or an input.  `hint` is its value in this call.
+
+    A SymFloat by class alone, so that torch's argument parsers take it; operations are given `raw` in its place.
+    """
+
+    def __init__(self, home: Any, name: str, hint: float | None, func: Any, args: tuple[Any, ...]) -> None:
+        self.home = home
+        self.name = name
+        self.hint = hint
+        self.func = func
+        self.args = args
+        self.raw: Any = None     # torch's symbol for it, once an operation was given it
+
+    __class__ = property(lambda self: float)  # type: ignore[assignment]
+
+    @property
+    def key(self) -> Any:
+        """Equal for equal expressions."""
+        return ("float", self.name)
+
+    def value(self) -> float:
+        """The plain float of this call; from here on it is a constant of the capture."""
+        return self.home.fix_float(self)
+
+    __float__ = value
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __complex__(self) -> complex:
+        return complex(self.value())
+
+    def __bool__(self) -> bool:
+        return self.home.decide(operator.ne, self, 0.0)
+
+    def __hash__(self) -> int:
+        return hash(self.value())
+
+    def __repr__(self) -> str:
+        return repr(self.value())
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value(), spec)
+
+    real = property(lambda self: self)
+    imag = property(lambda self: 0.0)
+
+    def conjugate(self) -> Float:
+        return self
+
+    __pos__ = conjugate
+
+    def __copy__(self) -> Float:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Float:
+        return self
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return float, (self.value(),)
+
+    def __neg__(self) -> Any:
+        return self.home.float_op(operator.neg, (self,))
+
+    def __abs__(self) -> Any:
+        return self.home.float_op(abs, (self,))
+
+    def __trunc__(self) -> Any:
+        return self.home.int_of(math.trunc, self)
+
+    def __floor__(self) -> Any:
+        return self.home.int_of(math.floor, self)
+
+    def __ceil__(self) -> Any:
+        return self.home.int_of(math.ceil, self)
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self.home.int_of(round, self) if digits is None else self.home.float_op(round, (self, digits))
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if _is_number(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if _is_number(other) else NotImplemented
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(self.value(), other, modulo) if modulo is not None else _float_pow(self, other)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(other, self.value(), modulo) if modulo is not None else _float_pow(other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return self.home.decide(operator.eq, self, other) if _is_number(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return self.home.decide(operator.ne, self, other) if _is_number(other) else NotImplemented
+
+    def as_float(self) -> Float:
+        """float(self)"""
+        return self
+
+
+NUMBERS: tuple[type, ...] = (Int, Float)
+_PLAIN = (int, bool, float)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in NUMBERS or type(value) in _PLAIN
+
+
+def _is_integral(value: Any) -> bool:
+    return type(value) is Int or type(value) is int or type(value) is bool
+
+
+def _home(*values: Any) -> Any:
+    return next(value.home for value in values if type(value) in NUMBERS)
+
+
+def _float_op(func: Callable[..., Any], left: Any, right: Any) -> Any:
+    if not (_is_number(left) and _is_number(right)):
+        return _on_hints(func, left, right)
+    return _home(left, right).float_op(func, (left, right))
+
+
+def _float_pow(left: Any, right: Any) -> Any:
+    if not (_is_number(left) and _is_number(right)):
+        return NotImplemented
+    if None in (concrete(left), concrete(right)) or type(concrete(left) ** concrete(right)) is not float:
+        return (left.value() if type(left) in NUMBERS else left) ** (right.value() if type(right) in NUMBERS else right)
+    return _home(left, right).float_op(operator.pow, (left, right))
+
+
+def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
+    """Another kind of operand: a complex number is met as a constant, anything else knows itself what to do."""
+    if type(left) is complex or type(right) is complex:
+        return func(*(value.value() if type(value) in NUMBERS else value for value in (left, right)))
+    return NotImplemented
+
+
+def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
+    if _is_integral(left) and _is_integral(right):
+        return _home(left, right).int_op(func, left, right)
+    return _float_op(func, left, right)
+
+
+def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
+    if not (_is_integral(left) and _is_integral(right)):
+        return NotImplemented
+    return func(*(value.value() if type(value) is Int else value for value in (left, right)))
+
+
+def _method(apply: Callable[..., Any], func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        return apply(func, other, self) if swap else apply(func, self, other)
+    return method
+
+
+def _taken(name: str) -> Any:
+    """A method of plain numbers that has no symbolic meaning."""
+    return property(lambda self: getattr(self.value(), name))
+
+
+def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        return self.home.decide(func, self, other) if _is_number(other) else NotImplemented
+    return method
+
+
+for _cls in NUMBERS:
+    for _name in ("add", "sub", "mul", "floordiv", "mod"):
+        for _swap in (False, True):
+            setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))
+    for _name in ("lt", "le", "gt", "ge"):
+        setattr(_cls, f"__{_name}__", _compare(getattr(operator, _name)))
+for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
+    for _swap in (False, True):
+        setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
+for _swap in (False, True):
+    setattr(Float, f"__{'r' * _swap}truediv__", _method(_float_op, operator.truediv, _swap))
+for _cls, _kind in ((Int, int), (Float, float)):
+    for _name in dir(_kind):
+        if not _name.startswith("_") and _name not in vars(_cls):
+            setattr(_cls, _name, _taken(_name))

@@ -1,0 +1,195 @@
+"""Names and relations of a capture as Python text: what runs at every call before the graph does.
+
+    i0, i1 = inputs
+    s64 = i0.size(0)
+    if not (2 <= s64 and s64 == i1): return MISS
+    inputs = (s64, i0)
+
+Only the names that something needs are calculated.  A relation that does not hold, or cannot be calculated, means that this
+capture is not for this call.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.printers import PythonPrinter
+
+from ..guard.explain import where
+from .numbers import Float, Int
+from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
+
+__all__ = ["NAMESPACE", "Preamble", "broken_promises", "preamble", "text_of"]
+
+_INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
+          operator.pow: "**", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+
+#: what the text may name besides its own names
+NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "float64": torch.float64}
+
+_print = PythonPrinter().doprint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preamble:
+    """Lines to run first, over `tensors` and the numbers at `places`, in this order.
+
+    `names` are those that the lines calculate, `checks` the relations with their user lines.
+    """
+
+    lines: tuple[str, ...]
+    tensors: list[torch.Tensor]
+    places: list[Any]
+    names: tuple[str, ...] = ()
+    checks: tuple[tuple[str, str], ...] = ()
+    constants: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of(symbols: Symbols, number: Any) -> str | None:
+    """A number as Python text over names; None when only the graph knows it."""
+    needed = _closure(symbols, _names(number))
+    return None if any(type(symbols.meanings[name]) is FromGraph for name in needed) else f"({_text(number)})"
+
+
+def _names(value: Any) -> set[str]:
+    if type(value) is Int:
+        return {str(symbol) for symbol in value.node.expr.free_symbols}
+    return {value.name} if type(value) is Float else set()
+
+
+def _text(value: Any) -> str:
+    if type(value) is Int:
+        return _print(value.node.expr)
+    if type(value) is Float:
+        return value.name
+    if type(value) is float and not math.isfinite(value):
+        return f"float('{value}')"
+    return repr(value)
+
+
+def _call_text(func: Callable[..., Any], args: Iterable[Any], constants: dict[str, Any]) -> str:
+    texts = [_text(arg) for arg in args]
+    if func in _INFIX:
+        return f"({texts[0]}) {_INFIX[func]} ({texts[1]})"
+    name = f"call_{func.__name__.strip('_')}"
+    constants[name] = func
+    return f"{name}({', '.join(texts)})"
+
+
+def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
+    """The names, and those their meanings are calculated from."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        meaning = symbols.meanings[name]
+        if type(meaning) is Calculation:
+            for arg in meaning.args:
+                waiting += _names(arg)
+    return found
+
+
+def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[str], str]]:
+    """Every relation: its text, the names in it, and the user's line."""
+    symbols.note_line()
+    rows = []
+    for guard, line in zip(symbols.env.guards, symbols.lines):
+        names = {str(symbol) for symbol in guard.expr.free_symbols}
+        rows.append((_print(guard.expr), names, where(line)))
+    for relation in symbols.relations:
+        text = _call_text(relation.func, relation.args, constants)
+        names = set().union(*map(_names, relation.args))
+        rows.append((f"({text}) is {relation.result}" if relation.result is not True else text, names, where(relation.line)))
+    return list({text: (text, names, line) for text, names, line in rows}.values())
+
+
+def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
+    """What the shape environment takes for granted of its symbols."""
+    rows = []
+    for symbol, bounds in symbols.env.var_to_range.items():
+        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, Calculation) and bounds.is_int:
+            low = f"{bounds.lower} <= " if bounds.lower not in (-int_oo, 0) or type(symbols.meanings[str(symbol)]) is not FromSize else ""
+            low = "" if bounds.lower == -int_oo else low
+            high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
+            if low or high:
+                rows.append(f"{low}{symbol}{high}")
+    return rows
+
+
+def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
+    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None: there is no graph."""
+    constants: dict[str, Any] = {}
+    checks = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])]
+    names = set().union(*map(_names, used), *(row[1] for row in checks))
+    for argument in arguments or ():
+        names |= {argument} if type(argument) is str else _names(argument)
+    tensors: list[torch.Tensor] = [argument for argument in arguments or () if isinstance(argument, torch.Tensor)]
+    known = set(map(id, tensors))
+    stride_rows = []
+    # Symbols of an input's own sizes are relied on by the graph's nodes, whether or not a relation names them.
+    for name, meaning in symbols.meanings.items():
+        if type(meaning) is FromSize and id(meaning.tensor) in known:
+            names.add(name)
+    for tensor, dim, stride in symbols.strides:
+        if id(tensor) in known or any(type(m) is FromSize and m.tensor is tensor and n in names for n, m in symbols.meanings.items()):
+            stride_rows.append((tensor, dim, stride))
+            names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
+    needed = _closure(symbols, names)
+    places: list[Any] = []
+    lines: list[str] = []
+    for name, meaning in symbols.meanings.items():
+        if name not in needed or type(meaning) is FromGraph:
+            continue
+        if type(meaning) is FromSize:
+            if id(meaning.tensor) not in known:
+                known.add(id(meaning.tensor))
+                tensors.append(meaning.tensor)
+            lines.append(f"{name} = i{_index(tensors, meaning.tensor)}.size({meaning.dim})")
+        elif type(meaning) is FromNumber:
+            places.append((name, meaning.place))
+        else:
+            lines.append(f"{name} = {_call_text(meaning.func, meaning.args, constants)}")
+    numbers = [f"{name}" for name, _ in places]
+    unpack = [f"i{i}" for i in range(len(tensors))] + numbers
+    conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
+    conditions += [f"i{_index(tensors, t)}.stride({dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows]
+    scalars = tuple(name for name in symbols.meanings if name in needed and type(symbols.meanings[name]) is not FromGraph)
+    holding = " and ".join(f"({condition})" for condition in conditions)
+    body = [*lines, *([f"if not ({holding}): return missed({', '.join(scalars)})"] if conditions else [])]
+    text = [f"{', '.join(unpack)}{',' * (len(unpack) == 1)} = inputs"] if unpack else []
+    if body:
+        text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
+    if arguments is not None:
+        given = [f"i{_index(tensors, a)}" if isinstance(a, torch.Tensor) else a if type(a) is str
+                 else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
+        text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
+    told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
+    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), constants)
+
+
+def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
+    return next(i for i, one in enumerate(tensors) if one is tensor)
+
+
+def broken_promises(symbols: Symbols) -> list[str]:
+    """Sizes that the user declared dynamic and that became constants, each with the line that did it."""
+    symbols.note_line()
+    found = []
+    for name, words in symbols.promised.items():
+        symbol = next(s for s in symbols.env.var_to_range if str(s) == name)
+        now = symbols.env.replace(symbol)
+        if not now.is_number:
+            continue
+        lines = [where(line) for guard, line in zip(symbols.env.guards, symbols.lines) if symbol in guard.expr.free_symbols]
+        found.append(f"{words} was marked dynamic, but the program fixes it to {now}" + (f" at {lines[-1]}" if lines else ""))
+    return found

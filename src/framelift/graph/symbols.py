@@ -1,0 +1,344 @@
+"""The symbolic numbers of one rehearsal: what each name stands for, and the relations between them that the capture relies on.
+
+A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where its value comes from: the
+size of an input, a number outside, a calculation over other names, or the graph itself.  How names and relations become Python text is
+in relations.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StrictMinMaxConstraint, free_unbacked_symbols)
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from .. import config
+from ..reasons import Interrupt
+from .facts import Facts, symbolic_facts
+from .numbers import Float, Int, NUMBERS
+
+__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Relation", "Symbols"]
+
+_off = torch._C.DisableTorchFunction
+
+
+class _Text(str):
+    """A source's name is a property in newer versions of torch and a method in older ones."""
+
+    def __call__(self) -> str:
+        return self
+
+
+class _Place(Source):
+    """Where a symbol comes from, as torch's shape environment wants to be told."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", _Text(text))
+
+    name = property(lambda self: self.text)  # type: ignore[assignment]
+    _name_template = property(lambda self: str(self.text))  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return hash(str(self.text))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and str(self.text) == str(other.text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromSize:
+    """The size of an input's dimension."""
+
+    tensor: torch.Tensor
+    dim: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromNumber:
+    """A number outside; `place` is its origin."""
+
+    place: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calculation:
+    """`func(*args)` over numbers."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether this is another name for its argument."""
+        return self.func is _itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromGraph:
+    """A result of the graph; `value` is its record on the tape.  With `dim`: the size of that dimension of it."""
+
+    value: Any
+    dim: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """`func(*args) is result` was relied on.  `line` is the user's line that asked."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    result: Any
+    line: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked ones."""
+
+    dynamic: dict[int, tuple[int | None, int | None]]
+    unbacked: frozenset[int] = frozenset()
+
+
+NO_MARKS = Marks({})
+
+
+class Symbols:
+    """Names, their meanings and the relations noted."""
+
+    def __init__(self) -> None:
+        self.env = ShapeEnv(duck_shape=False, allow_scalar_outputs=config.capture_scalar_outputs,
+                            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops)
+        self.meanings: dict[str, Any] = {}
+        self.relations: list[Relation] = []
+        self.used: list[Any] = []                                # numbers that the entry itself mentions
+        self.floats: dict[str, Float] = {}                       # by their own name and by the symbol's
+        self.strides: list[tuple[torch.Tensor, int, Any]] = []   # (input, dimension, its stride as a number)
+        self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
+        self.lines: list[Any] = []                               # for each guard of the environment, the user's line
+        self._count = 0
+
+    # ---- inputs ----
+
+    def sizes(self, tensor: torch.Tensor, facts: Facts, dims: frozenset[int], marks: Marks, words: str) -> Facts:
+        """The facts of an input whose dimensions `dims` are symbolic."""
+        size: list[Any] = list(facts.size)
+        for dim in sorted(dims):
+            made = self._size(tensor, dim, size[dim], marks, f"{words}.size({dim})")
+            if made is not None:
+                size[dim] = made
+        if all(type(length) is int for length in size):
+            return facts
+        stride = self._strides(tensor, facts, size)
+        return symbolic_facts(facts.dtype, facts.device, size, stride, facts.requires_grad, facts.is_leaf, facts.is_conj, facts.is_neg,
+                              facts.is_inference)
+
+    def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
+        place = _Place(f"{words}#{len(self.meanings)}")
+        low, high = marks.dynamic.get(dim, (None, None))
+        if dim in marks.unbacked:
+            raw = self.env.create_unbacked_symint(source=place)
+            self.env._constrain_range_for_size(raw.node.expr)
+        else:
+            constraint = None
+            if low is not None or high is not None:
+                bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
+                constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
+            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, constraint)
+            if not symbol.is_Symbol:     # sizes 0 and 1 behave unlike others, and have captures of their own
+                return None
+            raw = self.env.create_symintnode(symbol, hint=length, source=place)
+        self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
+        if dim in marks.dynamic:
+            self.promised[str(raw.node.expr)] = words
+        return raw
+
+    def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any]) -> list[Any]:
+        """Strides that are products of sizes, where they are so in this call; that they are is checked at every call."""
+        stride: list[Any] = list(facts.stride)
+        reached: dict[int, Any] = {}
+        for dim in sorted(range(len(size)), key=lambda d: (stride[d], facts.size[d], -d)):
+            step = facts.stride[dim]
+            made = reached.get(step, step)
+            stride[dim] = made
+            if step > 0:
+                reached.setdefault(step * facts.size[dim], made * size[dim])
+            if type(made) is torch.SymInt:
+                self.strides.append((tensor, dim, made))
+        return stride
+
+    def number(self, value: Any, place: Any, words: str) -> Any:
+        """A symbolic number for the plain `value` found at `place`."""
+        if type(value) is float:
+            return self._new_float(value, FromNumber(place), None, ())
+        source = _Place(f"{words}#{len(self.meanings)}")
+        symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+        self.meanings[str(symbol)] = FromNumber(place)
+        return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
+
+    def _new_float(self, hint: float | None, meaning: Any, func: Any, args: tuple[Any, ...]) -> Float:
+        self._count += 1
+        name = f"f{self._count}"
+        self.meanings[name] = meaning
+        made = self.floats[name] = Float(self, name, hint, func, args)
+        return made
+
+    # ---- what captured code and operations see ----
+
+    def shown(self, value: Any) -> Any:
+        """What captured code sees for a number of torch's, or for a tuple of them."""
+        kind = type(value)
+        if kind is torch.SymInt:
+            known = value.node.maybe_as_int()
+            return known if known is not None else Int(value, self)
+        if kind is torch.SymFloat:
+            known = value.node.maybe_as_float()
+            if known is not None:
+                return known
+            raise Interrupt("symbolic-number", "a float calculated inside torch")
+        if kind is torch.SymBool:
+            return self.guarded(lambda: bool(value), "bool")
+        if isinstance(value, tuple) and any(type(item) in _SYMBOLS for item in value):
+            items = [self.shown(item) for item in value]
+            return torch.Size(items) if kind is torch.Size else tuple(items)
+        return value
+
+    def raw(self, number: Any) -> Any:
+        """What operations over fakes get for a number."""
+        if type(number) is Int:
+            return number.raw
+        if number.raw is None:
+            if number.hint is None:
+                number.raw = number.func(*(self.raw(arg) if type(arg) in NUMBERS else arg for arg in number.args))
+                return number.raw
+            source = _Place(f"{number.name}#{len(self.meanings)}")
+            symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
+            number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)
+            self.meanings[str(symbol)] = Calculation(_itself, (number,))
+        return number.raw
+
+    def unbacked(self, raw: Any, value: Any) -> Any:
+        """A number that the graph computes."""
+        if type(raw) is torch.SymInt:
+            self.meanings.setdefault(str(raw.node.expr), FromGraph(value))
+            return Int(raw, self)
+        if type(raw) is torch.SymFloat:
+            made = self._new_float(None, FromGraph(value), None, ())
+            made.raw = raw
+            return made
+        raise Interrupt("tensor-bool", "a truth value that only the graph knows")
+
+    def new_sizes(self, value: Any) -> None:
+        """Sizes that appear with a result: only the graph knows them."""
+        for dim, entry in enumerate(value.facts.size):
+            if type(entry) is torch.SymInt and entry.node.expr.is_Symbol:
+                self.meanings.setdefault(str(entry.node.expr), FromGraph(value, dim))
+
+    def hint(self, raw: torch.SymInt) -> int | None:
+        """The value in this call."""
+        return None if free_unbacked_symbols(raw.node.expr) else int(raw.node.hint)
+
+    # ---- asking ----
+
+    def guarded(self, ask: Callable[[], Any], what: str) -> Any:
+        """Ask something of torch's symbols; guards that come of it are the user line's."""
+        try:
+            with _off():
+                return ask()
+        except GuardOnDataDependentSymNode as error:
+            raise Interrupt("tensor-item", f"{what} of a number that only the graph knows") from error
+        finally:
+            self.note_line()
+
+    def note_line(self) -> None:
+        """Guards added since the last time belong to the user's line that runs now."""
+        new = len(self.env.guards) - len(self.lines)
+        if new > 0:
+            self.lines += [_user_line()] * new
+
+    def fix(self, number: Int) -> int:
+        """The int as a constant."""
+        return self.guarded(lambda: number.raw.node.guard_int("", 0), "the value")
+
+    def fix_float(self, number: Float) -> float:
+        """The float as a constant."""
+        _hint(number)
+        self.relations.append(Relation(_same_float, (number, number.hint), True, _user_line()))
+        return number.hint
+
+    def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
+        """A comparison, answered for this call and noted."""
+        if Float in (type(left), type(right)) or float in (type(left), type(right)):
+            result = func(_hint(left), _hint(right))
+            self.relations.append(Relation(func, (left, right), result, _user_line()))
+            return result
+        return self.guarded(lambda: bool(func(_raw(left), _raw(right))), "a comparison")
+
+    # ---- arithmetic ----
+
+    def int_op(self, func: Callable[..., Any], *args: Any) -> Any:
+        """Arithmetic on ints."""
+        if func in (operator.floordiv, operator.mod) and (type(args[1]) is Int and not self.decide(operator.ne, args[1], 0) or args[1] == 0):
+            return func(args[0].value() if type(args[0]) is Int else args[0], 0)    # raises
+        return self.shown(self.guarded(lambda: func(*map(_raw, args)), "arithmetic"))
+
+    def float_op(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A calculation whose result is a float."""
+        if any(type(arg) is Float and arg.hint is None for arg in args) or any(type(arg) is Int and arg.hint is None for arg in args):
+            return self._new_float(None, Calculation(func, args), func, args)
+        hint = func(*map(_hint, args))
+        if type(hint) is not float:
+            return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
+        return self._new_float(hint, Calculation(func, args), func, args)
+
+    def int_of(self, func: Callable[..., Any], number: Float) -> Any:
+        """A float made an int: a symbol of its own, calculated at every call."""
+        hint = func(_hint(number))
+        if not -2**62 < hint < 2**62:
+            return func(number.value())
+        source = _Place(f"{func.__name__}({number.name})#{len(self.meanings)}")
+        symbol = self.env.create_unspecified_symbol(hint, source, DimDynamic.DYNAMIC)
+        self.meanings[str(symbol)] = Calculation(func, (number,))
+        return self.shown(self.env.create_symintnode(symbol, hint=hint, source=source))
+
+
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_PACKAGE = __file__.rsplit("/graph/", 1)[0] + "/"
+_TORCH = torch.__file__.rsplit("/", 1)[0] + "/"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _raw(value: Any) -> Any:
+    return value.raw if type(value) is Int else value
+
+
+def _hint(value: Any) -> Any:
+    if type(value) is Int:
+        hint = value.hint
+        if hint is None:
+            raise Interrupt("tensor-item", "arithmetic on a number that only the graph knows")
+        return hint
+    if type(value) is Float and value.hint is None:
+        raise Interrupt("tensor-item", "the value of a number that only the graph knows")
+    return value.hint if type(value) is Float else value
+
+
+def _same_float(value: float, constant: float) -> bool:
+    return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
+
+
+def _user_line() -> Any:
+    frame: Any = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _TORCH)):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti

@@ -1,0 +1,147 @@
+"""Calls of pure C functions with symbolic numbers: those that keep them symbolic, and all others, which get this call's values.
+
+`handle` is asked by the call rule for every pure callable that is given a symbolic number directly.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import functools
+import itertools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..graph.numbers import NUMBERS, Float, Int
+from .registry import substitute
+
+__all__ = ["handle"]
+
+Handler = Callable[[Any, tuple[Any, ...]], Any]
+
+#: only pass numbers on, or use them by Python's own protocols, which the numbers answer themselves
+_PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print
+    property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object"""
+_ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
+_ALIKE.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint"))
+_ALIKE.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
+_ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__))
+
+#: functions of floats that give floats
+_REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10 log1p log2 pow radians
+    sin sinh sqrt tan tanh copysign cbrt"""
+_FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)}
+
+
+def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
+    key = id(callable_)
+    if key in _ALIKE or getattr(callable_, "__name__", "") == "__instancecheck__":
+        return _core.natively(callable_, args, kwargs)
+    if not kwargs and key in _OWN:
+        answer = _OWN[key][1](session, args)
+        if answer is not NotImplemented:
+            return answer
+    if not kwargs and key in _FLOATS and all(type(arg) in NUMBERS or type(arg) in (int, float) for arg in args):
+        home = next(arg.home for arg in args if type(arg) in NUMBERS)
+        return home.float_op(callable_, args)
+    plain = tuple(arg.value() if type(arg) in NUMBERS else arg for arg in args)
+    return _core.natively(callable_, plain, {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})
+
+
+_OWN: dict[int, tuple[Any, Handler]] = {}
+
+
+def _own(*callables: Any) -> Callable[[Handler], Handler]:
+    def register(handler: Handler) -> Handler:
+        _OWN.update((id(c), (c, handler)) for c in callables)
+        return handler
+    return register
+
+
+@_own(int)
+def _int(_session: Any, args: tuple[Any, ...]) -> Any:
+    if len(args) != 1:
+        return NotImplemented
+    return args[0] if type(args[0]) is Int else args[0].__trunc__()
+
+
+@_own(float)
+def _float(_session: Any, args: tuple[Any, ...]) -> Any:
+    return args[0].as_float() if len(args) == 1 else NotImplemented
+
+
+@_own(isinstance)
+def _isinstance(_session: Any, args: tuple[Any, ...]) -> Any:
+    """Torch's classes of symbols are our own business: outside, these are plain numbers."""
+    if len(args) != 2:
+        return NotImplemented
+    classes = args[1] if type(args[1]) is tuple else (args[1],)
+    return _core.natively(isinstance, (args[0], tuple(cls for cls in classes if cls not in _SYMBOLS)), None)
+
+
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@_own(bool, operator.truth)
+def _bool(_session: Any, args: tuple[Any, ...]) -> Any:
+    return args[0].__bool__() if len(args) == 1 else NotImplemented
+
+
+@_own(math.isnan, math.isinf)
+def _never_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+    return False if type(args[0]) is Int else NotImplemented
+
+
+@_own(math.isfinite)
+def _always_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+    return True if type(args[0]) is Int else NotImplemented
+
+
+@_own(len)
+def _len(session: Any, args: tuple[Any, ...]) -> Any:
+    """len() makes a plain int of what `__len__` gives."""
+    return session.recorder.call(torch.Tensor.__len__, args, {}) if session.recorder.is_stand_in(args[0]) else NotImplemented
+
+
+# ---- torch's functions of numbers ------------------------------------------------------------------------------------
+
+
+def _symbolic(func: Any, count: int) -> Callable[..., Any]:
+    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
+            plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
+            return _core.natively(callable_, plain, kwargs)
+        home = next(arg.home for arg in args if type(arg) is Int)
+        return home.int_op(func, *args)
+    return handler
+
+
+for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
+    substitute(_func)(_symbolic(_func, _count))
+
+
+@substitute(torch.sym_int)
+def _sym_int(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.natively(callable_, args, kwargs)
+
+
+@substitute(torch.sym_float)
+def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.natively(callable_, args, kwargs)
+
+
+@substitute(torch.Size.numel)
+def _numel(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and any(type(length) is Int for length in args[0]):
+        return functools.reduce(operator.mul, args[0], 1)
+    return _core.natively(callable_, args, kwargs)
+
+
+_core.set_numbers(NUMBERS, handle, len)

@@ -1,0 +1,153 @@
+"""What earlier calls showed of sizes and numbers, per code; and from it, what is symbolic in the next capture.
+
+Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it lives.  A number that
+captured code itself writes is taken for one that changes, before it was seen to.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import config
+from ..exc import BackendCompilerFailed
+from ..graph.numbers import Float
+from ..guard.kinds import TensorFacts
+from ..origin import Origin, const
+from ..reasons import Interrupt
+from ..world.dynamism import NOTHING, STATIC, Dynamism
+from ..world.leaves import is_constant
+
+__all__ = ["Seen", "dynamism_for", "rehearse_with"]
+
+_NUMBERS = (int, float)
+
+
+class Seen:
+    """The sizes and numbers of one frame's captures: place -> what was found there last, and which of it changes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
+        self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
+
+    def learn(self, world: Any) -> None:
+        """Take over what a capture relied on."""
+        for origin in world.numbers:
+            self.changing[str(origin)] = True
+        for guard in world.guards:
+            value = guard.value
+            if guard.kind == "EQ":
+                self._leaf(guard.origin, value)
+            elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
+                self.meet(str(guard.origin), value.size)
+
+    def _leaf(self, origin: Origin, value: Any) -> None:
+        if type(value) in _NUMBERS:
+            self.meet(str(origin), value)
+        elif type(value) is tuple:
+            for i, item in enumerate(value):
+                self._leaf(origin.to("item", i), item)
+
+    def meet(self, place: str, value: Any) -> None:
+        """One number or one tensor's sizes; where they differ from those before, they change."""
+        old = self.values.get(place)
+        self.values[place] = value
+        if type(value) is tuple:
+            dims = {i for i, length in enumerate(value) if length is None}   # symbolic already
+            if type(old) is tuple and len(old) == len(value):
+                dims |= {i for i, (a, b) in enumerate(zip(old, value)) if a != b}
+            known = self.changing.get(place)
+            if dims:
+                self.changing[place] = frozenset(dims) | (known if isinstance(known, frozenset) else frozenset())
+        elif type(old) is type(value) and (old != value or str(old) != str(value)):
+            self.changing[place] = True
+
+    def keep_static(self, place: str) -> None:
+        """A number that could not be followed symbolically."""
+        self.changing[place] = False
+
+    def keep_floats_static(self, session: Any, error: BackendCompilerFailed) -> bool:
+        """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
+        places = [str(origin) for origin, number in session.world.numbers.items() if type(number) is Float]
+        if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not places:
+            return False
+        for place in places:
+            self.keep_static(place)
+        return True
+
+
+def dynamism_for(seen: Seen, dynamic: bool | None) -> Dynamism:
+    """What is symbolic in the next rehearsal."""
+    everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
+    automatic = dynamic is not False and config.automatic_dynamic_shapes
+    if not everything and not (automatic and seen.values):
+        return STATIC
+    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {})
+
+
+Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
+
+
+def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+                  dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
+    """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
+    found = rehearse(function, locals_, dynamism_for(seen, dynamic))
+    if isinstance(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
+        return rehearse(function, locals_, NOTHING)
+    if dynamic is False or not config.automatic_dynamic_shapes:
+        return found
+    written = [place for place in _written_numbers(found[0]) if seen.changing.get(place) is None]
+    if not written:
+        return found
+    for place in written:
+        seen.changing[place] = True
+    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values))
+    if type(again[2]) is type(found[2]):
+        return again
+    for place in written:
+        seen.keep_static(place)
+    return found
+
+
+def _written_numbers(session: Any) -> list[str]:
+    """The places of numbers that captured code read and wrote."""
+    world = session.world
+    if not world.effects and not world.shadows:
+        return []
+    read = {guard.origin: guard for guard in world.guards if guard.kind == "EQ" and type(guard.value) in _NUMBERS}
+    if not read:
+        return []
+    found = []
+    for effect in world.effects:
+        if type(effect.value) not in _NUMBERS:
+            continue
+        found += [str(place) for place in _places(world, effect) if place in read]
+    for shadow in world.shadows:
+        if isinstance(shadow.before, (dict, list)):
+            items = shadow.before.items() if isinstance(shadow.before, dict) else enumerate(shadow.before)
+            for key, before in items:
+                if type(before) in _NUMBERS and (place := shadow.origin.to("item", key)) in read and _now(shadow.copy, key, before) is not before:
+                    found.append(str(place))
+    return found
+
+
+def _places(world: Any, effect: Any) -> list[Origin]:
+    """Where a pending write goes, as a read of the same place would name it."""
+    owner = effect.owner
+    if isinstance(owner, types.CellType):
+        return [world.cell_origin(owner).to("contents")] if world.is_external_cell(owner) else []
+    origin = const(owner) if is_constant(owner) else world.origin_of(owner)
+    if origin is None:
+        return []
+    return [origin.to("item", effect.key), origin.to("slot", effect.key), origin.to("lookup", effect.key), origin.to("dict").to("item", effect.key)]
+
+
+def _now(copy: Any, key: Any, before: Any) -> Any:
+    try:
+        now = (dict if isinstance(copy, dict) else list).__getitem__(copy, key)
+    except (KeyError, IndexError, TypeError):
+        return before
+    return now if type(now) in _NUMBERS else before

@@ -1,0 +1,116 @@
+"""Which sizes and numbers become symbolic in one rehearsal: what earlier calls showed, what the user marked, what was asked for.
+
+The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin leave on tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .. import config
+from ..graph.symbols import NO_MARKS, Marks
+from ..origin import Origin
+
+__all__ = ["Dynamism", "NOTHING", "STATIC", "marks_of"]
+
+#: attributes that say something about a tensor's dimensions
+_DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
+_UNBACKED = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
+_LARGEST = 2**62
+
+
+def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int]]:
+    """(declared dynamic or unbacked, to be tried as dynamic, static), as the user marked the tensor's dimensions."""
+    own = tensor.__dict__
+    ranges = {entry.dim: (entry.min, entry.max) for entry in own.get("_dynamo_dynamic_range", ())}
+    rank = tensor.dim()
+    dynamic = {dim % rank: ranges.get(dim, (None, None)) for dim in own.get(_DYNAMIC, ())} if rank else {}
+    unbacked = frozenset(dim % rank for name in _UNBACKED for dim in own.get(name, ())) if rank else frozenset()
+    return Marks(dynamic, unbacked), frozenset(own.get(_MAYBE, ())), frozenset(own.get(_STATIC, ()))
+
+
+class Dynamism:
+    """The decision for each place.
+
+    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions that change;
+    `values` to what was found there in an earlier capture: what differs now changes.
+    """
+
+    def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
+                 marks: bool = True) -> None:
+        self.known = known
+        self.everything = everything
+        self.values = values or {}
+        self.marks = marks
+        self.quiet = not known and not everything and not self.values
+
+    def number(self, value: Any, origin: Origin) -> bool:
+        """Whether the number found at `origin` becomes symbolic."""
+        if self.quiet:
+            return False
+        if type(value) is float:
+            if config.specialize_float or not math.isfinite(value):
+                return False
+        elif config.specialize_int or not -_LARGEST < value < _LARGEST:
+            return False
+        place = str(origin)
+        known = self.known.get(place)
+        if known is not None:
+            return known is True
+        if self.everything and _is_argument(origin) and value not in (0, 1):
+            return True
+        old = self.values.get(place)
+        return type(old) is type(value) and (old != value or str(old) != str(value))
+
+    def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
+        """Whether a number inside the tuple found at `origin` becomes symbolic."""
+        if self.quiet:
+            return False
+        for i, item in enumerate(value):
+            place = origin.to("item", i)
+            if type(item) in (int, float) and self.number(item, place) or type(item) is tuple and self.inside(item, place):
+                return True
+        return False
+
+    def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
+        """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""
+        if not tensor.__dict__ or not self.marks:
+            if self.quiet:
+                return _NONE, NO_MARKS
+            with torch._C.DisableTorchFunction():
+                return self._dims(tensor, origin), NO_MARKS
+        with torch._C.DisableTorchFunction():
+            marks, maybe, static = marks_of(tensor)
+            asked = self._dims(tensor, origin) | maybe
+            return frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < tensor.dim()), marks
+
+    def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
+        if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
+            return frozenset()
+        if self.everything and not isinstance(tensor, torch.nn.Parameter) and _is_argument(origin):
+            return frozenset(range(tensor.dim()))
+        place = str(origin)
+        known, old = self.known.get(place), self.values.get(place)
+        dims = known if isinstance(known, frozenset) else frozenset()
+        if type(old) is tuple and len(old) == tensor.dim():
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.size())) if before != now}
+        return dims
+
+
+def _is_argument(origin: Origin) -> bool:
+    """Whether a place is an argument, or in a container that is one."""
+    while origin.step == "item" and origin.base is not None:
+        origin = origin.base
+    return origin.step == "arg"
+
+
+_NONE: frozenset[int] = frozenset()
+
+#: nothing is symbolic, but for what the user marked
+STATIC = Dynamism({})
+#: nothing at all is
+NOTHING = Dynamism({}, marks=False)

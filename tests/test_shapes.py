@@ -1,0 +1,295 @@
+"""Sizes and numbers that change: captured with symbols, equal to plain Python, and captured few times."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import framelift
+from framelift import config
+from support import compiled  # noqa: F401  (the options of the suite)
+
+
+def run(fn, calls, backend="eager", **options):
+    """Call `fn` captured and plainly, compare, and give (captures, the compiled callable)."""
+    framelift.reset()
+    captured = framelift.compile(fn, backend=backend, **options)
+    for args in calls:
+        want, got = fn(*args), captured(*args)
+        assert_same(want, got)
+    return framelift.stats()["captures"], captured
+
+
+def assert_same(want, got):
+    assert type(want) is type(got), (type(want), type(got))
+    if isinstance(want, torch.Tensor):
+        torch.testing.assert_close(got, want, equal_nan=True)
+        assert got.stride() == want.stride()
+    elif isinstance(want, (tuple, list)):
+        assert len(want) == len(got)
+        for a, b in zip(want, got):
+            assert_same(a, b)
+    elif isinstance(want, dict):
+        assert list(want) == list(got)
+        assert_same(list(want.values()), list(got.values()))
+    else:
+        assert want == got
+
+
+def rows(*lengths, width=3):
+    return [(torch.arange(float(n * width)).view(n, width),) for n in lengths]
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+def shape_arithmetic(x):
+    b, w = x.shape
+    return x.view(b * w), b * 2 + 1, x.size(0) // 2, -b % 4, divmod(b, 3), x.shape, x.numel(), x.stride(), abs(2 - b)
+
+
+def shape_text(x):
+    return x + 1, f"{x.shape[0]:04d}", str(x.shape[0]), "%d" % x.shape[0], repr(x.size()), [x.shape[0]], {x.shape[0]: 1}
+
+
+def shape_types(x):
+    n = x.shape[0]
+    return (x * 2, type(n) is int, isinstance(n, int), isinstance(n, float), isinstance(n, (str, int)), n.__class__ is int, n.real == n,
+            n.bit_length(), hash(n) == hash(int(n)), callable(n))
+
+
+def shape_loops(x):
+    total = x.sum(1)
+    for i in range(x.shape[0]):
+        total = total + i
+    return total, [0] * x.shape[0], list(range(3))[: x.shape[0]], "ab" * x.shape[0]
+
+
+def shape_branches(x):
+    n = x.shape[0]
+    if n > 6:
+        return x[:3] + n
+    if n == 5 or not n % 2:
+        return x[: n - 1] * 2
+    return x.sum(), n
+
+
+def shape_math(x):
+    n = x.shape[0]
+    return (x / math.sqrt(n), n / 3, n ** 2, 2 ** n, int(n * 0.3 * 3), round(n / 7, 2), round(n / 2), math.floor(n / 2), math.ceil(n / 2),
+            float(n), max(n, 4), min(n, 4), sum([n, 1]), math.prod(x.shape), math.gcd(n, 6), n & 3, n << 1, ~n, pow(n, 2, 5), bool(n), n * 1.5 > 8)
+
+
+def shape_factories(x):
+    n, w = x.shape
+    return (torch.zeros(n, w), torch.arange(n), torch.ones(x.shape), torch.full((n,), n), x.new_zeros(n + 1), torch.eye(n), torch.tensor(n),
+            x.expand(2, n, w), x.repeat(2, 1), torch.cat([x, x]), x.reshape(-1), x[: n // 2], x[n - 1 :], x.split(2), x.unbind(1), len(x))
+
+
+def shape_matmul(x):
+    return x @ x.T, torch.nn.functional.pad(x, (0, 1)), x.mean(0), torch.softmax(x, -1), x.unsqueeze(0).transpose(1, 2).contiguous()
+
+
+@pytest.mark.parametrize("fn", [shape_arithmetic, shape_text, shape_types, shape_branches, shape_math, shape_factories, shape_matmul, shape_loops])
+def test_sizes(fn):
+    captures, _ = run(fn, rows(4, 5, 6, 7, 8, 9, 5, 4, 2, 1, 0, 3))
+    assert captures <= 12
+
+
+def test_a_changing_size_is_captured_twice():
+    for fn in (shape_matmul, lambda x: (x.view(x.shape[0] * x.shape[1]), x.shape[0] * 2)):
+        captures, callable_ = run(fn, rows(*range(2, 40)))
+        assert captures == 2
+
+
+def test_sizes_zero_and_one_have_captures_of_their_own():
+    captures, _ = run(lambda x: x * 2 + x.shape[0], rows(4, 5, 1, 6, 0, 1, 0, 9))
+    assert captures == 4
+
+
+def test_two_inputs_that_must_agree():
+    def fn(x, y):
+        return x + y, x.shape[0] == y.shape[0]
+
+    calls = [(torch.ones(n, 2), torch.ones(n, 2)) for n in (3, 4, 5)] + [(torch.ones(6, 2), torch.ones(1, 2)), (torch.ones(7, 2), torch.ones(2))]
+    run(fn, calls)
+
+
+def test_equal_sizes_are_not_taken_for_one():
+    def fn(x, y):
+        return x.sum() + y.sum(), x.shape[0] - y.shape[0]
+
+    calls = [(torch.ones(n), torch.ones(m)) for n, m in ((3, 3), (4, 4), (5, 9), (9, 5), (7, 7))]
+    assert run(fn, calls)[0] == 2
+
+
+def test_layouts_of_symbolic_inputs():
+    def fn(x):
+        return x.is_contiguous(), x.contiguous().view(-1), x.stride(0)
+
+    calls = [(torch.ones(n, 4),) for n in (3, 5, 6)] + [(torch.ones(4, n).T,) for n in (5, 6, 7)] + [(torch.ones(n, 8)[:, ::2],) for n in (5, 6, 7)]
+    run(fn, calls)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compilers_take_symbols(backend):
+    weight = torch.randn(3, 4, requires_grad=True)
+
+    def fn(x, scale):
+        n = x.shape[0]
+        return (x @ weight * scale).view(n * 2, 2).sum(0) + n + scale / 2
+
+    plain, _ = fn, None
+    captures, callable_ = run(plain, [(torch.ones(n, 3), n / 4) for n in (4, 5, 6, 9)], backend=backend)
+    assert captures == 2
+    callable_(torch.ones(7, 3), 0.5).sum().backward()
+    assert weight.grad.shape == (3, 4)
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+class Thing:
+    pass
+
+
+def test_numbers_wherever_they_live():
+    thing, table, listed = Thing(), {"n": 3}, [3]
+    thing.n = 3
+    cell = 3
+
+    def fn(x, n, *rest, key=3):
+        return x * n + thing.n + table["n"] + listed[0] + cell + rest[0] + key, n * 2, thing.n + 1
+
+    framelift.reset()
+    captured = framelift.compile(fn, backend="eager")
+    x = torch.ones(2)
+    for i in range(3, 30):
+        thing.n = table["n"] = listed[0] = cell = i
+        assert_same(fn(x, i, i, key=i), captured(x, i, i, key=i))
+    assert framelift.stats()["captures"] == 2
+
+
+def test_negative_and_zero_numbers():
+    def fn(x, n):
+        return x * n, n // 2, n % 3, -n, abs(n), n // -2, n % -3, bool(n), n == 0
+
+    assert run(fn, [(torch.ones(2), n) for n in (5, -7, 0, 1, -1, 2, -3, 8)])[0] <= 6
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, f: x * f + f / 2, lambda x, f: (x + f * 2 - 1, f + 0.1 + 0.2 - 0.3, -f, abs(f)), lambda x, f: (x, int(f), round(f, 1), f // 1, f % 1),
+    lambda x, f: x * f if f > 1.25 else x - f, lambda x, f: (x.sum() * math.exp(-f), math.log1p(f)), lambda x, f: (x, str(f), f"{f:.2f}"),
+    lambda x, f: (torch.full((2,), f), x.clamp(min=f), torch.add(x, x, alpha=f)), lambda x, f: x[: int(f)] * f, lambda x, f: (x ** f, f ** 2, 2 ** f),
+    lambda x, f: torch.nn.functional.dropout(x, f / 10, False), lambda x, f: (f == 1.5, f < 3, f >= x.shape[0], type(f), isinstance(f, float))])
+def test_floats(fn):
+    run(fn, [(torch.arange(4.0), f) for f in (0.5, 1.5, 2.5, 1.0, 3.25, 0.1, 0.0)])
+
+
+def test_a_float_operand_is_an_input():
+    assert run(lambda x, f: x * f + f / 2, [(torch.ones(2), n / 7) for n in range(1, 60)])[0] == 2
+
+
+def test_special_floats():
+    run(lambda x, f: (x * f, -f), [(torch.ones(2), f) for f in (1.0, 2.0, math.inf, -0.0, 0.0, math.nan, 3.0)][:-2])
+
+
+def test_a_division_by_zero_later():
+    def fn(x, n):
+        return x / n, 12 // n
+
+    framelift.reset()
+    captured = framelift.compile(fn, backend="eager")
+    for n in (3, 4, 5):
+        assert_same(fn(torch.ones(1), n), captured(torch.ones(1), n))
+    with pytest.raises(ZeroDivisionError):
+        captured(torch.ones(1), 0)
+    assert_same(fn(torch.ones(1), 7), captured(torch.ones(1), 7))
+
+
+def test_type_of_a_number_changes():
+    run(lambda x, n: x * n, [(torch.ones(2), n) for n in (2, 3, 4, 2.5, 3.5, True, False, 7)])
+
+
+# ---- numbers that captured code writes ---------------------------------------------------------------------------------
+
+def test_a_counter_is_captured_once():
+    def make():
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.step = 0
+
+            def forward(self, x):
+                self.step += 1
+                return x * self.step
+        return Net()
+
+    framelift.reset()
+    plain, net = make(), make()
+    captured = framelift.compile(net, backend="eager")
+    for _ in range(20):
+        assert_same(plain(torch.ones(2)), captured(torch.ones(2)))
+        assert plain.step == net.step and type(net.step) is int
+    assert framelift.stats()["captures"] == 1
+
+
+def test_counters_in_dictionaries_cells_and_globals():
+    def make():
+        state, count, listed = {"step": 0}, 0, [0]
+
+        def fn(x):
+            nonlocal count
+            state["step"] += 1
+            listed[0] += 2
+            count += 3
+            return x + state["step"] + count, listed[0]
+        return fn
+
+    framelift.reset()
+    plain, other = make(), make()
+    captured = framelift.compile(other, backend="eager")
+    for _ in range(10):
+        assert_same(plain(torch.ones(2)), captured(torch.ones(2)))
+    assert framelift.stats()["captures"] <= 2
+
+
+# ---- policy ------------------------------------------------------------------------------------------------------------
+
+def test_dynamic_false_is_static():
+    assert run(lambda x: x + 1, rows(2, 3, 4, 5), dynamic=False)[0] == 4
+
+
+def test_dynamic_true_is_symbolic_from_the_start():
+    assert run(lambda x, n: x + n, [(torch.ones(n, 3), n + 1) for n in (2, 3, 4, 5)], dynamic=True)[0] == 1
+
+
+def test_marks():
+    x = torch.ones(4, 3)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=8)
+    captured = framelift.compile(lambda x: x * 2, backend="eager")
+    framelift.reset()
+    for n in (4, 5, 8):
+        captured(x if n == 4 else torch.ones(n, 3))
+    assert framelift.stats()["captures"] == 1
+    captured(torch.ones(9, 3))
+    assert framelift.stats()["captures"] == 2
+
+
+def test_a_mark_that_cannot_be_kept_names_the_line():
+    x = torch.ones(4, 3)
+    torch._dynamo.mark_dynamic(x, 0)
+
+    def fn(x):
+        return x * 2 + len(range(x.shape[0]))
+
+    with pytest.raises(framelift.exc.ConstraintViolation, match=r"x.size\(0\) was marked dynamic.*fixes it to 4 at .*test_shapes.py"):
+        framelift.compile(fn, backend="eager")(x)
+
+
+def test_error_on_recompile():
+    captured = framelift.compile(lambda x: x + 1, backend="eager")
+    with config.patch(error_on_recompile=True):
+        captured(torch.ones(2))
+        with pytest.raises(framelift.exc.RecompileError, match="size"):
+            captured(torch.ones(3))
