@@ -258,6 +258,8 @@ class Recorder:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
         if self._live is not None and self._live.concerns(found):
+            if self.symbols is not None:
+                raise Interrupt("symbolic-number", "a function transform")
             return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(_is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
