@@ -286,3 +286,42 @@ def test_too_few_gradients() -> None:
     out = framelift.compile(lambda x: Few.apply(x, True), backend="eager", fullgraph=True)(torch.randn(3, requires_grad=True))
     with pytest.raises(RuntimeError, match="incorrect number of gradients"):
         out.sum().backward()
+
+
+def test_a_compiled_backward_reads_its_context() -> None:
+    class Compiled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, scale: float) -> torch.Tensor:
+            ctx.save_for_backward(x, x * 2)
+            ctx.scale = scale
+            return x.sin()
+
+        @staticmethod
+        @framelift.compile(backend="eager", fullgraph=True)
+        def backward(ctx: Any, grad: torch.Tensor) -> Any:
+            x, twice = ctx.saved_tensors
+            assert ctx.needs_input_grad == (True, False)
+            return grad * x.cos() * twice * ctx.scale, None
+
+    framelift.reset()
+    for scale, graphs in ((3.0, 1), (3.0, 1), (4.0, 2)):
+        x = torch.randn(3, requires_grad=True)
+        Compiled.apply(x, scale).sum().backward()
+        torch.testing.assert_close(x.grad, (x.cos() * x * 2 * scale).detach())
+        assert framelift.stats()["graphs"] == graphs
+
+
+def test_allowed_in_graph_it_is_one_node() -> None:
+    @framelift.allow_in_graph
+    class Allowed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            CALLS.append(len(CALLS))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            return g * 7
+
+    CALLS.clear()
+    grads_agree(lambda x: Allowed.apply(x) + 1, (3,))

@@ -27,6 +27,8 @@ __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_re
 _GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, int, float, complex, str, bytes, tuple,
                                                       frozenset))
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
+#: what autograd keeps for the backward of a custom function, as its `ctx` shows it
+_CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -113,6 +115,10 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return type(obj)
         if name == "__weakref__":
             return None
+        if name in _CONTEXT and isinstance(obj, torch._C._FunctionBase):
+            value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
+            _core.know(obj, name, VALUE, value)
+            return value
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     return _call_get(world, obj, name, found)
 

@@ -111,7 +111,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _constant(world, value, origin)
     if isinstance(value, _OPERATIONS):
         return _constant(world, value, origin)
-    if is_handle_class(cls):
+    if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
         raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
