@@ -60,7 +60,7 @@ for _name in dir(torch._C._FunctionBase):
 def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, *inputs = args
     if marks.handler_of(cls) is marks.allowed:   # the program vouches for it
-        return marks.allowed(session, cls.apply, tuple(inputs), kwargs)
+        return marks.allowed(session, _applier(cls), tuple(inputs), kwargs)
     forward, setup, backward = _methods(cls)
     if setup is not None:
         inputs, kwargs = _bound(forward, inputs, kwargs)
@@ -84,6 +84,14 @@ def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         with _no_grad():
             return _plain_result(recorder, run(), tensors, ctx)
     return _Tracked(session, cls, backward, ctx, inputs, tensors).result(run)
+
+
+def _applier(cls: type) -> Any:
+    """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written as code."""
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return cls.apply(*args, **kwargs)   # type: ignore[attr-defined]
+    apply.__name__ = f"{cls.__name__}_apply"
+    return apply
 
 
 def make_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
