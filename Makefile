@@ -4,6 +4,8 @@
 #   make test PYTHON=python3.12  another interpreter for .venv
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
 #   make law PROGRAMS=20000      the big run of the law test
+#   make docs                    the documentation site, in build/site
+#   make reasons                 the pages of docs/reasons, from their declarations
 #   make bench                   capture time and call overhead beside TorchDynamo
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -19,7 +21,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test law bench figures build clean FORCE
+.PHONY: demo test law bench docs reasons figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -33,6 +35,12 @@ law: build/built
 bench: build/built
 	$(RUN) benchmarks/capture.py
 	$(RUN) benchmarks/call.py
+
+docs: build/built reasons
+	$(RUN) tools/docs.py
+
+reasons: build/built
+	$(RUN) tools/reason_pages.py
 
 figures:
 	$(PYTHON) tools/layout_figures.py src/framelift framelift csrc

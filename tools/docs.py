@@ -1,0 +1,146 @@
+"""Builds the documentation site: docs/ as it is, plus reference pages made from docstrings and tables.
+
+    python tools/docs.py          write build/docs and run mkdocs on it (build/site); warnings are errors
+    python tools/docs.py --only   write build/docs only
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import doctest
+import importlib.util
+import inspect
+import io
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import types
+import venv
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE, PAGES, SITE_TOOLS = ROOT / "docs", ROOT / "build" / "docs", ROOT / "build" / "docs_env"
+
+
+def api_page() -> str:
+    """Every public name with its signature and docstring."""
+    import framelift
+    rows = ["# Functions and classes", "Everything here is a name of `framelift`.", ""]
+    for name in sorted(framelift.__all__, key=str.lower):
+        rows += _entry(f"framelift.{name}", getattr(framelift, name))
+    for name in framelift.testing.__all__:
+        rows += _entry(f"framelift.testing.{name}", getattr(framelift.testing, name))
+    return "\n".join(rows) + "\n"
+
+
+def _entry(name: str, value: Any) -> list[str]:
+    if isinstance(value, types.ModuleType) or not (callable(value) or inspect.isclass(value)):
+        return [f"## `{name}`", "", *_text((value.__doc__ or "").split("\n\n")[0] if isinstance(value, types.ModuleType) else f"A {type(value).__name__}."), ""]
+    return [f"## `{name}`", "", f"```py\n{name}{_signature(value)}\n```", "", *_text(inspect.getdoc(value) or ""), ""]
+
+
+def _signature(value: Any) -> str:
+    with contextlib.suppress(ValueError, TypeError):
+        return str(inspect.signature(value)).replace("'", "")
+    return "(...)"
+
+
+def _text(doc: str) -> list[str]:
+    """A docstring as Markdown: examples become code blocks, sections' indented lines a list."""
+    rows: list[str] = []
+    for part in doctest.DocTestParser().parse(textwrap.dedent(doc)):
+        if isinstance(part, doctest.Example):
+            source = part.source.rstrip("\n").split("\n")
+            shown = [f">>> {source[0]}", *(f"... {line}" for line in source[1:]), *part.want.rstrip("\n").splitlines()]
+            if rows and rows[-1] == "```":
+                rows[-1:] = [*shown, "```"]
+            else:
+                rows += ["", "```pycon", *shown, "```"]
+        elif part.strip():
+            rows += ["" if rows else None, *(f"- `{line.strip().split(':', 1)[0]}`:{line.split(':', 1)[1]}" if line.startswith("    ") and ":" in line
+                                              else line for line in part.strip("\n").splitlines())]   # type: ignore[list-item]
+    return [row for row in rows if row is not None]
+
+
+def options_page() -> str:
+    """The table of options."""
+    from framelift.options import OPTIONS
+    rows = [f"| `{name}` | `{option.default!r}` | {option.meaning} |" for name, option in OPTIONS.items() if not option.ignored]
+    ignored = ", ".join(f"`{name}`" for name, option in OPTIONS.items() if option.ignored)
+    return "\n".join(["# Options", "", "`framelift.config.NAME = value`, `with framelift.config.patch(NAME=value):`, or the environment variable "
+                      "`FRAMELIFT_NAME`.", "", "| option | default | meaning |", "|---|---|---|", *rows, "",
+                      f"Accepted without an effect, for programs written for torch.compile: {ignored}.", ""])
+
+
+def report_page() -> str:
+    """The records of a report."""
+    from framelift.report import model
+    rows = ["# The report's JSON", "", f"`report.to_json()` follows this schema, version {model.SCHEMA_VERSION}; `framelift.report.SCHEMA` is the same as a "
+            "JSON schema. Ids are made of names, files and lines, and stay the same from run to run.", ""]
+    source = inspect.getsource(model)
+    for cls in (model.Report, model.Function, model.Capture, model.Break, model.Recapture, model.Specialisation, model.Guard, model.Link, model.Phase,
+                model.Source):
+        rows += [f"## {cls.__name__}", "", (cls.__doc__ or "").strip(), "", "| field | type | meaning |", "|---|---|---|"]
+        body = source.split(f"class {cls.__name__}:")[1].split("\n@dataclass")[0].split("\n    def ")[0]
+        for line in body.splitlines():
+            head, _, comment = line.partition("#")
+            name, colon, kind = head.strip().partition(":")
+            if colon and name.isidentifier():
+                rows.append(f"| `{name}` | `{kind.strip().replace('|', 'or')}` | {comment.strip()} |")
+        rows.append("")
+    return "\n".join(rows)
+
+
+def command_line_page() -> str:
+    """The help of every command."""
+    from framelift import cli, repros  # noqa: F401  (repros adds a command)
+    rows = ["# Command line", ""]
+    for name in cli.COMMANDS:
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+            cli.main([name, "--help"])
+        rows += [f"## python -m framelift {name}", "", "```text", text.getvalue().rstrip(), "```", ""]
+    return "\n".join(rows)
+
+
+GENERATED = {"api.md": api_page, "options.md": options_page, "report.md": report_page, "command_line.md": command_line_page}
+
+
+def write_pages() -> None:
+    """Copy docs/, and add the reference."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(SOURCE, PAGES, ignore=shutil.ignore_patterns("examples"))
+    (PAGES / "reference").mkdir()
+    for name, make in GENERATED.items():
+        (PAGES / "reference" / name).write_text(make(), encoding="utf-8")
+
+
+def site_python() -> str:
+    """A Python that has mkdocs-material: this one, or an environment made for it."""
+    if importlib.util.find_spec("material") is not None and importlib.util.find_spec("mkdocs") is not None:
+        return sys.executable
+    python = SITE_TOOLS / "bin" / "python"
+    if not (SITE_TOOLS / "ready").exists():
+        venv.create(SITE_TOOLS, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "mkdocs-material>=9.5,<10"], check=True)
+        (SITE_TOOLS / "ready").touch()
+    return str(python)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="store_true", help="write the pages, build nothing")
+    options = parser.parse_args()
+    write_pages()
+    if options.only:
+        return 0
+    return subprocess.run([site_python(), "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(ROOT / "mkdocs.yml")],
+                          env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Writes docs/reasons/: one page per declared reason, made of its declaration, its fix and, where there is one, its example.
+
+    python tools/reason_pages.py           write the pages
+    python tools/reason_pages.py --check   exit with 1 when a page is not what its declaration says
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from framelift.reasons import REASONS, Reason
+from framelift.report.fixes import FIXES
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reasons"
+
+
+def page(reason: Reason) -> str:
+    """The page of one reason."""
+    parts = [f"# {reason.id}", f"> {reason.sentence.format(detail='…')}.", "## What to do", reason.hint]
+    if reason.id in FIXES:
+        parts.append(f"In a report, with your expression in place of `expr`: {FIXES[reason.id].format(e='expr')}")
+    example = FOLDER / "examples" / f"{reason.id}.py"
+    if example.exists():
+        parts += ["## Example", "`broken` is not captured whole for this reason, `fixed` is.", f"```python\n{example.read_text().strip()}\n```"]
+    parts.append("[All reasons](index.md) · [How to find and remove a break](../howto/find_a_break.md)")
+    return "\n\n".join(parts) + "\n"
+
+
+def index() -> str:
+    """The list of all reasons."""
+    rows = [f"| [{reason.id}]({reason.id}.md) | {reason.sentence.format(detail='…')} |" for reason in REASONS.values()]
+    return "\n".join(["# Reasons", "", "Where something cannot be captured, framelift names one of these. Each has a page with what to do about it.", "",
+                      "| reason | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every page that belongs into the folder."""
+    return {FOLDER / "index.md": index(), **{FOLDER / f"{reason.id}.md": page(reason) for reason in REASONS.values()}}
+
+
+def main() -> int:
+    wanted = pages()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    extra = [path for path in FOLDER.glob("*.md") if path not in wanted]
+    if "--check" in sys.argv:
+        for path in (*stale, *extra):
+            print(f"{path.name} is not current; run make reasons")
+        return bool(stale or extra)
+    for path in stale:
+        path.write_text(wanted[path])
+    for path in extra:
+        path.unlink()
+    print(f"{len(stale)} pages written, {len(extra)} removed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
