@@ -14,6 +14,7 @@ from . import compat, config, decorators, exc, testing
 from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
 from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
+from .capturing import GraphCapture, fullgraph_capture
 from .compat import install, installed, is_installed, uninstall
 from .decorators import (
     allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break, forbid_in_graph, graph_break,
@@ -28,6 +29,7 @@ from .stances import set_stance
 
 # one a line, so that additions do not collide
 __all__ = [
+    "GraphCapture",
     "OptimizedModule",
     "allow_in_graph",
     "aot_autograd",
@@ -43,6 +45,7 @@ __all__ = [
     "exc",
     "explain",
     "forbid_in_graph",
+    "fullgraph_capture",
     "get_default_backend",
     "graph_break",
     "install",

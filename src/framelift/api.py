@@ -18,6 +18,7 @@ from . import _core
 from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
+from .rehearsal.marks import on_code
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
 from .run.driver import Driver
@@ -94,6 +95,8 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         wrapper = OptimizedModule(model, compiled, again)
         wrapper._torchdynamo_orig_callable = model.forward
         return wrapper
+    if getattr(model, "__func__", None) is torch.nn.Module._call_impl:
+        return _in_place(compiled)
     return compiled
 
 
@@ -109,6 +112,18 @@ def keep_compiled() -> Any:
     global _compiled
     _compiled = set(_compiled)  # type: ignore[assignment]
     return _compiled
+
+
+def _in_place(compiled: Any) -> Any:
+    """For module.compile(): a plain function, which TorchScript and others that look into modules know how to take."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*args, **kwargs)
+    functools.update_wrapper(call, compiled)
+    call._compiled = compiled  # type: ignore[attr-defined]
+    return call
+
+
+on_code(lambda session, callable_, args, kwargs: _core.captured(callable_._compiled, args, kwargs))(_in_place(_core.Compiled(_in_place, None)))
 
 
 def _describe(compiled: Any, model: Any, backend: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx import _lazy_graph_module as lazy
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
@@ -139,7 +139,7 @@ class _Builder:
         self.output(outputs)
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.
-        return _LazyGraphModule(self._root, self.graph)
+        return (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)
 
     def operation(self, step: Step) -> None:
         self.state.become(step.state)

@@ -81,6 +81,8 @@ def _operation(callable_: Any) -> Any:
         return higher_order.call_operator
     if isinstance(callable_, OPERATIONS) or is_torch_operation(callable_):
         return substitutes.torch_call
+    if isinstance(callable_, torch.jit.ScriptFunction):
+        return marks.allowed   # compiled already: nothing of it is Python
     if isinstance(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
         return substitutes.torch_call   # a new object at each read, so not in any table by identity
     return None
@@ -111,6 +113,8 @@ def _wrapper(callable_: Any) -> Any:
     caller = pure.resolve(callable_)[0] if not isinstance(callable_, type) else None
     if kind is types.MethodWrapperType or any(derives(kind, wrapper) and caller is pure.member(wrapper, "__call__") for wrapper in _CALLED_THROUGH):
         return True
+    if isinstance(getattr(type(callable_), "__call__", None), _core.Compiled):
+        return True   # an instance of a class that was compiled in place
     return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
 
@@ -207,5 +211,8 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")
         return _core.captured(method.fget, (callable_,), None) if type(method) is property else method, args, kwargs
+    method = getattr(type(callable_), "__call__", None)
+    if isinstance(method, _core.Compiled):
+        return method.function, (*method.bound, callable_, *args), kwargs
     inside = _core.read(callable_, "_call")
     return inside if not isinstance(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs

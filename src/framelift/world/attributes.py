@@ -141,7 +141,7 @@ def _holder(cls: type, name: str) -> type:
 def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
     """The class holds a function, a bound kind, or a plain value."""
     cls = type(found)
-    if cls is types.FunctionType:
+    if cls is types.FunctionType or cls is _core.Compiled:
         _core.know(obj, name, METHOD, found)
         return types.MethodType(found, obj)
     if cls is staticmethod:

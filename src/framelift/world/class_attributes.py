@@ -75,7 +75,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
     kind = type(found)
     pending = any((id(base), name) in world.overlay for base in _mro(holder))
-    if kind is types.FunctionType:
+    if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
         value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
@@ -169,7 +169,7 @@ def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
         world.lookup(cls, "__getattr__")
         return NATIVE, None
     kind = type(found)
-    if kind in (types.FunctionType, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
+    if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
         return NATIVE, None
     holder = next(base for base in _mro(cls) if (id(base), name) in world.overlay or name in _own(base))
     if (id(holder), name) in world.overlay:

@@ -91,6 +91,7 @@ RULES[re.Pattern] = _constant
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 RULES[_VARIABLE_FUNCTIONS] = _constant
 RULES[_core.Compiled] = _constant
+RULES[torch.jit.ScriptFunction] = _constant
 
 
 @functools.lru_cache(maxsize=4096)
