@@ -141,7 +141,18 @@ def replaced(substitute_: Callable[..., Any]) -> Handler:
 
 def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph, whatever is inside."""
-    return session.recorder.record(OneNode(callable_), args, kwargs)
+    return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
+
+
+def _as_function(callable_: Any) -> Any:
+    """A graph's Python code can name a function; other callables it would look up by their class."""
+    if isinstance(callable_, types.FunctionType):
+        return callable_
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return callable_(*args, **kwargs)
+    call.__name__ = getattr(callable_, "name", None) or _name(callable_).rpartition(".")[2]
+    return call
 
 
 def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
