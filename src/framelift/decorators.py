@@ -231,7 +231,7 @@ def forbid_in_graph(fn: Any) -> Any:
     ...     pass
     >>> framelift.compile(lambda x: (setup(), x)[1], backend="eager")(torch.ones(1))
     Traceback (most recent call last):
-    AssertionError: Attempt to trace forbidden callable ...
+    framelift.exc.ForbiddenCallable: Attempt to trace forbidden callable ...
     """
     if isinstance(fn, (list, tuple)):
         return _each(forbid_in_graph, fn)

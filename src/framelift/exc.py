@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "BackendCompilerFailed", "CondOpArgsMismatchError", "ConstraintViolation", "FailOnRecompileLimitHit", "FrameliftError", "IncorrectUsage",
+    "BackendCompilerFailed", "CondOpArgsMismatchError", "ConstraintViolation", "FailOnRecompileLimitHit", "ForbiddenCallable", "FrameliftError", "IncorrectUsage",
     "InternalError", "InternalTorchDynamoError", "InvalidBackend", "NotCallable", "ObservedException", "RecompileError", "ResetRequired", "SkipFrame",
     "TorchDynamoException", "TorchRuntimeError", "UncapturedHigherOrderOpError", "UnsafeScriptObjectError", "Unsupported", "UnsupportedPlatform",
     "VerificationFailed"]
@@ -93,6 +93,10 @@ class UnsafeScriptObjectError(Unsupported):
 
 class ObservedException(FrameliftError):
     """Kept for programs that catch it: exceptions of the program are the program's own here."""
+
+
+class ForbiddenCallable(FrameliftError, AssertionError):
+    """Captured code met a callable that `forbid_in_graph` marks."""
 
 
 class NotCallable(TypeError, AssertionError):

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..exc import ForbiddenCallable
 from ..graph.targets import OneNode
 from ..origin import const
 from ..reasons import Interrupt
@@ -120,7 +121,7 @@ def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Meeting it is an error of the program, break or not."""
     interrupt = Interrupt("forbidden", _name(callable_))
-    interrupt.error = AssertionError(f"Attempt to trace forbidden callable {callable_}")
+    interrupt.error = ForbiddenCallable(f"Attempt to trace forbidden callable {callable_}")
     raise interrupt
 
 
