@@ -10,5 +10,6 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
 // The same with a tuple and a dict (or NULL).
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs);
 bool init_calls(PyObject* module);
+bool init_looks(PyObject* module);  // looks.cpp
 
 }  // namespace framelift

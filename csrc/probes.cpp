@@ -460,6 +460,16 @@ static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
   RehearseScope live;
   return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
 }
+// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch calls are recorded.
+static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "unwatched(callable, args, kwargs)");
+  PausedScope paused;
+  at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ENABLED);
+  PyObject* result = PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
+  if (!result) note_interrupt(r);
+  return result;
+}
 // Every remembered answer for this name is asked again: a class attribute or a global was written.
 static PyObject* forget_name(PyObject*, PyObject* name) {
   NEED_REHEARSAL
@@ -482,26 +492,6 @@ static PyObject* forget_name(PyObject*, PyObject* name) {
   }
   Py_RETURN_NONE;
 }
-// A class made by a class statement: its instances are freed by the one function CPython uses for those.
-static PyObject* is_python_class(PyObject*, PyObject* cls) {
-  static destructor python_dealloc = nullptr;
-  if (!python_dealloc) {
-    PyObject* probe = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
-    if (!probe) return nullptr;
-    python_dealloc = ((PyTypeObject*)probe)->tp_dealloc;
-    Py_DECREF(probe);
-  }
-  return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
-}
-// Two C types made of the same C functions: one module loaded twice.
-static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
-  PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
-  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
-              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
-              x->tp_basicsize == y->tp_basicsize;
-  return PyBool_FromLong(same);
-}
 static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 2) return PyErr_Format(PyExc_TypeError, "read(object, name)");
@@ -511,29 +501,6 @@ static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PyObject* value = read_attribute(r, a[0], name);
   Py_DECREF(name);
   return value;
-}
-// frame_cell(frame, name): the cell behind a variable of a frame that its function's closure holds, None when there is none.
-static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_cell(frame, name)");
-  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
-  PyCodeObject* code = frame_code(frame);
-  for (int i = 0; i < code->co_nlocalsplus; i++) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), a[1]) != 0) continue;
-    PyObject* found = frame->localsplus[i];
-    return Py_NewRef(found && PyCell_Check(found) ? found : Py_None);
-  }
-  Py_RETURN_NONE;
-}
-// frame_holds(frame, object): whether a variable of the frame, or a cell among them, holds the object.
-static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_holds(frame, object)");
-  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
-  PyCodeObject* code = frame_code(frame);
-  for (int i = 0; i < code->co_nlocalsplus; i++) {
-    PyObject* found = frame->localsplus[i];
-    if (found && (found == a[1] || (PyCell_Check(found) && PyCell_GET(found) == a[1]))) Py_RETURN_TRUE;
-  }
-  Py_RETURN_FALSE;
 }
 static PyObject* probe_count(PyObject*, PyObject*) {
   NEED_REHEARSAL
@@ -565,17 +532,14 @@ static PyMethodDef methods[] = {
     {"captured", (PyCFunction)(void*)captured, METH_FASTCALL, "captured(callable, args, kwargs)"},
     {"read", (PyCFunction)(void*)read, METH_FASTCALL, "read(object, name): an attribute read of captured code"},
     {"natively", (PyCFunction)(void*)natively, METH_FASTCALL, "natively(callable, args, kwargs)"},
-    {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
-    {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
+    {"unwatched", (PyCFunction)(void*)unwatched, METH_FASTCALL, "unwatched(callable, args, kwargs): plain frames, recorded torch calls"},
     {"forget_name", forget_name, METH_O, nullptr},
-    {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
-    {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
     {"probe_count", probe_count, METH_NOARGS, nullptr},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || PyModule_AddFunctions(module, methods) < 0) return false;
+  if (!init_calls(module) || !init_looks(module) || PyModule_AddFunctions(module, methods) < 0) return false;
   PyObject* table = PyDict_New();
   for (PyMethodDef* d = probes; table && d->ml_name; d++) {
     PyObject* f = PyCFunction_New(d, nullptr);

@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_frames,
     substitutes_identity,
     substitutes_mappings,
+    substitutes_numpy,
     substitutes_operator,
     substitutes_pickle,
     substitutes_print,

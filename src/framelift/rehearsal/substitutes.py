@@ -18,6 +18,7 @@ from .. import _core
 from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..world import attributes
+from ..world.arrays import Array, Scalar
 from ..world.class_attributes import generic_read_class, generic_write_class
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
@@ -147,7 +148,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     if len(args) == 1 and not kwargs:
         if isinstance(args[0], (InstanceDict, LargeDict)):
             return dict
-        return args[0].__class__ if type(args[0]) is Opaque or type(args[0]) in NUMBERS else type(args[0])
+        return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar) or type(args[0]) in NUMBERS else type(args[0])
     return made_class(callable_, args, kwargs)
 
 

@@ -16,6 +16,7 @@ from ..rehearsal.marks import disabled, forbidden, refusing
 from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
 from ..reasons import Interrupt
 from ..rehearsal.substitutes import torch_call
+from ..rehearsal.substitutes_numpy import numpy_frame
 from ..rehearsal.substitutes_code import caller
 from ..twin import make_twin
 
@@ -28,6 +29,7 @@ _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute acc
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
 _RUNTIME = _DYNAMO + "external_utils.py"   # plain helpers, which the graphs of compiled autograd call
+_NUMPY = _TORCH + "_numpy" + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -64,6 +66,8 @@ def resolve_code(code: types.CodeType) -> Any:
         return next(iter(handlers.values()))
     if code.co_filename.startswith(_DYNAMO):
         return _of_dynamo(code)
+    if code.co_filename.startswith(_NUMPY):
+        return numpy_frame
     if code.co_flags & _ASYNC:
         return f"the coroutine {code.co_qualname}"
     return make_twin(code, _core.PROBES)

@@ -24,6 +24,7 @@ from .. import _core
 from ..guard.kinds import TensorFacts, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
+from .arrays import import_array, numpy
 from .decimal_state import enter_decimal
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
@@ -112,6 +113,10 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _constant(world, value, origin)
     if isinstance(value, _OPERATIONS):
         return _constant(world, value, origin)
+    if cls in NUMPY_RULES:
+        return NUMPY_RULES[cls](world, value, origin)
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.dtype)):
+        return _numpy_value(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
@@ -258,6 +263,24 @@ def _getter(world: World, value: Any, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}"))
     return world.register(value, value, origin, mutable=False)
+
+
+def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
+    """A scalar or dtype of numpy: a value."""
+    if isinstance(value, numpy.void) or getattr(value, "dtype", value).hasobject:
+        return let_in_opaque(world, value, origin)
+    shown = repr(value)
+    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_array(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
+    numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant}
 
 
 @rule(functools._lru_cache_wrapper)

@@ -1,0 +1,60 @@
+// Looks at classes and frames that Python code cannot take by itself.  Nothing here belongs to a rehearsal.
+#include "calls.h"
+#include "frame_access.h"
+
+namespace framelift {
+
+// A class made by a class statement: its instances are freed by the one function CPython uses for those.
+static PyObject* is_python_class(PyObject*, PyObject* cls) {
+  static destructor python_dealloc = nullptr;
+  if (!python_dealloc) {
+    PyObject* probe = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
+    if (!probe) return nullptr;
+    python_dealloc = ((PyTypeObject*)probe)->tp_dealloc;
+    Py_DECREF(probe);
+  }
+  return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
+}
+// Two C types made of the same C functions: one module loaded twice.
+static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
+  PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
+  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
+              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
+              x->tp_basicsize == y->tp_basicsize;
+  return PyBool_FromLong(same);
+}
+// frame_holds(frame, object): whether a variable of the frame, or a cell among them, holds the object.
+static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_holds(frame, object)");
+  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
+  PyCodeObject* code = frame_code(frame);
+  for (int i = 0; i < code->co_nlocalsplus; i++) {
+    PyObject* found = frame->localsplus[i];
+    if (found && (found == a[1] || (PyCell_Check(found) && PyCell_GET(found) == a[1]))) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+// frame_cell(frame, name): the cell behind a variable of a frame that its function's closure holds, None when there is none.
+static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_cell(frame, name)");
+  Frame* frame = ((PyFrameObject*)a[0])->f_frame;
+  PyCodeObject* code = frame_code(frame);
+  for (int i = 0; i < code->co_nlocalsplus; i++) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), a[1]) != 0) continue;
+    PyObject* found = frame->localsplus[i];
+    return Py_NewRef(found && PyCell_Check(found) ? found : Py_None);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
+    {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
+    {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
+    {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_looks(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+
+}  // namespace framelift

@@ -1,0 +1,158 @@
+"""numpy's functions on arrays: torch's own implementation of the same name runs, plainly, and its torch calls are recorded.
+
+What it lacks, or does otherwise than numpy, interrupts.  Scalars without any array among them are numpy's own affair.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..reasons import Interrupt
+from ..world.arrays import Array, Scalar, array_over, numpy, tnp
+from ..world.leaves import is_leaf
+from .registry import SUBSTITUTES, substitute
+from .substitutes import torch_call
+from .torch_rules import RULES
+
+__all__ = ["numpy_frame"]
+
+#: differs from numpy: copies less, looks at memory, or is another operation
+_REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base setflags itemset dump dumps tofile byteswap random from_dlpack
+    save load frombuffer may_share_memory shares_memory empty empty_like""".split())
+#: functions that make arrays without dimensions as such
+_MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape squeeze
+    copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to""".split())
+
+
+def _refuse(name: str, why: str = "") -> Interrupt:
+    return Interrupt("unknown-callable", f"numpy.{name}" + (f" ({why})" if why else ""))
+
+
+def _given(value: Any) -> Any:
+    """An argument as torch's implementation takes it."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([_given(item) for item in value])
+    if isinstance(value, type) and issubclass(value, numpy.generic) or isinstance(value, numpy.dtype):
+        return tnp.dtype(numpy.dtype(value).name)
+    if isinstance(value, numpy.generic):
+        return tnp.array(value.item(), dtype=value.dtype.name)
+    return value
+
+
+def _shown(value: Any, scalar: bool) -> Any:
+    """A result as captured code sees it."""
+    kind = type(value)
+    if kind is tnp.ndarray:
+        return array_over(value.tensor, Scalar if scalar and value.tensor.dim() == 0 else Array)
+    if kind in (list, tuple) or issubclass(kind, tuple):
+        items = [_shown(item, scalar) for item in value]
+        return kind(items) if kind in (list, tuple) else kind(*items)
+    if kind is type(_DTYPE):
+        return numpy.dtype(value.name)
+    return value
+
+
+def _run(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if name in _REFUSED:
+        raise _refuse(name)
+    # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
+    given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
+    try:
+        result = _core.unwatched(function, given, named)
+    except Exception as error:   # numpy may know how, or say it in other words
+        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+    if name == "astype" and result.tensor is args[0].tensor:
+        result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
+    return result if any(result is arg for arg in args) else _shown(result, name not in _MAKERS)
+
+
+def numpy_frame(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A Python function of torch's implementation was called: a method or operator of an array."""
+    return _run(function, getattr(function, "__name__", "function"), args, kwargs)
+
+
+def _has_array(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_array, value))
+    return isinstance(value, (torch.Tensor, _BASE))
+
+
+def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = getattr(callable_, "__name__", "function")
+    if not _has_array((*args, *kwargs.values())) and name not in _MAKERS and all(map(_is_value, (*args, *kwargs.values()))):
+        result = callable_(*args, **kwargs)
+        if isinstance(result, numpy.generic) or is_leaf(result):
+            return result
+    return _run(_TWIN[id(callable_)], name, args, kwargs)
+
+
+def _is_value(value: Any) -> bool:
+    return is_leaf(value) or isinstance(value, (numpy.generic, numpy.dtype)) or isinstance(value, type) and issubclass(value, numpy.generic)
+
+
+_TWIN: dict[int, Any] = {}
+_BASE: Any = ()
+_DTYPE: Any = None
+
+
+def _pairs() -> Any:
+    for ours, theirs in ((tnp, numpy), (tnp.linalg, numpy.linalg), (tnp.fft, numpy.fft)):
+        for name, function in vars(ours).items():
+            found = getattr(theirs, name, None)
+            if callable(function) and callable(found) and not name.startswith("_") and not isinstance(found, type) and not isinstance(function, type):
+                yield found, function
+
+
+def _value(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A scalar or dtype made of values is one."""
+    if not all(map(_is_value, (*args, *kwargs.values()))):
+        raise _refuse(callable_.__name__, "of other than values")
+    return callable_(*args, **kwargs)
+
+
+def _scalar_types() -> Any:
+    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if isinstance(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
+
+
+if tnp is not None:
+    substitute(*_scalar_types())(_value)
+    _BASE, _DTYPE = tnp.ndarray, tnp.dtype("float32")
+    for _theirs, _ours in _pairs():
+        if id(_theirs) not in SUBSTITUTES:   # numpy gives some of Python's own functions again
+            _TWIN[id(_theirs)] = _ours
+            substitute(_theirs)(_function)
+
+
+# ---- from tensor to array and back ----------------------------------------------------------------------------------
+
+def _numpy_of(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    facts = recorder.value_of(tensor).facts
+    if len(args) > 1 or kwargs or facts.requires_grad or facts.device.type != "cpu" or tnp is None or facts.dtype is torch.bfloat16:
+        raise Interrupt("tensor-data", "Tensor.numpy")
+    return array_over(tensor)
+
+
+RULES[id(torch.Tensor.numpy)] = (torch.Tensor.numpy, _numpy_of)
+
+
+def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.from_numpy and its kin, given an array."""
+    if not args or not isinstance(args[0], _BASE):
+        return torch_call(session, callable_, args, kwargs)
+    tensor = args[0].tensor
+    if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
+        return tensor
+    if callable_ is torch.tensor and not kwargs.get("requires_grad"):
+        copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
+        return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
+    return session.recorder.call(callable_, (tensor, *args[1:]), kwargs)
+
+
+substitute(torch.from_numpy, torch.as_tensor, torch.tensor)(_tensor_of)
+assert isinstance(torch.from_numpy, types.BuiltinFunctionType)

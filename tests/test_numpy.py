@@ -1,0 +1,124 @@
+"""numpy arrays as inputs, inside, and as results."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import framelift
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def parts(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in parts(item)] if isinstance(value, (tuple, list)) else [value]
+
+
+def compare(program: Any, *args: Any) -> Any:
+    """Same values, types and dtypes; same effects on the arguments."""
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        plain, watched = copy.deepcopy(args), copy.deepcopy(args)
+        want, got = program(*plain), captured(*watched)
+        for a, b in zip(parts((want, plain)), parts((got, watched)), strict=True):
+            assert type(a) is type(b), (a, b)
+            if a is not Ellipsis and not isinstance(a, slice):
+                assert getattr(a, "dtype", None) == getattr(b, "dtype", None) and np.allclose(np.asarray(a), np.asarray(b))
+    return got
+
+
+def from_tensor(x: Any) -> Any:
+    a = x.numpy()
+    return (a.itemsize, a.strides, a.shape, a.ndim, a.size, torch.from_numpy(a.T), a.real, a.copy(), a.reshape([1, a.size]),
+            a.transpose(0, 1), a.astype(np.float64))
+
+
+def functions(x: Any) -> Any:
+    return np.linalg.norm(x.numpy(), axis=0), np.fft.fftshift(x.numpy()), np.meshgrid(x[0].numpy(), x[1].numpy())
+
+
+def arithmetic(a: Any) -> Any:
+    joined = np.concatenate([a, np.ones((1, 2))])
+    return a.sum(), (a * 2 + 1).mean(axis=0), np.sqrt(2.0), a.dtype == np.float64, isinstance(a, np.ndarray), type(a) is np.ndarray, joined
+
+
+def values(x: Any) -> Any:
+    return x + np.iinfo(np.int16).max, np.float32(3) * 2
+
+
+def made(x: Any = None) -> Any:
+    return np.ones(3) ** 2
+
+
+@pytest.mark.parametrize("program, args", [
+    (from_tensor, (X,)), (functions, (X,)), (arithmetic, (np.arange(4.0).reshape(2, 2),)), (values, (X,)), (made, ()),
+])
+def test_arrays(program: Any, args: tuple[Any, ...]) -> None:
+    compare(program, *args)
+
+
+def store(a: Any, index: Any, value: Any) -> Any:
+    a[index] = value
+    return a
+
+
+@pytest.mark.parametrize("a, index, value", [
+    (np.zeros(4), np.s_[...], np.ones(4)), (np.array([[1, 1], [2, 2]]), np.s_[0, ...], np.zeros(2)),
+    (np.array([[1, 1], [2, 2]]), np.s_[..., 0], np.array([3, 3])),
+])
+def test_an_array_that_comes_in_is_written(a: Any, index: Any, value: Any) -> None:
+    compare(store, a, index, value)
+
+
+def grow(a: Any) -> Any:
+    a += 1
+    b = a.astype(a.dtype)
+    b[0] = 9
+    return a.max(), b
+
+
+def test_in_place_and_copies() -> None:
+    compare(grow, np.arange(4))
+
+
+def test_the_very_array_comes_back_and_views_share_memory() -> None:
+    framelift.reset()
+    captured = framelift.compile(lambda a: (a, a.T), backend="eager", fullgraph=True)
+    a = np.zeros((2, 3))
+    same, view = captured(a)
+    assert same is a and np.shares_memory(view, a)
+
+
+def test_another_dtype_or_shape_is_another_capture() -> None:
+    framelift.reset()
+    captured = framelift.compile(lambda a: a * 2, backend="eager", fullgraph=True)
+    for a in (np.ones(2), np.ones(2, np.float32), np.ones((2, 2)), np.ones(2, bool)):
+        want = a * 2
+        got = captured(a)
+        assert want.dtype == got.dtype and np.array_equal(want, got)
+
+
+def shared(a: Any, b: Any) -> Any:
+    a[0] = 5
+    return b + 1
+
+
+def test_arrays_that_share_memory_are_not_captured() -> None:
+    framelift.reset()
+    a = np.zeros(3)
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(shared, backend="eager", fullgraph=True)(a, a[:])
+
+
+def test_what_tensors_do_not_have_is_not_captured() -> None:
+    framelift.reset()
+    captured = framelift.compile(lambda a: a + a, backend="eager")
+    assert list(captured(np.array(["a", "b"], dtype=object))) == ["aa", "bb"]
+    frozen = np.zeros(2)
+    frozen.flags.writeable = False
+    assert np.array_equal(captured(frozen), np.zeros(2))
