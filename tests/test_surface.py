@@ -323,6 +323,39 @@ def test_eager_then_compile() -> None:
         assert len(backend.graphs) == 1
 
 
+def test_eager_then_compile_learns_from_the_first_call() -> None:
+    backend = Counting()
+    compiled = framelift.compile(lambda x: x + 1, backend=backend)
+    with framelift.set_stance("eager_then_compile"):
+        for size in (3, 4, 5, 6):
+            assert torch.equal(compiled(torch.zeros(size)), torch.ones(size))
+    assert len(backend.graphs) == 1
+
+
+def test_aot_eager_then_compile() -> None:
+    backend = Counting()
+    compiled = framelift.compile(lambda x: x.sin() + 1, backend=backend)
+    with framelift.set_stance("aot_eager_then_compile"):
+        assert torch.equal(compiled(X), X.sin() + 1) and not backend.graphs
+        assert torch.equal(compiled(X), X.sin() + 1) and len(backend.graphs) == 1
+
+
+def test_comptime_sees_the_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x):
+        y = x * 2
+        framelift.comptime.print_locals()
+        framelift.comptime.print(y)
+        return y
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    compiled(X)
+    compiled(X)
+    assert capsys.readouterr().out.splitlines() == ["x = Tensor(size=(2,), dtype=torch.float32)", "y = Tensor(size=(2,), dtype=torch.float32)",
+                                                    "Tensor(size=(2,), dtype=torch.float32)"]
+    f(X)
+    assert not capsys.readouterr().out
+
+
 def test_a_forced_backend_has_entries_of_its_own() -> None:
     own, forced = Counting(), Counting()
     compiled = framelift.compile(lambda x: x + 1, backend=own)

@@ -15,6 +15,7 @@ from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
 from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
 from .capturing import GraphCapture, fullgraph_capture
+from .comptime import comptime
 from .compat import install, installed, is_installed, uninstall
 from .decorators import (
     allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break, forbid_in_graph, graph_break,
@@ -35,6 +36,7 @@ __all__ = [
     "aot_autograd",
     "assume_constant_result",
     "compile",
+    "comptime",
     "config",
     "counters",
     "disable",

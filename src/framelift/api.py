@@ -176,21 +176,33 @@ def _caller(model: Any) -> types.FunctionType:
     return made
 
 
-def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Under a stance with a backend of its own, every callable has entries for that backend."""
-    backend = stance.current().backend
+def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
+    """The same function for another backend, with entries of its own."""
     siblings = _siblings.setdefault(compiled, {})
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
         driver = compiled.miss
-        forced = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
-        siblings[key] = backend, _core.Compiled(compiled.function, forced, (), None)
+        other = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
+        siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])
-    return _core.call_compiled(siblings[key][1], args, kwargs)
+    return siblings[key][1]
+
+
+def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Under a stance with a backend of its own."""
+    return _core.call_compiled(_sibling(compiled, stance.current().backend), args, kwargs)  # type: ignore[arg-type]
+
+
+def _aot_first(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """aot_eager_then_compile: the first call of each callable with that backend."""
+    first = compiled not in _called_once
+    _called_once.add(compiled)
+    return _core.call_compiled(_sibling(compiled, "aot_eager") if first else compiled, args, kwargs)
 
 
 _siblings: weakref.WeakKeyDictionary[Any, dict[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
-stance.REDIRECTS["force_backend"] = _forced
+_called_once: weakref.WeakSet[Any] = weakref.WeakSet()
+stance.REDIRECTS.update({"force_backend": _forced, "aot_eager_then_compile": _aot_first})
 
 
 def _exporting() -> bool:
@@ -226,6 +238,7 @@ def reset() -> None:
         if (record := record_of(compiled)) is not None:
             record.clear()
     _siblings.clear()
+    _called_once.clear()
     counts.clear()
     callbacks.clear()
     policy.forget()

@@ -90,7 +90,7 @@ class Driver:
                 return False
             miss = _why_recapture(entries, locals_)
             why = miss.sentence if miss is not None else ""
-            if not policy.may_capture(function, entries, why, root):
+            if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
             if len(entries) >= (self.hooks.recompile_limit or config.recompile_limit):
                 policy.at_limit(function, entries, why, self.fullgraph and root)

@@ -5,34 +5,45 @@ from __future__ import annotations
 import types
 import warnings
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx._symbolic_trace
 
-from .. import _core, config
+from .. import config
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..log import topic
 from . import stance
+from .shapes import Seen
 
-__all__ = ["may_capture", "suppressed"]
-
-
-def may_capture(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
-    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error.
-
-    `why` is the sentence about the guard that failed, "" for a first capture.
-    """
-    return all(question(function, entries, why, root) for question in _QUESTIONS)
+__all__ = ["Asked", "at_limit", "forget", "may_capture", "suppressed"]
 
 
-def _surroundings(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One miss: the function, its entries, and the sentence about the guard that failed ("" for a first capture)."""
+
+    function: types.FunctionType
+    entries: list[Any]
+    why: str
+    root: bool
+    locals: tuple[Any, ...]
+    seen: dict[types.CodeType, Seen]   # what the driver knows of each frame's sizes and numbers
+
+
+def may_capture(asked: Asked) -> bool:
+    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error."""
+    return all(question(asked) for question in _QUESTIONS)
+
+
+def _surroundings(asked: Asked) -> bool:
     if _fx_tracing():
-        if config.error_on_nested_fx_trace and root:
+        if config.error_on_nested_fx_trace and asked.root:
             raise RuntimeError("Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment.")
         return False
     if torch._C._get_tracing_state() is not None:
-        if config.error_on_nested_jit_trace and root:
+        if config.error_on_nested_jit_trace and asked.root:
             raise RuntimeError("Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is not supported at the moment.")
         return False
     return True
@@ -46,9 +57,9 @@ def _fx_tracing() -> bool:
     return bool(flag) and not torch._C._len_torch_dispatch_stack()
 
 
-def _stance(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
+def _stance(asked: Asked) -> bool:
     now = stance.current()
-    code = function.__code__
+    code, why = asked.function.__code__, asked.why
     if now.skip_guard_eval_unsafe:
         raise RuntimeError("Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed up your model with "
                            f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: {why or 'not captured before'}")
@@ -57,16 +68,27 @@ def _stance(function: types.FunctionType, entries: list[Any], why: str, root: bo
                            f"'{code.co_name}', line number: {code.co_firstlineno}" + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else ""))
     if now.name == "eager_then_compile" and code not in _seen_once:
         _seen_once.add(code)
+        _remember(asked)
         return False
     return now.name not in ("eager_on_recompile", "force_eager")
+
+
+def _remember(asked: Asked) -> None:
+    """The first call's sizes and numbers: what differs in the second becomes symbolic there."""
+    seen = asked.seen.setdefault(asked.function.__code__, Seen())
+    for name, value in zip(asked.function.__code__.co_varnames, asked.locals):
+        if isinstance(value, torch.Tensor):
+            seen.meet(name, tuple(value.size()))
+        elif type(value) in (int, float):
+            seen.meet(name, value)
 
 
 _seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 
 
-def _recompile(function: types.FunctionType, entries: list[Any], why: str, root: bool) -> bool:
-    if entries and config.error_on_recompile:
-        raise RecompileError(f"{function.__qualname__} would be captured again (config.error_on_recompile): {why}")
+def _recompile(asked: Asked) -> bool:
+    if asked.entries and config.error_on_recompile:
+        raise RecompileError(f"{asked.function.__qualname__} would be captured again (config.error_on_recompile): {asked.why}")
     return True
 
 

@@ -36,7 +36,6 @@ STANCES: dict[str, str] = {
 
 _own = Stance()
 _torch: Stance | None = None
-_forget: list[Callable[[], Any]] = []
 
 
 def current() -> Stance:
@@ -66,17 +65,21 @@ def _apply() -> None:
     if stance.name not in STANCES:
         _core.set_redirect(_invalid)
     else:
-        _core.set_redirect(REDIRECTS.get("force_backend") if stance.backend is not None else _plainly if stance.name == "force_eager" else None)
+        _core.set_redirect(REDIRECTS.get("force_backend" if stance.backend is not None else stance.name))
 
 
 def _plainly(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return compiled.function(*args, **kwargs)
+    before = _core.set_mode(0)   # nothing below it is captured either
+    try:
+        return compiled.function(*args, **kwargs)
+    finally:
+        _core.set_mode(before)
 
 
 def _invalid(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise RuntimeError(f"invalid torch.compile stance '{current().name}'; there are {', '.join(STANCES)}")
 
 
-#: where calls go under a stance; filled by the layer that knows backends
-REDIRECTS: dict[str, Any] = {}
+#: where calls go under a stance; the layer that knows backends adds its own
+REDIRECTS: dict[str, Any] = {"force_eager": _plainly}
 _core.set_follow_torch_stance(follow_torch)
