@@ -41,14 +41,16 @@ _print = PythonPrinter().doprint
 class Preamble:
     """Lines to run first, over `tensors` and the numbers at `places`, in this order.
 
-    `names` are those that the lines calculate, `checks` the relations with their user lines.
+    `names` are those that the lines calculate, `checks` the relations with their user lines (text, or (code, offset)), `words` what
+    the user calls the names.
     """
 
     lines: tuple[str, ...]
     tensors: list[torch.Tensor]
     places: list[Any]
     names: tuple[str, ...] = ()
-    checks: tuple[tuple[str, str], ...] = ()
+    checks: tuple[tuple[str, Any], ...] = ()
+    words: dict[str, str] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,17 +101,17 @@ def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
     return found
 
 
-def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[str], str]]:
+def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[str], Any]]:
     """Every relation: its text, the names in it, and the user's line."""
     symbols.note_line()
     rows = []
     for guard, line in zip(symbols.env.guards, symbols.lines):
         names = {str(symbol) for symbol in guard.expr.free_symbols}
-        rows.append((_print(guard.expr), names, where(line)))
+        rows.append((_print(guard.expr), names, line))
     for relation in symbols.relations:
         text = _call_text(relation.func, relation.args, constants)
         names = set().union(*map(_names, relation.args))
-        rows.append((f"({text}) is {relation.result}" if relation.result is not True else text, names, where(relation.line)))
+        rows.append((f"({text}) is {relation.result}" if relation.result is not True else text, names, relation.line))
     return list({text: (text, names, line) for text, names, line in rows}.values())
 
 
@@ -174,7 +176,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
                  else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
-    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), constants)
+    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants)
 
 
 def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:

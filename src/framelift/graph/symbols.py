@@ -121,6 +121,7 @@ class Symbols:
         self.used: list[Any] = []                                # numbers that the entry itself mentions
         self.floats: dict[str, Float] = {}                       # by their own name and by the symbol's
         self.strides: list[tuple[torch.Tensor, int, Any]] = []   # (input, dimension, its stride as a number)
+        self.words: dict[str, str] = {}                          # what the user calls a name: x.size(0), n
         self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
         self._count = 0
@@ -156,6 +157,7 @@ class Symbols:
                 return None
             raw = self.env.create_symintnode(symbol, hint=length, source=place)
         self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
+        self.words[str(raw.node.expr)] = words
         if dim in marks.dynamic:
             self.promised[str(raw.node.expr)] = words
         return raw
@@ -177,10 +179,13 @@ class Symbols:
     def number(self, value: Any, place: Any, words: str) -> Any:
         """A symbolic number for the plain `value` found at `place`."""
         if type(value) is float:
-            return self._new_float(value, FromNumber(place), None, ())
+            made = self._new_float(value, FromNumber(place), None, ())
+            self.words[made.name] = words
+            return made
         source = _Place(f"{words}#{len(self.meanings)}")
         symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
         self.meanings[str(symbol)] = FromNumber(place)
+        self.words[str(symbol)] = words
         return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
 
     def _new_float(self, hint: float | None, meaning: Any, func: Any, args: tuple[Any, ...]) -> Float:

@@ -53,6 +53,8 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
     "CODE": lambda o, old, new: f"{o} is a new function at each call: define it once, at module level.",
     "TYPE": lambda o, old, new: f"{o} is given as {old} and as {new}: convert it to one type before the call.",
     "SAME": lambda o, old, new: f"{o} is sometimes the same object as another argument and sometimes not: pass a copy.",
+    "RELATION": lambda o, old, new: f"{o or 'A number'} may change, but an expression relies on {old}: work on tensors there instead of a Python loop, "
+                                    "list or branch over the number.",
     "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls: use one setting around all calls.",
     "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",
     "gone": lambda o, old, new: "An object the captured code was bound to is gone: create it once and keep it.",

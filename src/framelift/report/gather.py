@@ -15,7 +15,7 @@ from ..reasons import page
 from ..run.record import Note, record_of
 from .fixes import break_fix, recapture_fix
 from .graphs import readable
-from .guards import constants, guard_tree
+from .guards import constants, guard_tree, relied_on
 from .model import Break, Capture, Function, Link, Phase, Recapture, Report, SCHEMA_VERSION, Source, Specialisation
 from .names import Names, names_of
 
@@ -61,6 +61,9 @@ class _Event:
 
     def place(self, path: str, place: Place | None) -> Place | None:
         return self.names.place(path, place, self.note.root)
+
+    def text(self, text: str) -> str:
+        return self.names.text(text, self.note.root)
 
     @property
     def definition(self) -> Place:
@@ -199,11 +202,12 @@ class _Gathering:
         for key, events in groups.items():
             misses = [event.note.miss for event in events if event.note.miss is not None]
             first, last = events[0], misses[-1]
-            origin, place = first.origin(last.origin), first.place(last.origin, last.place)
+            origin = first.origin(last.origin)
+            place = last.place if last.kind == "RELATION" else first.place(last.origin, last.place)
             id_ = self.recapture_ids[key] = _unused(f"{origin or last.kind}@{first.function}", self.recapture_ids.values())
-            found.append(Recapture(id_, first.function, origin, last.kind, tuple((miss.old, miss.new) for miss in misses),
-                                         last.sentence, _maybe(place), len(events), sum(event.note.seconds for event in events),
-                                         recapture_fix(last.kind, origin, last.old, last.new)))
+            found.append(Recapture(id_, first.function, origin, last.kind, tuple((first.text(miss.old), first.text(miss.new)) for miss in misses),
+                                         first.text(last.sentence), _maybe(place), len(events), sum(event.note.seconds for event in events),
+                                         recapture_fix(last.kind, origin, first.text(last.old), first.text(last.new))))
         return tuple(found)
 
     def _functions(self) -> tuple[Function, ...]:
@@ -234,10 +238,14 @@ class _Gathering:
     def _specialisations(self) -> tuple[Specialisation, ...]:
         """Constants by the place that made them: seen from several captured functions, they are one."""
         found: dict[tuple[Any, ...], Specialisation] = {}
-        for event in self.events:
+        for event in sorted(self.events, key=lambda event: event.library):     # the user's own names first
             full = event.note.capture()
-            for path, value, kind, read in constants(full.explain if full is not None else None):
-                origin, place = event.origin(path), event.place(path, read)
+            if full is None:
+                continue
+            rows = [(*row, row[3]) for row in relied_on(full.relations)]
+            rows += [(*row, event.place(row[0], row[3])) for row in constants(full.explain)]
+            for path, value, kind, _, place in rows:
+                origin, value = event.origin(path), event.text(value)
                 if not _is_library(origin, place):
                     id_ = f"{origin}={value}@{event.function}"
                     found.setdefault((place, value, kind), Specialisation(id_, event.function, origin, value, kind, _maybe(place), _how(kind)))
@@ -251,7 +259,7 @@ def _is_library(origin: str, place: Place | None) -> bool:
 
 _HOW = {"number": "Another value captures again; a number kept in a tensor does not.",
         "shape": "Another size captures again; a dimension marked dynamic does not.",
-        "length": "Another length captures again."}
+        "length": "Another length captures again.", "relation": "A value for which this does not hold captures again."}
 
 
 def _how(kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..origin import STEPS
 from ..places import Place, brief, place_of
 from .model import Guard
 
-__all__ = ["constants", "guard_tree"]
+__all__ = ["constants", "guard_tree", "relied_on"]
 
 _WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN": "has length", "KEYS": "has the keys", "ABSENT": "has no entry",
           "NO_LOOKUP": "has no attribute", "DUNDERS": "has the same special methods", "EMPTY": "is an empty cell", "TENSOR": "is a",
@@ -95,6 +96,18 @@ def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
                 continue
             line = lines[number] if number < len(lines) else None
             yield path(program, node), found[0], found[1], place_of(*line) if isinstance(line, tuple) else None
+
+
+def relied_on(relations: Any) -> Iterator[tuple[str, str, str, Place | None]]:
+    """The same for symbolic numbers: what an expression of the user's fixed them to, or took for granted."""
+    for text, line in relations.checks if relations is not None else ():
+        if isinstance(line, tuple):
+            fixed = _FIXED.match(text)
+            origins = ", ".join(relations.mentioned(text).values())
+            yield origins, fixed[1] if fixed else relations.said(text), "number" if fixed else "relation", place_of(*line)
+
+
+_FIXED = re.compile(r"^\(?\w+\)? == \(?(-?[\d.]+)\)?$")
 
 
 def _constant(kind: str, value: Any) -> tuple[str, str] | None:

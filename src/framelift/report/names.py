@@ -17,6 +17,7 @@ _TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'
 _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
 _GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")
 _POSITION = re.compile(r"^args\[(\d+)\]")
+_MENTIONED = re.compile(r"\bargs\[\d+\]|\bkwargs\['\w+'\]")
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 
 
@@ -46,6 +47,12 @@ class Names:
         name = self._parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
         match = found or _KEYWORD.match(path)
         return f"{name}{path[match.end():]}" if name and match else path
+
+    def text(self, text: str, root: bool) -> str:
+        """A sentence or relation that mentions such paths."""
+        if not root or self.code is None:
+            return text
+        return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)
 
     def place(self, path: str, place: Place | None, root: bool) -> Place | None:
         """Where a parameter of `forward` is first used, rather than where torch's `__call__` hands it on."""

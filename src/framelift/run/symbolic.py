@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .. import _core
 from ..exc import ConstraintViolation
 from ..graph.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ..graph.symbols import Symbols
+from ..guard.explain import where
 from ..guard.misses import Miss
+from ..places import place_of
 
 __all__ = ["Relations", "check_promises", "names_for", "preamble_of"]
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Relations:
@@ -19,12 +25,21 @@ class Relations:
     def __init__(self, before: Preamble) -> None:
         self.names = before.names
         self.checks = before.checks
+        self.words = before.words
         self.space = {**NAMESPACE, **before.constants}
         self.last: tuple[Any, ...] | None = None
 
     def missed(self, *values: Any) -> Any:
         self.last = values
         return _core.MISS
+
+    def mentioned(self, text: str) -> dict[str, str]:
+        """The names in a relation, with what the user calls them."""
+        return {name: self.words.get(name, name) for name in dict.fromkeys(_NAME.findall(text)) if name in self.names}
+
+    def said(self, text: str) -> str:
+        """A relation in the user's names."""
+        return _NAME.sub(lambda found: self.words.get(found[0], found[0]) if found[0] in self.names else found[0], text)
 
     def why(self) -> Miss | None:
         """The relation that the last call did not satisfy."""
@@ -38,9 +53,12 @@ class Relations:
             except Exception:
                 holds = False
             if not holds:
-                told = ", ".join(f"{name} is {value}" for name, value in given.items() if name in text)
-                read = f" (relied on at {line})" if line else ""
-                return Miss("", "RELATION", text, told, f"{text} no longer holds: {told}{read}", None)
+                origins = self.mentioned(text)
+                told = ", ".join(f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins)
+                read = f" (relied on at {where(line)})" if line else ""
+                said = self.said(text)
+                return Miss(", ".join(origins.values()), "RELATION", said, told, f"{said} no longer holds: {told}{read}",
+                            place_of(*line) if isinstance(line, tuple) else None)
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)
 
 
