@@ -21,6 +21,7 @@ from .. import _core, config
 from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..graph.examples import examples_for
+from ..graph.naming import name_placeholders
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -173,6 +174,7 @@ class Driver:
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
             info.inputs = tuple(Input.of(t, str(session.world.memo[id(t)].origin)) for t in finished.inputs)
+            name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished))
             if session.active_modes:
