@@ -64,7 +64,7 @@ class ComptimeVar:
     def __repr__(self) -> str:
         if isinstance(self._value, torch.Tensor):
             with torch._C.DisableTorchFunction():
-                return f"{type(self._value).__name__}(size={tuple(self._value.shape)}, dtype={self._value.dtype})"
+                return f"FakeTensor(..., size={tuple(self._value.shape)})"
         return repr(self._value)
 
 
@@ -78,7 +78,7 @@ class ComptimeContext:
     ...     framelift.comptime(lambda ctx: print(ctx.get_local("y")))
     ...     return y
     >>> _ = f(torch.ones(3))
-    Tensor(size=(3,), dtype=torch.float32)
+    FakeTensor(..., size=(3,))
     """
 
     def __init__(self, session: Any, frame: types.FrameType) -> None:

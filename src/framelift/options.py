@@ -59,6 +59,10 @@ OPTIONS: dict[str, Option] = {
     "error_on_nested_fx_trace": Option(True, "calling a compiled function while FX traces symbolically is an error; else it is traced through"),
     "error_on_nested_jit_trace": Option(True, "calling a compiled function while torch.jit traces is an error; else it is traced through"),
     "force_compile_during_fx_trace": Option(False, "a compiled function called under make_fx is captured all the same"),
+    # -- logging in captured code
+    "ignore_logging_functions": Option(set(), "functions that are not called at all in captured code"),
+    "ignore_logger_methods": Option(set(), "the older name of ignore_logging_functions", alias="ignore_logging_functions"),
+    "reorderable_logging_functions": Option(set(), "functions that are called when the graph has run, in their order, instead of breaking it"),
     # -- accepted, without a mechanism to steer
     **{name: Option(default, "steers a mechanism of TorchDynamo", ignored=True) for name, default in (
         ("accumulated_recompile_limit", 256), ("accumulated_cache_size_limit", 256),
@@ -90,7 +94,7 @@ OPTIONS: dict[str, Option] = {
         ("record_compile_time_instruction_count", False), ("debug_dir_root", ""), ("cudagraph_backend_keep_input_mutation", False),
         ("cudagraph_backend_support_input_mutation", False), ("only_allow_pt2_compliant_ops", False), ("capture_autograd_function", True),
         ("capture_func_transforms", True), ("capture_profiler_record_function", False), ("log_compilation_metrics", True),
-        ("reorderable_logging_functions", frozenset()), ("ignore_logging_functions", frozenset()), ("ignore_logger_methods", frozenset()),
+        
         ("inject_BUILD_SET_unimplemented_TESTING_ONLY", False), ("fake_tensor_cache_enabled", True),
         ("fake_tensor_cache_crosscheck_enabled", False), ("fake_tensor_disable_inference_mode", True), ("caching_precompile", False),
         ("strict_precompile", False), ("compiled_autograd", False), ("compiled_autograd_kwargs_override", None),

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .. import _core
+from .. import _core, config
 from ..exc import ForbiddenCallable
 from ..graph.targets import OneNode
 from ..origin import const
@@ -25,7 +25,7 @@ from ..world.importer import let_in
 from ..world.leaves import is_constant, is_leaf
 from .registry import CODE_HANDLERS
 
-__all__ = ["allowed", "constant", "disabled", "disallowed", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
+__all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
 Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -62,6 +62,9 @@ def handler_of(callable_: Any) -> Handler | None:
     found = MARKS.get(id(callable_))
     if found is not None:
         return found[1]
+    for names, handler in _LOGGING if _logging else ():
+        if any(function is callable_ for function in getattr(config, names)):
+            return handler
     attributes = callable_.__dict__ if type(callable_) is types.FunctionType else None
     if attributes is None:
         if not isinstance(callable_, type) and not _core.is_python_class(type(callable_)):
@@ -73,6 +76,20 @@ def handler_of(callable_: Any) -> Handler | None:
         if attributes.get(name) is True and _is_own(attributes, callable_):
             return handler
     return _by_torch_sets(callable_)
+
+
+_logging: tuple[int, ...] = ()   # the functions that the options on logging name
+
+
+def follow_options() -> None:
+    """Before a rehearsal: what the options on logging name may have changed since the tables were asked."""
+    global _logging
+    named = (*config.ignore_logging_functions, *config.reorderable_logging_functions)
+    if named or _logging:
+        now = tuple(map(id, named))
+        if now != _logging:
+            _logging = now
+            _core.forget_verdicts()
 
 
 class _Static:
@@ -116,6 +133,26 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("disallowed", _name(callable_))
+
+
+def ignored(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Not called at all."""
+
+
+def later(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Called when the graph has run, with the tensors as they are here."""
+    if kwargs:
+        raise Interrupt("unknown-callable", f"{_name(callable_)} with named arguments")
+    kept = tuple(_as_of_now(session, callable_, arg) for arg in args)
+    session.world.write("call", callable_, len(session.world.effects), kept)
+
+
+def _as_of_now(session: Any, callable_: Any, arg: Any) -> Any:
+    if session.is_stand_in(arg):   # a later write would show in what is printed
+        return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
+    if is_leaf(arg):
+        return arg
+    raise Interrupt("unknown-callable", f"{_name(callable_)} of a {type(arg).__qualname__}")
 
 
 def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -207,6 +244,8 @@ def _outside(session: Any, callable_: Any, seen: Any) -> Any:
 
 #: attributes that torch.compiler's decorators leave on a callable
 _ATTRIBUTES: dict[str, Handler] = {"_torchdynamo_disable": disabled, "_dynamo_forbidden": forbidden, "_dynamo_marked_constant": constant}
+#: options that name functions
+_LOGGING: tuple[tuple[str, Handler], ...] = (("ignore_logging_functions", ignored), ("reorderable_logging_functions", later))
 #: TorchDynamo's sets of ids
 _SETS: dict[str, Handler] = {"_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
 

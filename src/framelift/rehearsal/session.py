@@ -26,7 +26,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import modes, substitutes_frames, tensor_writes, verdicts
-from .marks import disabled, forbidden, handler_of
+from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 
 __all__ = ["Session"]
@@ -49,6 +49,7 @@ class Session:
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism)
         self.recorder.grad_of = self._grad_of
+        follow_options()
         self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
         self.modes_before: list[Any] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["GuardEntry", "GuardFail", "Hooks"]
 
@@ -22,8 +22,7 @@ class GuardEntry:
     orig_guard: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class GuardFail:
+class GuardFail(NamedTuple):
     """A guard failure that leads to a new capture."""
 
     reason: str
