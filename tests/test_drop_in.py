@@ -92,6 +92,72 @@ except torch._dynamo.exc.Unsupported:
     pass
 """
 
+MORE = """
+import torch, functools
+from torch import nn
+torch.manual_seed(0)
+
+# an optimizer's step and a learning rate schedule
+model = nn.Linear(4, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01))
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=3)
+@torch.compile(backend="eager", fullgraph=False)
+def step():
+    optimizer.step()
+    schedule.step()
+for _ in range(3):
+    model(torch.randn(2, 4)).sum().backward()
+    step()
+
+# regional compilation: one layer at a time
+layers = nn.ModuleList([torch.compile(nn.Linear(4, 4), backend="eager") for _ in range(3)])
+x = torch.randn(2, 4)
+y = x
+for layer in layers:
+    y = layer(y)
+assert y.shape == x.shape and len(nn.Sequential(*layers).state_dict()) == 6
+
+# a backend of one's own, through AOTAutograd
+from functorch.compile import make_boxed_func
+import torch._dynamo
+from torch._dynamo.backends.common import aot_autograd
+seen = []
+def compiler(gm, examples):
+    seen.append(gm)
+    return make_boxed_func(gm.forward)
+f = torch.compile(lambda a: (a.sin() * 2).sum(), backend=aot_autograd(fw_compiler=compiler))
+a = torch.randn(3, requires_grad=True)
+f(a).backward()
+assert len(seen) == 2 and torch.allclose(a.grad, 2 * a.detach().cos())
+
+# transforms, autocast, dynamic sizes, scaled_dot_product_attention, checkpointing
+per_sample = torch.compile(torch.vmap(lambda v: v * v.sum()), backend="eager")
+assert torch.equal(per_sample(x), torch.stack([v * v.sum() for v in x]))
+@torch.compile(backend="eager")
+def mixed(v):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return model(v)
+assert mixed(x).dtype is torch.bfloat16
+torch._dynamo.mark_dynamic(x, 0)
+double = torch.compile(lambda v: v * 2, backend="eager", dynamic=True)
+assert torch.equal(double(x), x * 2) and torch.equal(double(torch.ones(5, 4)), torch.ones(5, 4) * 2)
+from torch.utils.checkpoint import checkpoint
+again = torch.compile(lambda v: checkpoint(lambda t: model(t).relu(), v, use_reentrant=False), backend="aot_eager")
+again(x).sum().backward()
+
+# graph breaks, explained
+@torch.compile(backend="eager")
+def branchy(v):
+    if v.sum() > 0:
+        return v + 1
+    return v - 1
+for v in (torch.ones(2), -torch.ones(2)):
+    assert torch.equal(branchy(v), v + 1 if v.sum() > 0 else v - 1)
+found = torch._dynamo.explain(lambda v: v.sin() if v.sum() > 0 else v)(torch.ones(2))
+assert found.graph_break_count >= 1 and found.break_reasons
+assert "inductor" in torch.compiler.list_backends()
+"""
+
 GENERATE = """
 import torch
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -111,7 +177,7 @@ got = generate(compile_config=compile_config)
 assert torch.equal(want, got), (want, got)
 """
 
-PROGRAMS = {"training": TRAINING, "tutorial": TUTORIAL, "generate": GENERATE}
+PROGRAMS = {"training": TRAINING, "tutorial": TUTORIAL, "more": MORE, "generate": GENERATE}
 COUNT = "\nimport framelift\nassert framelift.counters['stats']['unique_graphs'], framelift.counters\nprint('fine')\n"
 
 
