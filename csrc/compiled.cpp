@@ -418,7 +418,15 @@ static PyObject* compiled_report(PyObject* self, PyObject*) {
   return nullptr;
 }
 
+// As functions: copies are the object itself, and pickles name it.
+static PyObject* compiled_reduce(PyObject* object, PyObject*) {
+  CompiledObject* self = (CompiledObject*)object;
+  PyObject* name = self->dict ? PyDict_GetItemString(self->dict, "__qualname__") : nullptr;
+  return name ? Py_NewRef(name) : PyErr_Format(PyExc_TypeError, "a compiled callable without a name cannot be pickled");
+}
+
 static PyMethodDef compiled_methods[] = {
+    {"__reduce__", compiled_reduce, METH_NOARGS, "By name, as functions."},
     {"report", compiled_report, METH_NOARGS, "All that is known of what was captured: a framelift.report.Report."},
     {nullptr, nullptr, 0, nullptr}};
 

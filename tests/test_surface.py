@@ -109,6 +109,18 @@ def test_the_kill_switch_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert framelift.compile(f) is f
 
 
+by_name = framelift.compile(lambda x: x + 1, backend="eager")
+by_name.__qualname__ = "by_name"
+
+
+def test_copies_and_pickles_are_those_of_functions() -> None:
+    holder = nn.Module()
+    holder.fn = by_name
+    assert copy.copy(by_name) is copy.deepcopy(by_name) is copy.deepcopy(holder).fn is pickle.loads(pickle.dumps(by_name)) is by_name
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(framelift.compile(lambda x: x, backend="eager"))
+
+
 # -- marks -------------------------------------------------------------------------------------------------------------------
 
 @framelift.disable(reason="it writes a file")
