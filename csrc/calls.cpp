@@ -164,7 +164,7 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   if (number_types.empty()) return false;
   for (Py_ssize_t i = 0; i < n; i++)
     if (is_symbolic_number(args[i])) return true;
-  return callable == builtin_len && n == 1 && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
+  return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

@@ -293,3 +293,53 @@ def test_error_on_recompile():
         captured(torch.ones(2))
         with pytest.raises(framelift.exc.RecompileError, match="size"):
             captured(torch.ones(3))
+
+
+def test_strides_that_do_not_follow_from_sizes_are_constants():
+    def fn(x):
+        return x + 1, x.stride(0), x.is_contiguous()
+
+    run(fn, [(torch.ones(n * k)[::k],) for n, k in ((4, 2), (5, 2), (6, 2), (6, 3), (7, 3), (8, 1))])
+
+
+def test_a_transform_is_captured_without_symbols():
+    run(lambda x: torch.vmap(lambda row: row * 2 + x.shape[0])(x), rows(4, 5, 6))
+
+
+def test_a_compiler_that_takes_no_symbols():
+    def picky(graph_module, examples):
+        if any(isinstance(example, torch.SymInt) for example in examples):
+            raise RuntimeError("no symbols, please")
+        return graph_module.forward
+
+    assert run(lambda x: x * 2, rows(4, 5, 6), backend=picky)[0] == 3
+
+
+# ---- the module framelift.shapes ---------------------------------------------------------------------------------------
+
+def test_marks_of_our_own():
+    x = torch.ones(4, 6)
+    framelift.mark_dynamic(x, 0)
+    framelift.maybe_mark_dynamic(x, 1)
+    captures, _ = run(lambda x: x.sum(0) * len(range(x.shape[1])), [(x,), (torch.ones(5, 6),), (torch.ones(7, 6),)])
+    assert captures == 1
+
+    y = torch.ones(4, 6)
+    framelift.mark_static(y)
+    z = torch.ones(5, 6)
+    framelift.mark_static(z, 0)
+    assert run(lambda y: y + 1, [(y,), (z,)])[0] == 2
+
+
+def test_what_was_seen_is_saved_and_loaded(tmp_path):
+    def fn(x, n):
+        return x * n
+
+    _, first = run(fn, [(torch.ones(n), n + 3) for n in (2, 3)])
+    framelift.shapes.save(first, tmp_path / "seen.json")
+    framelift.reset()
+    second = framelift.compile(fn, backend="eager")
+    framelift.shapes.load(second, tmp_path / "seen.json")
+    for n in (4, 5, 6):
+        assert_same(fn(torch.ones(n), n), second(torch.ones(n), n))
+    assert framelift.stats()["captures"] == 1

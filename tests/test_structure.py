@@ -14,7 +14,8 @@ from layout_figures import Package, figures  # noqa: E402
 
 #: lowest first; a name may import only names before it, or itself.  Names on one line are one layer, told apart by LOWEST.
 ORDER = ["_core", "exc", "reasons", "options", "config", "log", "places", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run",
-         "backends", "stances", "verify", "decorators", "comptime", "export", "package", "report", "api", "capturing", "explaining", "testing", "pytest_plugin", "compat",
+         "shapes", "backends", "stances", "verify", "decorators", "comptime", "export", "package", "report", "api", "capturing", "explaining", "testing",
+         "pytest_plugin", "compat",
          "cli", "repros", "__main__", ""]
 LIMIT_FILE, LIMIT_FUNCTION = 600, 80
 

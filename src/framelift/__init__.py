@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch  # noqa: F401  (the native core needs its libraries)
 
-from . import compat, config, decorators, exc, testing
+from . import compat, config, decorators, exc, shapes, testing
 from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
 from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
@@ -26,6 +26,7 @@ from .report import save_repro
 from .run.callbacks import on_compile_end, on_compile_start, register_entry_hook
 from .run.counters import counters
 from .run.module import OptimizedModule
+from .shapes import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
 from .stances import set_stance
 
 # one a line, so that additions do not collide
@@ -57,6 +58,11 @@ __all__ = [
     "is_supported",
     "list_backends",
     "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "nonstrict_trace",
     "on_compile_end",
     "on_compile_start",
@@ -70,6 +76,7 @@ __all__ = [
     "set_stance",
     "skip",
     "skip_frame",
+    "shapes",
     "stats",
     "step_unsupported",
     "substitute_in_graph",

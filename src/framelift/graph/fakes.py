@@ -136,6 +136,7 @@ class Fakes:
         fakes = self._borrow(facts)
         storages = [_storage_id(fake) for fake in fakes]
         mode = self.mode
+        symbols = len(mode.shape_env.var_to_range) if mode.shape_env is not None else 0
         mode.stays = 0
         mode.written.clear()
         try:
@@ -145,9 +146,11 @@ class Fakes:
         except BaseException:
             self._pools.clear()   # they may have been changed half-way
             raise
+        if mode.shape_env is not None and len(mode.shape_env.var_to_range) > symbols:
+            self._pools.clear()   # fakes remember the numbers taken from them, and each stands for many tensors
         written = tuple(i for i, storage in enumerate(storages) if storage in mode.written)
         for i in {*written, *(i for i, _ in changes)}:
-            pool = self._pools[facts[i]]
+            pool = self._pools.get(facts[i], [])
             pool[:] = [fake for fake in pool if fake is not fakes[i]]
         return Observed(result, fakes, storages, mode.stays, written, changes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import Proxy
 from torch.fx.node import Node
@@ -102,11 +103,25 @@ class NumberNodes:
             return self._name(str(expression))
         if expression.is_number:
             return int(expression)
+        if expression in (sympy.true, sympy.false):
+            return bool(expression)
         found = self._nodes.get(expression)
         if found is None:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
             found = self._nodes[expression] = sympy_interp(PythonReferenceAnalysis, leaves, expression).node
         return found
+
+    def assertions(self, live: set[int]) -> None:
+        """Check in the graph what was relied on of numbers that only the graph knows.  `live`: ids of the steps that are in it."""
+        for asserts in list(self.symbols.env.deferred_runtime_asserts.values()):
+            for one in asserts:
+                names = {str(symbol) for symbol in one.expr.free_symbols}
+                if not names <= self.symbols.meanings.keys():
+                    continue
+                values = [m.value for n in _closed(self.symbols, names) if type(m := self.symbols.meanings[n]) is FromGraph]
+                if values and all(id(value.step) in live for value in values):
+                    condition = self._expression(one.expr)
+                    self.builder.graph.call_function(torch.ops.aten._assert_scalar.default, (condition, f"the program relies on {one.expr}"))
 
     def _proxy(self, node: Any) -> Any:
         return Proxy(node, self.tracer) if type(node) is Node else node

@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-__all__ = ["Float", "Int", "NUMBERS", "concrete"]
+__all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 
 def concrete(value: Any) -> Any:
     """The plain number of this call, without noting anything: for values that decide nothing."""
-    return value.hint if type(value) in NUMBERS else value
+    return value.hint if type(value) in (Int, Float) else value
 
 
 class Int(torch.SymInt):
@@ -239,12 +239,56 @@ class Float(torch.SymFloat):
         return self
 
 
-NUMBERS: tuple[type, ...] = (Int, Float)
+class Bool(torch.SymBool):
+    """A comparison that only the graph can answer.  Asking for its truth interrupts, unless what is known already decides it."""
+
+    def __init__(self, raw: torch.SymBool, home: Any) -> None:
+        self.node = raw.node
+        self.raw = raw
+        self.home = home
+
+    __class__ = property(lambda self: bool)  # type: ignore[assignment]
+
+    @property
+    def key(self) -> Any:
+        """Equal for equal expressions."""
+        return ("bool", self.node.expr)
+
+    def value(self) -> bool:
+        """The plain truth value, where it is decided."""
+        return self.home.guarded(lambda: bool(self.raw), "a comparison")
+
+    __bool__ = value
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    __index__ = __int__
+
+    def __hash__(self) -> int:
+        return hash(self.value())
+
+    def __repr__(self) -> str:
+        return repr(self.value())
+
+    def __eq__(self, other: object) -> Any:
+        return self.value() == other
+
+    def __and__(self, other: Any) -> Any:
+        return self.home.both(torch.sym_and, self, other) if type(other) in (Bool, bool) else NotImplemented
+
+    def __or__(self, other: Any) -> Any:
+        return self.home.both(torch.sym_or, self, other) if type(other) in (Bool, bool) else NotImplemented
+
+    __rand__, __ror__ = __and__, __or__
+
+
+NUMBERS: tuple[type, ...] = (Int, Float, Bool)
 _PLAIN = (int, bool, float)
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in NUMBERS or type(value) in _PLAIN
+    return type(value) is Int or type(value) is Float or type(value) in _PLAIN
 
 
 def _is_integral(value: Any) -> bool:
@@ -305,7 +349,7 @@ def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-for _cls in NUMBERS:
+for _cls in (Int, Float):
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))

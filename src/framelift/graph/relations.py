@@ -23,7 +23,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..guard.explain import where
-from .numbers import Float, Int
+from .numbers import Bool, Float, Int
 from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
 
 __all__ = ["NAMESPACE", "Preamble", "broken_promises", "preamble", "text_of"]
@@ -61,13 +61,13 @@ def text_of(symbols: Symbols, number: Any) -> str | None:
 
 
 def _names(value: Any) -> set[str]:
-    if type(value) is Int:
+    if type(value) is Int or type(value) is Bool:
         return {str(symbol) for symbol in value.node.expr.free_symbols}
     return {value.name} if type(value) is Float else set()
 
 
 def _text(value: Any) -> str:
-    if type(value) is Int:
+    if type(value) is Int or type(value) is Bool:
         return _print(value.node.expr)
     if type(value) is Float:
         return value.name

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StrictMinMaxConstraint, free_unbacked_symbols)
+    DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StrictMinMaxConstraint, expect_true, free_unbacked_symbols)
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from .. import config
 from ..reasons import Interrupt
 from .facts import Facts, symbolic_facts
-from .numbers import Float, Int, NUMBERS
+from .numbers import Bool, Float, Int, NUMBERS
 
 __all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Relation", "Symbols"]
 
@@ -209,7 +209,7 @@ class Symbols:
                 return known
             raise Interrupt("symbolic-number", "a float calculated inside torch")
         if kind is torch.SymBool:
-            return self.guarded(lambda: bool(value), "bool")
+            return self._truth(value)
         if isinstance(value, tuple) and any(type(item) in _SYMBOLS for item in value):
             items = [self.shown(item) for item in value]
             return torch.Size(items) if kind is torch.Size else tuple(items)
@@ -217,7 +217,7 @@ class Symbols:
 
     def raw(self, number: Any) -> Any:
         """What operations over fakes get for a number."""
-        if type(number) is Int:
+        if type(number) is not Float:
             return number.raw
         if number.raw is None:
             if number.hint is None:
@@ -231,6 +231,8 @@ class Symbols:
 
     def unbacked(self, raw: Any, value: Any) -> Any:
         """A number that the graph computes."""
+        if not raw.node.expr.is_Symbol:    # calculated from those that are known by name already
+            return self.shown(raw)
         if type(raw) is torch.SymInt:
             self.meanings.setdefault(str(raw.node.expr), FromGraph(value))
             return Int(raw, self)
@@ -284,7 +286,23 @@ class Symbols:
             result = func(_hint(left), _hint(right))
             self.relations.append(Relation(func, (left, right), result, _user_line()))
             return result
-        return self.guarded(lambda: bool(func(_raw(left), _raw(right))), "a comparison")
+        answer = self.guarded(lambda: func(_raw(left), _raw(right)), "a comparison")
+        return self._truth(answer)
+
+    def _truth(self, answer: Any) -> Any:
+        if type(answer) is not torch.SymBool:
+            return bool(answer)
+        if free_unbacked_symbols(answer.node.expr) and self.env._maybe_evaluate_static(answer.node.expr) is None:
+            return Bool(answer, self)
+        return self.guarded(lambda: bool(answer), "a comparison")
+
+    def both(self, func: Callable[..., Any], left: Any, right: Any) -> Any:
+        """Two truth values joined, one of which only the graph knows."""
+        return self._truth(self.guarded(lambda: func(_raw(left), _raw(right)), "a truth value"))
+
+    def expect(self, condition: Bool) -> None:
+        """The program says that this holds; the graph will check it."""
+        self.guarded(lambda: expect_true(condition.raw), "a condition")
 
     # ---- arithmetic ----
 
@@ -324,7 +342,7 @@ def _itself(value: Any) -> Any:
 
 
 def _raw(value: Any) -> Any:
-    return value.raw if type(value) is Int else value
+    return value.raw if type(value) is Int or type(value) is Bool else value
 
 
 def _hint(value: Any) -> Any:

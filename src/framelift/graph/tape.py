@@ -136,6 +136,8 @@ class _Builder:
         for step in live:
             self.operation(step)
         self.state.close()
+        if self.numbers is not None:
+            self.numbers.assertions({id(step) for step in live})
         self.output(outputs)
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.

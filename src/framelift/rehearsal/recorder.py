@@ -16,6 +16,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx.graph_module import GraphModule
 from torch.overrides import TorchFunctionMode
 
+from .. import config
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes, Observed
@@ -37,7 +38,7 @@ from .known_values import KnownValues
 from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
-from . import torch_rules_known, torch_rules_scalars  # noqa: F401  (they add their rows to the rules)
+from . import torch_rules_taken, torch_rules_known, torch_rules_scalars  # noqa: F401  (they add their rows to the rules, in this order)
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
@@ -124,6 +125,8 @@ class Recorder:
     def with_symbols(self) -> Symbols:
         """The rehearsal's symbols, from now on in use."""
         if self.symbols is None:
+            if self._live is not None:
+                raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
             self._fakes.become_symbolic(self.symbols.env)
         return self.symbols
@@ -149,6 +152,8 @@ class Recorder:
     def live(self) -> Live:
         """The function transforms of this rehearsal."""
         if self._live is None:
+            if self.symbols is not None:
+                raise Interrupt("symbolic-number", "a function transform")
             self._live = Live(self._fakes)
         return self._live
 
@@ -160,6 +165,12 @@ class Recorder:
         """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
         self._values[id(value.stand_in)] = value
         return value.stand_in
+
+    def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
+        """The dimensions of an input whose size, and whose stride, is symbolic."""
+        facts = self._inputs[id(tensor)].facts
+        size, stride = (frozenset(i for i, entry in enumerate(entries) if type(entry) is not int) for entries in (facts.size, facts.stride))
+        return size, stride
 
     def input_facts(self) -> dict[int, Any]:
         """The facts of the tensors from outside, by their id."""
@@ -258,8 +269,6 @@ class Recorder:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
         if self._live is not None and self._live.concerns(found):
-            if self.symbols is not None:
-                raise Interrupt("symbolic-number", "a function transform")
             return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(_is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
@@ -278,8 +287,11 @@ class Recorder:
                     outcome = self._ask(target, kept, kept_named, found, gives_values, state)
                     if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
                         self._cache.put(whole, outcome)
-            except Interrupt:   # values decide, and these may be known
+            except Interrupt as stop:   # values decide, and these may be known
                 outcome = self._ask_known(target, kept, kept_named, found) if not numbers else None
+                if outcome is None and self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
+                    self.with_symbols()   # the size is one more number that the graph computes
+                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
                 if outcome is None:
                     raise
         if numbers:
@@ -326,6 +338,12 @@ class Recorder:
         self.violated[device] = wrong
         return True
 
+    def assertion(self, condition: Any, text: str) -> None:
+        """The graph checks a condition on numbers that only it knows."""
+        assert self.symbols is not None
+        target = target_of(torch.ops.aten._assert_scalar.default)
+        self.tape.append(Step(target, [condition, text], {}, graph_values(self.symbols, [condition]), read_state(), True))
+
     def tape_is_a_body(self) -> bool:
         """Whether a sub-graph is being recorded, not the graph itself."""
         return self.tape is not self._main_tape
@@ -364,6 +382,7 @@ class Recorder:
             unknown = len(self.symbols.env.var_to_range)
             outcome = self._ask(target, kept, kept_named, found, gives_values, state, light=not symbolic)
             self.symbols.note_line()
+            self.symbols.env.pending_fresh_unbacked_symbols.clear()   # they are known by the step that makes them
             if len(self.symbols.env.var_to_range) == unknown and len(whole) < _MOST_KEY_PARTS:
                 self._own[whole] = outcome
         return outcome

@@ -47,7 +47,7 @@ class Session:
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.state, self.active_modes = moment.state, moment.modes
         self.recorder = Recorder()
-        self.world = World(self.recorder.stand_in, self.recorder.number, dynamism)
+        self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.recorder.grad_of = self._grad_of
         follow_options()
         self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from .. import _core
-from ..graph.numbers import NUMBERS, Float, Int
+from .. import _core, config
+from ..graph.numbers import NUMBERS, Bool, Float, Int
 from .registry import substitute
 
 __all__ = ["handle"]
@@ -42,6 +42,8 @@ _FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
+    if key in _EXTREMES and len(args) == 2 and not kwargs and all(type(arg) in (Int, int) for arg in args):
+        return _EXTREMES[key] and next(arg.home for arg in args if type(arg) is Int).int_op(_EXTREMES[key], *args)
     if key in _ALIKE or getattr(callable_, "__name__", "") == "__instancecheck__":
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
@@ -56,6 +58,7 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 _OWN: dict[int, tuple[Any, Handler]] = {}
+_EXTREMES = {id(max): torch.sym_max, id(min): torch.sym_min}
 
 
 def _own(*callables: Any) -> Callable[[Handler], Handler]:
@@ -69,12 +72,23 @@ def _own(*callables: Any) -> Callable[[Handler], Handler]:
 def _int(_session: Any, args: tuple[Any, ...]) -> Any:
     if len(args) != 1:
         return NotImplemented
-    return args[0] if type(args[0]) is Int else args[0].__trunc__()
+    number = _taken(_session, args[0])
+    if type(number) is Bool:
+        return number.value().__int__()
+    return number if type(number) is Int else number.__trunc__() if type(number) is Float else NotImplemented
+
+
+def _taken(session: Any, value: Any) -> Any:
+    """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
+    if session.recorder.is_stand_in(value) and config.capture_scalar_outputs:
+        return session.recorder.call(torch.Tensor.item, (value,), {})
+    return value
 
 
 @_own(float)
 def _float(_session: Any, args: tuple[Any, ...]) -> Any:
-    return args[0].as_float() if len(args) == 1 else NotImplemented
+    number = _taken(_session, args[0]) if len(args) == 1 else None
+    return number.as_float() if type(number) in (Int, Float) else NotImplemented
 
 
 @_own(isinstance)
@@ -125,6 +139,23 @@ def _symbolic(func: Any, count: int) -> Callable[..., Any]:
 
 for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
     substitute(_func)(_symbolic(_func, _count))
+
+
+@substitute(torch._check)
+def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the program says of a number that only the graph knows: believed, and checked by the graph."""
+    if not args or type(args[0]) is not Bool:
+        return _core.natively(callable_, args, kwargs)
+    message = args[1] if len(args) > 1 else kwargs.get("message")
+    text = _core.captured(message, (), None) if callable(message) else "Expected cond to be True, but got False."
+    args[0].home.expect(args[0])
+    session.recorder.assertion(args[0], str(text))
+    return None
+
+
+@substitute(torch._check_is_size)
+def _check_is_size(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _check(session, torch._check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"})
 
 
 @substitute(torch.sym_int)

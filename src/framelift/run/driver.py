@@ -59,6 +59,7 @@ class Driver:
         self.compile_graph = compile_graph
         self.dynamic = dynamic
         self.seen: dict[types.CodeType, Seen] = {}
+        self.expected: dict[str, Seen] = {}   # from a file (shapes.load), by the code's name and line
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
@@ -122,7 +123,9 @@ class Driver:
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
-        seen = self.seen.setdefault(code, Seen())
+        seen = self.seen.get(code)
+        if seen is None:
+            seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
         once = functools.partial(rehearse, moment=moment, whole=self.fullgraph and root)
         session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info)
         world = session.world
@@ -158,9 +161,9 @@ class Driver:
             except SkipFrame as skip:
                 return session, plan, Interrupt("backend-skip", str(skip)), None, []
             except BackendCompilerFailed as error:
-                if not seen.keep_floats_static(session, error):
+                if session.recorder.symbols is None:
                     raise
-                dynamism = dynamism_for(seen, self.dynamic)
+                dynamism = dynamism_for(seen, self.dynamic) if seen.keep_floats_static(session, error) else NOTHING
             with info.phase("rehearse"):
                 session, plan, stop = once(function, locals_, dynamism)
         return session, None, stop, None, []

@@ -65,6 +65,17 @@ class Seen:
         elif type(old) is type(value) and (old != value or str(old) != str(value)):
             self.changing[place] = True
 
+    def as_data(self) -> dict[str, Any]:
+        """What changes, in JSON's types."""
+        return {place: sorted(what) if isinstance(what, frozenset) else what for place, what in self.changing.items()}
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Seen:
+        """The inverse of `as_data`."""
+        made = cls()
+        made.changing = {place: frozenset(what) if isinstance(what, list) else bool(what) for place, what in data.items()}
+        return made
+
     def keep_static(self, place: str) -> None:
         """A number that could not be followed symbolically."""
         self.changing[place] = False
@@ -83,7 +94,7 @@ def dynamism_for(seen: Seen, dynamic: bool | None) -> Dynamism:
     """What is symbolic in the next rehearsal."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
-    if not everything and not (automatic and seen.values):
+    if not everything and not (automatic and (seen.values or seen.changing)):
         return STATIC
     return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {})
 

@@ -146,18 +146,18 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     try:
         seen = world.stand_in(value, str(origin) if dims else "", dims, marks) if dims else world.stand_in(value)
     except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
+        if interrupt.reason.id == "symbolic-number":
+            raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value)
-    world.guard(origin, "TENSOR", _without(facts, dims) if dims else facts)
+    world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if dims else facts)
     return world.register(value, seen, origin)
 
 
-def _without(facts: TensorFacts, dims: frozenset[int]) -> TensorFacts:
-    """The facts without the sizes that are symbolic; sizes 0 and 1 never are.  Strides that follow from sizes are checked with those."""
-    size = tuple(None if i in dims and n > 1 else n for i, n in enumerate(facts.size))
-    if None not in size or facts.stride is None:
-        return facts
-    stride = tuple(None if n > 1 else n for n in facts.stride)
+def _without(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) -> TensorFacts:
+    """The facts without the sizes and strides that are symbolic: relations speak of those."""
+    size = tuple(None if i in dims else n for i, n in enumerate(facts.size))
+    stride = None if facts.stride is None else tuple(None if i in strides else n for i, n in enumerate(facts.stride))
     return dataclasses.replace(facts, size=size, stride=stride)
 
 

@@ -27,10 +27,12 @@ _own = type.__dict__["__dict__"].__get__
 class World:
     """Registry, guards and overlay of one rehearsal."""
 
-    def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC) -> None:
+    def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC,
+                 symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset())) -> None:
         self.stand_in = stand_in
         self.number = number        # makes a symbolic number
         self.dynamism = dynamism    # says which numbers and sizes are to be symbolic
+        self.symbolic_entries = symbolic_entries   # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.guards: list[Guard] = []
         self.memo: dict[int, External] = {}       # by id of the original
         self.by_seen: dict[int, External] = {}    # by id of what captured code sees

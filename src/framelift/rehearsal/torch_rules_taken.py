@@ -1,0 +1,39 @@
+"""Values taken out of tensors as numbers that the graph computes: with `config.capture_scalar_outputs`, instead of interrupting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import config
+from ..graph.targets import target_of
+from .torch_rules import RULES, Handler
+
+__all__: list[str] = []
+
+
+def _item(recorder: Any, tensor: Any) -> Any:
+    recorder.with_symbols()
+    return recorder.record(target_of(torch.Tensor.item), (tensor,), {})
+
+
+def _tolist(recorder: Any, tensor: Any) -> Any:
+    if not recorder.value_of(tensor).facts.size:
+        return _item(recorder, tensor)
+    return [_tolist(recorder, row) for row in recorder.record(target_of(torch.Tensor.unbind), (tensor, 0), {})]
+
+
+def _if_asked(take: Any, otherwise: Handler) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if config.capture_scalar_outputs and len(args) == 1 and not kwargs:
+            return take(recorder, args[0])
+        return otherwise(recorder, args, kwargs)
+    return handler
+
+
+for _owner in (torch.Tensor, torch._C.TensorBase):
+    for _name, _take in (("item", _item), ("tolist", _tolist)):
+        _func = getattr(_owner, _name)
+        if id(_func) in RULES:
+            RULES[id(_func)] = (_func, _if_asked(_take, RULES[id(_func)][1]))

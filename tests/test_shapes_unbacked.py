@@ -1,0 +1,82 @@
+"""Numbers and sizes that only the graph knows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import framelift
+from framelift import config
+from test_shapes import assert_same
+
+
+def run(fn, calls, backend="eager", **options):
+    framelift.reset()
+    with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        captured = framelift.compile(fn, backend=backend, fullgraph=True, **options)
+        for args in calls:
+            assert_same(fn(*args), captured(*args))
+    return framelift.stats()["captures"]
+
+
+BACKENDS = ["eager", "aot_eager"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [
+    lambda x: x * 2 + x.sum().item(), lambda x: x.sum().item() + 1, lambda x: (x.max().item() * 2, int(x[0]) + 1), lambda x: torch.full((2,), x[0].item()),
+    lambda x: x.tolist(), lambda x: torch.tensor([x[0].item(), 1])])
+def test_item_of_ints(fn, backend):
+    assert run(fn, [(torch.tensor(values),) for values in ([3, 4, 5], [6, 7, 8], [1, 2, 9])], backend) == 1
+
+
+def test_sizes_from_values():
+    def fn(n, x):
+        count = n.item()
+        torch._check(count >= 2)
+        torch._check(count <= 4)
+        return torch.zeros(count) + 1, x[:count], torch.arange(count)
+
+    assert run(fn, [(torch.tensor(n), torch.arange(5)) for n in (3, 2, 4)]) == 1
+
+
+def test_a_condition_that_does_not_hold_raises():
+    def fn(n):
+        count = n.item()
+        torch._check(count >= 2, lambda: "too few")
+        return torch.zeros(count)
+
+    with config.patch(capture_scalar_outputs=True):
+        captured = framelift.compile(fn, backend="eager", fullgraph=True)
+        captured(torch.tensor(3))
+        with pytest.raises(RuntimeError, match="too few"):
+            captured(torch.tensor(1))
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: (x > 1).nonzero(), lambda x: x[x > 1] * 2, lambda x: (x > 1).nonzero().shape[0], lambda x: torch.unique(x)])
+def test_sizes_of_results(fn):
+    assert run(fn, [(torch.tensor(values),) for values in ([0.0, 2.0, 3.0], [2.0, 2.0, 5.0], [4.0, 0.0, 0.0])]) == 1
+
+
+def test_floats():
+    assert run(lambda x: x * x[0].item() + x.sum().item() / 2, [(torch.tensor([float(n), 2.0]),) for n in range(3)]) == 1
+
+
+def test_unless_asked_they_interrupt():
+    captured = framelift.compile(lambda x: x.sum().item(), backend="eager", fullgraph=True)
+    with pytest.raises(framelift.exc.Unsupported):
+        captured(torch.ones(2))
+
+
+def test_marked_unbacked():
+    def fn(x):
+        return x * 2
+
+    x = torch.ones(3, 2)
+    framelift.mark_unbacked(x, 0)
+    framelift.reset()
+    captured = framelift.compile(fn, backend="eager")
+    for one in (x, torch.ones(1, 2), torch.ones(5, 2), torch.ones(0, 2)):
+        assert_same(fn(one), captured(one))
+    assert framelift.stats()["captures"] == 1
