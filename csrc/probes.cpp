@@ -11,7 +11,7 @@ void set_interrupt_type(PyObject* type);
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_load_tensor, *name_gi_code, *name_tb_lasti, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *mark_address, *mark_star, *mark_stars;
 
 // The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
 #define PROBE(count)                                                                              \
@@ -324,6 +324,23 @@ static PyObject* make_function(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return Py_NewRef(a[0]);
 }
 
+// The text an f-string made of a value: it must not show where an object lies in memory.
+static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  if (r && PyUnicode_GET_LENGTH(a[0]) > 6 && PyUnicode_Find(a[0], mark_address, 0, PyUnicode_GET_LENGTH(a[0]), 1) >= 0) {
+    PyObject* never = ask_session(r, name_shows_address, a, 1);
+    Py_XDECREF(never);
+    return nullptr;
+  }
+  return Py_NewRef(a[0]);
+}
+
+// A mapping about to be merged into a dictionary: C code would ask a handle for its keys unseen.
+static PyObject* spread(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  return r && r->external.count(a[0]) ? ask_session(r, name_spread, a, 1) : Py_NewRef(a[0]);
+}
+
 // super(cls, self).name of 3.12's LOAD_SUPER_ATTR: build the super object, then an ordinary attribute read.
 static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(5)
@@ -517,7 +534,7 @@ static PyMethodDef probes[] = {
     FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
     FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
     FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(make_function),
-    FAST(load_super_attr), {nullptr, nullptr, 0, nullptr}};
+    FAST(load_super_attr), FAST(check_text), FAST(spread), {nullptr, nullptr, 0, nullptr}};
 
 static PyMethodDef methods[] = {
     {"mark_external", mark_external, METH_O, "this object is a handle"},
@@ -553,7 +570,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

@@ -35,7 +35,7 @@ class Stage:
     def shadow_of(self, obj): return self.copies.get(id(obj))
     def is_stand_in(self, obj): return id(obj) in self.real or id(obj) in self.inputs
     def input_origin(self, stand_in): return self.inputs.get(id(stand_in))
-    def is_internal_class(self, cls): return cls in self.internal_classes
+    def is_internal_class(self, cls): return any(cls is known for known in self.internal_classes)
 
     def _argument(self, obj) -> Origin:
         self.arguments.append(obj)

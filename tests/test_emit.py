@@ -258,7 +258,7 @@ class Finalised:
 @pytest.mark.parametrize("make", [
     lambda: (x for x in ()), lambda: Finalised(), lambda: {OddKey(): 1}, lambda: {(1, OddKey())}, lambda: memoryview(b"a"),
     lambda: iter({1}), lambda: torch.empty(1), lambda: torch.Generator(), lambda: __import__("threading").Lock(), lambda: types.MappingProxyType({}),
-    lambda: itertools.count(), lambda: super(Plain, Plain()), lambda: functools.lru_cache(counter), lambda: types.ModuleType("m"),
+    lambda: itertools.tee(())[0], lambda: super(Plain, Plain()), lambda: functools.lru_cache(counter), lambda: types.ModuleType("m"),
     lambda: reversed(collections.UserList([1])), lambda: list.__iter__(ListChild()), lambda: zip(collections.UserList()), lambda: torch.SymInt(None),
     lambda: types.FunctionType(counter.__code__, {}), lambda: __import__("io").StringIO(),
 ])
@@ -268,13 +268,34 @@ def test_denied(make) -> None:
     assert caught.value.reason.id == "result-object" and caught.value.sentence
 
 
-def test_classes_created_inside_are_denied() -> None:
+def test_classes_created_inside() -> None:
     stage = Stage()
-    inner = type("Inner", (), {})
+    inner = type("Inner", (), {"a": 1})
     stage.internal_classes.add(inner)
-    for value in (inner, inner(), [inner]):
-        with pytest.raises(Interrupt):
-            stage.run(value)
+    cls, made = stage.run([inner, inner()])
+    assert cls is not inner and type(made) is cls and (cls.__name__, cls.a) == ("Inner", 1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: __import__("abc").ABCMeta("Inner", (), {}), lambda: type("Inner", (Registering,), {}), lambda: type("Inner", (), {"f": Field()}),
+    lambda: type("Inner", (), {"__del__": lambda self: None}),
+])
+def test_classes_whose_making_runs_code_are_denied(make) -> None:
+    stage = Stage()
+    inner = make()
+    stage.internal_classes.add(inner)
+    with pytest.raises(Interrupt):
+        stage.run(inner)
+
+
+class Registering:
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+class Field:
+    def __set_name__(self, owner, name) -> None:
+        pass
 
 
 def test_a_key_that_needs_its_own_dictionary_is_denied() -> None:

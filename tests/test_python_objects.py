@@ -7,8 +7,9 @@ import collections.abc
 import copy
 import dataclasses
 import functools
+import itertools
 import operator
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 import torch
@@ -191,3 +192,146 @@ def through_metaclass(x: Any) -> Any:
 
 def test_the_attributes_of_a_metaclass() -> None:
     check(through_metaclass, X)
+
+
+# ---- results --------------------------------------------------------------------------------------------------------
+
+def captured_result(program: Any, *args: Any) -> Any:
+    framelift.reset()
+    return framelift.compile(program, backend="eager", fullgraph=True)(*args)
+
+
+def named_inside(x: Any) -> Any:
+    Point = collections.namedtuple("Point", "a b", defaults=[7])
+    return Point(x + 1, 2), Point(x)
+
+
+def class_inside(x: Any) -> Any:
+    class Counter:
+        step = 3
+        __slots__ = ("k",)
+
+        def __init__(self, k: Any) -> None:
+            self.k = k
+
+        def next(self) -> Any:
+            return __class__, self.k + self.step
+    return Counter(x + 1)
+
+
+def test_classes_made_inside_are_made_again() -> None:
+    one, other = captured_result(named_inside, X)
+    assert type(one) is type(other) and type(one).__name__ == "Point" and other.b == 7 and torch.equal(one._replace(b=3).a, X + 1)
+    counter = captured_result(class_inside, X)
+    cls, value = counter.next()
+    assert cls is type(counter) and cls.__qualname__ == "class_inside.<locals>.Counter" and torch.equal(value, X + 4)
+
+
+def iterators_out(x: Any) -> Any:
+    count, walked = itertools.count(3), iter([1, 2, 3])
+    next(count), next(walked)
+    return (count, itertools.compress([x, x + 1, x + 2], [1, 0, 1]), itertools.chain(walked, [5]),
+            itertools.islice(itertools.cycle([1, 2]), 3), itertools.product([1], [2, 3]), itertools.zip_longest([1], [2, 3], fillvalue=0))
+
+
+def test_iterators_of_itertools_leave() -> None:
+    plain, captured = iterators_out(X), captured_result(iterators_out, X)
+    assert [next(plain[0]), next(plain[0])] == [next(captured[0]), next(captured[0])]
+    for one, other in zip(plain[1:], captured[1:], strict=True):
+        assert str(list(one)) == str(list(other))
+
+
+def iterators_in(x: Any, it: Any) -> Any:
+    return x + next(it), [*itertools.islice(it, 1)]
+
+
+def exhausting(x: Any, it: Any) -> Any:
+    return x + sum(it)
+
+
+@pytest.mark.parametrize("make", [lambda: iter([1, 2, 3, 4, 5]), lambda: iter((1, 2, 3, 4, 5)), lambda: iter(range(1, 6)), lambda: reversed([1, 2, 3, 4])])
+@pytest.mark.parametrize("program", [iterators_in, exhausting])
+def test_iterators_that_come_in_go_on_outside(make: Any, program: Any) -> None:
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    plain, watched = make(), make()
+    for _ in range(2):
+        assert str(program(X, plain)) == str(captured(X, watched)) if plain.__length_hint__() > 1 else True
+    assert list(plain) == list(watched)
+
+
+# ---- texts, spreads, deletes -----------------------------------------------------------------------------------------
+
+class Plain:
+    pass
+
+
+class Named:
+    def __repr__(self) -> str:
+        return "Named!"
+
+
+def formatted(x: Any, thing: Any) -> Any:
+    return x + 1, f"{thing!r:>20} {x.shape} {1:03}"
+
+
+def test_f_strings() -> None:
+    check(formatted, X, Named())
+    with pytest.raises(framelift.exc.Unsupported, match="address"):
+        captured_result(formatted, X, Plain())
+
+
+class Keyed:
+    def __init__(self) -> None:
+        self.names = ["a"]
+
+    def keys(self) -> Any:
+        return self.names
+
+    def __getitem__(self, name: str) -> int:
+        return len(self.names)
+
+
+def merged(x: Any, keyed: Keyed) -> Any:
+    return x + 1, {**keyed}, dict(b=1, **keyed)
+
+
+def longer(_: int, world: World) -> None:
+    world.args[1].names.append("c")
+
+
+def hides_its_keys(_: int, world: World) -> None:
+    world.args[1].keys = lambda: ["z"]
+
+
+@pytest.mark.parametrize("change", [longer, hides_its_keys])
+def test_spreading_a_handle_is_watched(change: Any) -> None:
+    check(merged, X, Keyed())
+    check(merged, X, Keyed(), mutate=change, graphs=2)
+
+
+class Slot:
+    __slots__ = ("p",)
+
+
+def deleting(x: Any, thing: Slot) -> Any:
+    del thing.p
+    return x + 1, hasattr(thing, "p")
+
+
+def test_slots_are_deleted() -> None:
+    thing = Slot()
+    thing.p = 1
+    check(deleting, X, thing, calls=1)
+
+
+class Typed(TypedDict):
+    a: Any
+
+
+def typed(x: Any) -> Any:
+    return Typed(a=x + 1)
+
+
+def test_typed_dictionaries() -> None:
+    check(typed, X)

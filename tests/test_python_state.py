@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 import types
+import warnings
 import weakref
 from typing import Any
 
@@ -344,3 +345,36 @@ def not_callable(x: Any, thing: Any) -> Any:
 
 def test_calling_what_cannot_be_called_raises() -> None:
     check(not_callable, X, [1])
+
+
+# ---- thread locals and warnings -------------------------------------------------------------------------------------
+
+LOCAL = threading.local()
+
+
+def local_state(x: Any) -> Any:
+    LOCAL.b = LOCAL.a + 1
+    del LOCAL.a
+    return x + LOCAL.b, hasattr(LOCAL, "c")
+
+
+def test_thread_locals() -> None:
+    framelift.reset()
+    captured = framelift.compile(local_state, backend="eager", fullgraph=True)
+    for value in (2, 5):
+        LOCAL.a = value
+        result, other = captured(X)
+        assert torch.equal(result, X + value + 1) and other is False and vars(LOCAL) == {"b": value + 1}
+
+
+def quietly(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return x + 1
+
+
+def test_filters_of_warnings_are_put_back(monkeypatch: Any) -> None:
+    monkeypatch.setattr(warnings, "_showwarnmsg_impl", print)   # pytest's own is a list that grows
+    before = list(warnings.filters)
+    check(quietly, X)
+    assert warnings.filters == before

@@ -56,12 +56,14 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) is str and one == other)
 
 
-def _globals(walk: Walk, function: types.FunctionType) -> str:
+def _globals(walk: Walk, function: types.FunctionType) -> str | Node:
     """A function's globals, which must be known to lie outside."""
     found = function.__globals__
     origin = walk.scene.origin_of(found)
     if origin is not None:
         return walk.external(origin)
+    if walk.scene.is_internal_class(found):   # a namespace that captured code made for exec or eval
+        return walk.part(found)
     name = found.get("__name__")
     module = sys.modules.get(name) if type(name) is str else None
     if module is None or getattr(module, "__dict__", None) is not found:
@@ -125,14 +127,13 @@ def _property(walk: Walk, node: Node) -> Recipe:
 @exact(staticmethod, classmethod)
 def _wrapper(walk: Walk, node: Node) -> Recipe:
     kind, of = type(node.obj), node.obj
-    found = vars(of)
-    if type(of.__func__) is not types.FunctionType or _differ(found, vars(kind(of.__func__))) or is_shared(found):
+    found, given = vars(of), vars(kind(of.__func__))
+    if type(of.__func__) is not types.FunctionType or given.keys() - found.keys() or is_shared(found):
         raise Interrupt("result-object", f"{kind.__name__} with attributes")
-    return Recipe((walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")"))
-
-
-def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return list(one) != list(other) or any(a is not b for a, b in zip(one.values(), other.values()))
+    make = (walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")")
+    # They copy the function's names and text when they are made; what was set on either since is set again.
+    fills = tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items() if name not in given or given[name] is not value)
+    return Recipe(None, make, fills) if fills else Recipe(make)
 
 
 @exact(weakref.ref)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.iterators import SEQUENCE_ITERATORS, place_of, source_of
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
@@ -230,6 +231,15 @@ def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return []
 
 
+def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """An iterator from outside stands where captured code left it."""
+    place = place_of(shadow.copy)
+    ended = not len(source_of(shadow.copy)) and len(source_of(shadow.original)) > 0
+    if ended:
+        return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+    return [] if place == shadow.before else [(walk.part(shadow.copy), f".__setstate__({place})")]
+
+
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
     return []
 
@@ -240,3 +250,4 @@ _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     tuple: _unchanged, frozenset: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
     BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
 }
+_WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))

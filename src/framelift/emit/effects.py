@@ -191,12 +191,6 @@ def _decimal(walk: Walk, change: Effect, owner: str) -> Text:
     return (f"{owner}(*", walk.part(change.value), ")")
 
 
-@effect("collect")
-def _collect(_walk: Walk, _change: Effect, owner: str) -> Text:
-    """gc.collect()"""
-    return (f"{owner}()",)
-
-
 @effect("call")
 def _call(walk: Walk, change: Effect, owner: str) -> Text:
     """owner(*value); `key` only tells calls of one owner apart"""

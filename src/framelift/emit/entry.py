@@ -22,7 +22,7 @@ from typing import Any
 
 from ..exc import InternalError
 from ..origin import Origin
-from . import arrays, callables, iterators, numbers  # noqa: F401  (registers their recipes)
+from . import arrays, callables, classes, iterators, numbers  # noqa: F401  (registers their recipes)
 from .difference import difference
 from .effects import effect_statement, merged
 from .order import statements

@@ -7,6 +7,7 @@ are put in by the base's own methods, its attributes straight into `__dict__` an
 from __future__ import annotations
 
 import _random
+import _thread
 import builtins
 import collections
 import types
@@ -242,7 +243,7 @@ def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
 
 
 #: the built-in types' own __getattribute__, all the generic one
-PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType)}
+PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType, _thread._local)}
 
 
 def _struct_sequence(name: str, walk: Walk, obj: Any) -> Recipe:

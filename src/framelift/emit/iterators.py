@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import gc
+import itertools
+import warnings
 from typing import Any
 
 from ..reasons import Interrupt
@@ -64,3 +66,25 @@ def _combinator(walk: Walk, node: Node) -> Recipe:
     if function is not kind or state or not all(type(source) in EXACT for source in sources):
         raise Interrupt("result-object", kind.__name__)
     return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")"))
+
+
+_ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain combinations combinations_with_replacement compress count
+    cycle dropwhile filterfalse islice permutations product repeat starmap takewhile zip_longest""".split())
+
+
+@exact(*_ITERTOOLS)
+def _itertools(walk: Walk, node: Node) -> Recipe:
+    """They say themselves what makes them again; their sources must be iterators and values that run no code of the user."""
+    kind = type(node.obj)
+    with warnings.catch_warnings():   # CPython 3.12 says that it will not tell for ever
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            function, arguments, *state = node.obj.__reduce__()
+        except TypeError:
+            raise Interrupt("result-object", type_name(kind)) from None
+    if function is not kind or not all(type(part) in EXACT or type(part) in LEAVES for part in arguments):
+        raise Interrupt("result-object", type_name(kind))
+    shell = (walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")")
+    if not state or state[0] is None:
+        return Recipe(shell)
+    return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))

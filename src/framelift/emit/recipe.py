@@ -160,8 +160,8 @@ class Walk:
             return self.external(origin)
         cls = type(obj)
         mro = type.__dict__["__mro__"].__get__(cls)
-        if type in mro:
-            return self.cls(obj)
+        if type in mro and not scene.is_internal_class(obj):
+            return self.constant(obj, obj.__name__)
         if enum.Enum in mro:
             self.cls(cls)
             return self.constant(obj, f"{cls.__name__}_{obj._name_}")
@@ -175,11 +175,9 @@ class Walk:
             return self.constant(origin.key, _hint(origin.key))
         return self.externals.setdefault(origin, f"e{len(self.externals)}")
 
-    def cls(self, cls: type) -> str:
-        """The text for a class; one that was created inside cannot be rebuilt."""
-        if self.scene.is_internal_class(cls):
-            raise Interrupt("result-object", f"{type_name(cls)} (a class created inside)")
-        return self.constant(cls, cls.__name__)
+    def cls(self, cls: type) -> str | Node:
+        """The text for a class, or the node of one that was created inside."""
+        return self.part(cls) if self.scene.is_internal_class(cls) else self.constant(cls, cls.__name__)
 
     def constant(self, obj: Any, hint: str) -> str:
         """The name under which the entry sees an object that never changes."""
@@ -231,6 +229,8 @@ class Walk:
     def _recipe(self, node: Node) -> Recipe:
         cls = type(node.obj)
         rule = EXACT.get(cls)
+        if rule is None and type in type.__dict__["__mro__"].__get__(cls):
+            raise Interrupt("result-object", f"{type_name(node.obj)} (a class created inside)")
         if rule is None:
             for parent in type.__dict__["__mro__"].__get__(cls):
                 rule = BASE.get(parent)

@@ -28,6 +28,7 @@ from ..world.world import ABSENT, World
 from . import modes, substitutes_frames, tensor_writes, verdicts
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
+from .substitutes_mappings import as_dict
 
 __all__ = ["Session"]
 
@@ -309,6 +310,12 @@ class Session:
         cls = type(manager)
         if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+
+    def shows_address(self, text: str) -> NoReturn:
+        raise Interrupt("unknown-callable", "an f-string (the text shows an address)")
+
+    def spread(self, mapping: Any) -> Any:
+        return as_dict(mapping)
 
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import _warnings
 import gc
 import re
 import sys
@@ -15,6 +16,7 @@ from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from .registry import substitute
+from .substitutes import exactly
 
 __all__: list[str] = []
 
@@ -109,3 +111,10 @@ def _check_handled_inside(session: Any, error: BaseException | None) -> None:
             return
         frame = frame.f_back
     raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
+
+
+@substitute(_warnings._filters_mutated)
+@exactly(0)
+def _filters_mutated(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """The filters were changed: those that remember what they showed must look again, outside too."""
+    session.world.write("call", callable_, None, ())

@@ -96,5 +96,5 @@ def _collect(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     """What is garbage already may go at any time; how much that was is nobody's business."""
     gc.collect(*args, **kwargs)
     session.notes["collected"] = True
-    session.world.write("collect", callable_, None, None)
+    session.world.write("call", callable_, None, ())
     return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")

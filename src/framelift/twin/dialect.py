@@ -40,6 +40,8 @@ PROBES: dict[str, str] = {
     "before_with": "before_with(manager) -> manager; also for asynchronous ones",
     "match_class": "match_class(subject, cls, names, positional_count) -> tuple or None",
     "make_function": "make_function(function) -> function",
+    "check_text": "check_text(text) -> text; what an f-string made of a value",
+    "spread": "spread(mapping) -> mapping; about to be merged into a dictionary",
 }
 
 #: the replacement of one instruction, from its argument; None leaves the instruction alone

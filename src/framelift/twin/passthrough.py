@@ -171,6 +171,14 @@ def _make_function(function: FunctionType) -> FunctionType:
     return function
 
 
+def _check_text(text: str) -> str:
+    return text
+
+
+def _spread(mapping: Any) -> Any:
+    return mapping
+
+
 def _match_class(subject: Any, cls: Any, names: tuple[str, ...], count: int) -> tuple[Any, ...] | None:
     return _matcher(names, count)(subject, cls)
 

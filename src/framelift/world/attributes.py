@@ -6,6 +6,7 @@ asking again is told to the probes with `_core.know`.
 
 from __future__ import annotations
 
+import _thread
 import types
 from typing import Any
 
@@ -24,7 +25,7 @@ __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_re
            "read_instance", "write_global", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
-_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, int, float, complex, str, bytes, tuple,
+_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
                                                       frozenset))
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
 #: what autograd keeps for the backward of a custom function, as its `ctx` shows it
@@ -212,7 +213,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     setter = world.lookup(type(obj), "__setattr__")
-    if setter is not object.__setattr__:
+    if setter not in (object.__setattr__, _thread._local.__setattr__):
         _core.captured(setter, (obj, name, value), None)
         return
     generic_write(world, obj, name, value)
@@ -241,7 +242,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
         write_global(world, own_dict(obj), name, value)
         return
     world.overlay[(id(obj), name)] = value
-    world.write("setattr", obj, name, value)
+    world.write("setdict" if isinstance(obj, _thread._local) else "setattr", obj, name, value)
     _core.know(obj, name, VALUE, value)
 
 
@@ -256,7 +257,7 @@ def write_global(world: World, table: Any, name: str, value: Any) -> None:
 def delete_instance(world: World, obj: Any, name: str) -> None:
     """`del obj.name` for a handle or module."""
     deleter = world.lookup(type(obj), "__delattr__")
-    if deleter is not object.__delattr__:
+    if deleter not in (object.__delattr__, _thread._local.__delattr__):
         _core.captured(deleter, (obj, name), None)
         return
     generic_delete(world, obj, name)
@@ -271,14 +272,20 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
                 return found.__delete__(obj)   # raises, in CPython's own words
             _core.captured(found.fdel, (obj,), None)
             return
-        raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
+        if type(found) is not types.MemberDescriptorType:
+            raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
+        _read_data_descriptor(world, obj, name, found)   # raises where there is nothing to delete
+        world.overlay[(id(obj), name)] = DELETED
+        world.write("delattr", obj, name, None)
+        _core.forget(obj, name)
+        return
     if instance_entry(world, obj, name) is ABSENT:
         raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
     if isinstance(obj, types.ModuleType):
         write_global(world, own_dict(obj), name, DELETED)
         return
     world.overlay[(id(obj), name)] = DELETED
-    world.write("delattr", obj, name, None)
+    world.write("deldict" if isinstance(obj, _thread._local) else "delattr", obj, name, None)
     _core.forget(obj, name)
 
 

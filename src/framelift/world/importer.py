@@ -6,6 +6,7 @@ A new known type is one function under `@rule`.
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import dataclasses
 import decimal
@@ -26,6 +27,7 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from .arrays import import_array, numpy
 from .decimal_state import enter_decimal
+from .iterators import SEQUENCE_ITERATORS, import_iterator
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
@@ -98,7 +100,7 @@ RULES[torch.jit.ScriptFunction] = _constant
 @functools.lru_cache(maxsize=4096)
 def is_handle_class(cls: type) -> bool:
     """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
-    return all(base is object or _core.is_python_class(base) for base in cls.__mro__)
+    return all(base in (object, _thread._local) or _core.is_python_class(base) for base in cls.__mro__)
 
 
 def _by_kind(world: World, value: Any, origin: Origin) -> Any:
@@ -281,6 +283,12 @@ def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
 
 NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
     numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant}
+
+
+@rule(*SEQUENCE_ITERATORS)
+def _iterator(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_iterator(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
 
 
 @rule(functools._lru_cache_wrapper)

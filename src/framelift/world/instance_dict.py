@@ -5,6 +5,7 @@ Entries are imported one by one as they are read, so that touching one attribute
 
 from __future__ import annotations
 
+import _thread
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,8 @@ __all__ = ["InstanceDict", "instance_entry", "own_dict"]
 
 def own_dict(obj: Any) -> dict[str, Any] | None:
     """The object's instance dictionary, past any `__getattribute__`."""
+    if isinstance(obj, _thread._local):
+        return obj.__dict__   # this thread's
     try:
         found = object.__getattribute__(obj, "__dict__")
     except AttributeError:

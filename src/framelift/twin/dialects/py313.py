@@ -8,14 +8,15 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..marks import Marks
 from ..writer import Writer
-from .shared import SHARED, SWAP2, ex_names
+from .shared import SHARED, SWAP2, ex_names, spread
 
 __all__ = ["RULES", "dialect"]
 
 RULES: RuleTable = SHARED.only(
     "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR",
     "LOAD_SUPER_ATTR", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-    "IMPORT_NAME", "IMPORT_FROM", "MATCH_CLASS", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "CALL")
+    "IMPORT_NAME", "IMPORT_FROM", "MATCH_CLASS", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "CALL", "DICT_UPDATE",
+    "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
 @RULES("PUSH_NULL", depth=1)
@@ -34,11 +35,11 @@ def _exchange(callable_at: int) -> bytes:
     return named("SWAP", callable_at) + named("SWAP", callable_at + 1) + named("SWAP", callable_at)
 
 
-@RULES("DICT_MERGE", depth=0)
+@RULES("DICT_MERGE", depth=1)
 def dict_merge(w: Writer, arg: int) -> bytes:
     # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot lower
     # than we have it.
-    return _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
+    return spread(w) + _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
 
 
 def _finished(w: Writer) -> bytes:

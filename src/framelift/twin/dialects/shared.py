@@ -11,7 +11,7 @@ from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
 from ..encode import named
 from ..writer import Writer
 
-__all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method"]
+__all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method", "spread"]
 
 SHARED = RuleTable()
 
@@ -140,6 +140,41 @@ def load_attr(w: Writer, arg: int) -> bytes:
 def load_super_attr(w: Writer, arg: int) -> bytes:
     load = w.probe["load_super_attr"] + BELOW[3] + w.name[arg >> 2] + w.const[arg & 3] + w.calls[4]
     return w.probe["call"] + BELOW[3] + load if arg & 1 else load
+
+
+def spread(w: Writer) -> bytes:
+    """[mapping] -> [mapping as it may be merged]."""
+    return w.probe["spread"] + SWAP2 + w.calls[0]
+
+
+@SHARED("DICT_UPDATE", depth=1)
+def dict_update(w: Writer, arg: int) -> bytes:
+    return spread(w) + named("DICT_UPDATE", arg)
+
+
+@SHARED("DICT_MERGE", depth=1)
+def dict_merge(w: Writer, arg: int) -> bytes:
+    return spread(w) + named("DICT_MERGE", arg)
+
+
+def checked(w: Writer, formatting: bytes) -> bytes:
+    """The formatting, and a look at the text it gave."""
+    return formatting + w.probe["check_text"] + SWAP2 + w.calls[0]
+
+
+@SHARED("FORMAT_VALUE", depth=1)
+def format_value(w: Writer, arg: int) -> bytes:
+    return checked(w, named("FORMAT_VALUE", arg))
+
+
+@SHARED("FORMAT_SIMPLE", depth=1)
+def format_simple(w: Writer, arg: int) -> bytes:
+    return checked(w, named("FORMAT_SIMPLE"))
+
+
+@SHARED("FORMAT_WITH_SPEC", depth=1)
+def format_with_spec(w: Writer, arg: int) -> bytes:
+    return checked(w, named("FORMAT_WITH_SPEC"))
 
 
 @SHARED("CALL_FUNCTION_EX", depth=0)

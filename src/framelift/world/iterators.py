@@ -1,0 +1,43 @@
+"""Iterators from outside that stand at a place in a sequence: a copy stands at the same place of what is seen of the sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..origin import Origin
+from .opaque import Opaque
+from .records import Shadow
+from .world import World
+
+__all__ = ["SEQUENCE_ITERATORS", "import_iterator", "place_of", "source_of"]
+
+_SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
+SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])))
+
+
+def source_of(iterator: Any) -> Any:
+    """The sequence an iterator walks; an empty one when it is exhausted."""
+    return iterator.__reduce__()[1][0]
+
+
+def place_of(iterator: Any) -> int:
+    """Where an iterator stands."""
+    state = iterator.__reduce__()[2:]
+    return state[0] if state else 0
+
+
+def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
+    """What captured code sees for an iterator; None where its sequence is not seen as itself."""
+    place, source = place_of(value), source_of(value)
+    inside = let_in(world, source, origin.to("ask", source_of))
+    if type(inside) is Opaque or type(inside) is not type(source):
+        return None
+    world.guard(origin, "TYPE", type(value))
+    world.guard(origin.to("ask", place_of), "EQ", place)
+    copy = value.__reduce__()[0](inside)
+    if place:
+        copy.__setstate__(place)
+    world.register(value, copy, origin)
+    world.add_shadow(Shadow(copy, value, origin, place))
+    return copy
