@@ -151,6 +151,15 @@ def test_below_a_disabled_function(function, inside: int) -> None:
     assert torch.equal(function(X), X * 2 + 1)
 
 
+def test_wrappers_called_while_capturing_do_not_start_another_capture() -> None:
+    inner = framelift.compile(lambda x: x + 1, backend="eager")
+
+    for wrap in (framelift.disable, framelift.run):
+        chosen = wrap(lambda x: inner(x))
+        constant = framelift.assume_constant_result(lambda x: chosen(x).sum().item())
+        assert torch.equal(framelift.compile(lambda x: x * constant(X), backend="eager", fullgraph=True)(X), X * 5)
+
+
 def test_torchs_own_mark_is_honoured() -> None:
     backend = Counting()
     disabled = torch.compiler.disable(lambda x: helper(x) + 1)

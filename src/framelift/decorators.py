@@ -23,7 +23,7 @@ __all__ = [
     "graph_break", "innermost", "is_dynamo_disable_recursive", "nonstrict_trace", "run", "skip", "skip_frame", "step_unsupported",
     "substitute_in_graph"]
 
-_OFF, _RUN_ONLY = 0, 1   # Mode in csrc/state.h
+_OFF, _RUN_ONLY, _CAPTURE = range(3)   # Mode in csrc/state.h; the others are framelift's own, and not to be left
 
 
 def innermost(fn: Any) -> Any:
@@ -63,7 +63,10 @@ def _wrapper(fn: Any, recursive: bool, reason: str | None, wrapping: bool = True
 
 def _disabled(fn: Any) -> Any:
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        before = _core.set_mode(_OFF)
+        before = _core.get_mode()
+        if before not in (_RUN_ONLY, _CAPTURE):
+            return fn(*args, **kwargs)
+        _core.set_mode(_OFF)
         try:
             return fn(*args, **kwargs)
         finally:
@@ -147,7 +150,10 @@ def run(fn: Any = None) -> Any:
 
     @functools.wraps(fn)
     def run_only(*args: Any, **kwargs: Any) -> Any:
-        before = _core.set_mode(_RUN_ONLY)
+        before = _core.get_mode()
+        if before not in (_OFF, _CAPTURE):
+            return fn(*args, **kwargs)
+        _core.set_mode(_RUN_ONLY)
         try:
             return fn(*args, **kwargs)
         finally:
