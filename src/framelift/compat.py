@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from . import config, decorators, exc
+from . import config, decorators, exc, shapes
 from .api import compile, reset
 from .backends import registry
 from .explaining import explain
@@ -83,6 +83,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
     _DYNAMO: {"optimize": optimize, "optimize_assert": optimize_assert, "reset": reset, "explain": explain, "OptimizedModule": OptimizedModule,
               "set_stance": set_stance, "on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end,
               "list_backends": registry.list_backends, "lookup_backend": registry.lookup_backend, "register_backend": registry.register_backend,
+              **{name: getattr(shapes, name) for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")},
               **_SHARED, **{name: getattr(decorators, name) for name in _STEERING}},
     f"{_DYNAMO}.eval_frame": {"OptimizedModule": OptimizedModule},
     f"{_DYNAMO}.exc": {name: getattr(exc, name) for name in (

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from .rehearsal.marks import forbidden, on_code
 from .run.shapes import Seen
 
 __all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
@@ -53,6 +54,9 @@ def mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int], *, min: int |
 
     A program that makes a constant of it is an error that names the line (`exc.ConstraintViolation`).
     `hint_override` and `specialize_on` are accepted for compatibility.
+
+    >>> import torch, framelift
+    >>> framelift.mark_dynamic(torch.ones(4, 3), 0, min=2, max=64)
     """
     for dim in _each(index):
         _marks(tensor, "_dynamo_dynamic_indices").add(dim)
@@ -60,25 +64,60 @@ def mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int], *, min: int |
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
-    """As `mark_dynamic`, but a program may make a constant of it."""
+    """As `mark_dynamic`, but a program may make a constant of it.
+
+    >>> import torch, framelift
+    >>> framelift.maybe_mark_dynamic(torch.ones(4, 3), [0, 1])
+    """
     _marks(tensor, "_dynamo_weak_dynamic_indices").update(_each(index))
 
 
-def mark_static(tensor: torch.Tensor, index: int | Iterable[int] | None = None) -> None:
-    """The sizes of these dimensions (all, by default) are constants, however often they change."""
+def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
+    """The sizes of these dimensions (all, by default) are constants, however often they change.
+
+    Given a module's class (as a decorator, too), the numbers that its instances hold are constants.
+
+    >>> import torch, framelift
+    >>> framelift.mark_static(torch.ones(4, 3), 0)
+    """
+    if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
+        tensor._dynamo_marked_static = True
+        return tensor
     _marks(tensor, "_dynamo_static_indices").update(range(tensor.dim()) if index is None else _each(index))
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
-    """The size of this dimension decides nothing: a program that asks for it cannot be captured whole; 0 and 1 are no special cases."""
+    """The size of this dimension decides nothing: a program that asks for it cannot be captured whole; 0 and 1 are no special cases.
+
+    >>> import torch, framelift
+    >>> framelift.mark_unbacked(torch.ones(4, 3), 0)
+    """
     _marks(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices").update(_each(index))
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
-    """The tensor's memory stays where it is: compilers may rely on its address."""
+    """The tensor's memory stays where it is: compilers may rely on its address.
+
+    >>> import torch, framelift
+    >>> framelift.mark_static_address(torch.ones(4, 3))
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"mark_static_address expects a tensor but received {type(tensor).__name__}")
     tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
+
+
+def _fix_sizes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """mark_static in captured code: the sizes are constants of this capture."""
+    given = dict(zip(("tensor", "index"), args), **kwargs)
+    size = given["tensor"].size()
+    for dim in range(len(size)) if given.get("index") is None else _each(given["index"]):
+        int(size[dim])
+
+
+on_code(_fix_sizes)(mark_static)
+for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):   # they are about calls to come
+    _function._dynamo_forbidden = True  # type: ignore[attr-defined]
+    on_code(forbidden)(_function)
 
 
 # ---- what earlier calls showed -----------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def _no_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwar
     return False
 
 
-@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return True
 
