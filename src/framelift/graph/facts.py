@@ -181,7 +181,7 @@ _plain_keys: set[int] = set()
 def check_kind(tensor: torch.Tensor) -> None:
     """Interrupt for tensors that have no plain strided memory of their own."""
     kind = type(tensor)
-    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter and not is_overriding(kind):
         raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}")
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     if keys not in _plain_keys:
@@ -189,6 +189,20 @@ def check_kind(tensor: torch.Tensor) -> None:
         if odd:
             raise Interrupt("tensor-kind", odd)
         _plain_keys.add(keys)
+
+
+def is_overriding(kind: type) -> bool:
+    """Whether tensors of this class are plain ones but for a `__torch_function__` of the program's (or the one all subclasses inherit)."""
+    known = _overriding.get(kind)
+    if known is None:
+        own = issubclass(kind, torch.Tensor) and kind is not torch.Tensor and not issubclass(kind, torch.nn.Parameter)
+        known = _overriding[kind] = (own and not kind.__module__.startswith("torch.") and kind.__torch_dispatch__ is _no_dispatch
+                                     and kind.__torch_function__ is not _no_function)
+    return known
+
+
+_no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
+_overriding: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({torch.Tensor: False, torch.nn.Parameter: False})
 
 
 def _explain_kind(tensor: torch.Tensor) -> str:

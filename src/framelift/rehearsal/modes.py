@@ -19,8 +19,10 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from .registry import substitute
+from .subclasses import call_override, overriding
 
-__all__ = ["MODES", "Moment", "dispatch", "import_modes", "modes_off", "note_changes", "torch_call", "without_modes"]
+__all__ = ["MODES", "Moment", "dispatch", "import_modes", "modes_off", "note_changes", "torch_call",
+           "unseen_by_modes", "without_modes"]
 
 _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
                              torch._C._len_torch_function_stack, torch._C._get_function_stack_at)
@@ -44,16 +46,18 @@ class Moment(NamedTuple):
 
     state: Any
     modes: list[Any]
+    subclasses_off: bool = False
 
 
 @contextlib.contextmanager
 def modes_off() -> Iterator[Moment]:
     """Take the thread's modes off torch's stack; they are put back afterwards."""
-    inert = torch._C._get_torch_function_state() == torch._C._TorchFunctionState.ALL_DISABLED
+    switch = torch._C._get_torch_function_state()
+    inert, off = switch == torch._C._TorchFunctionState.ALL_DISABLED, switch != torch._C._TorchFunctionState.ENABLED
     state = _core.torch_state()
     found = [_pop() for _ in range(_length())][::-1]
     try:
-        yield Moment(state, [] if inert else found)
+        yield Moment(state, [] if inert else found, off)
     finally:
         for _ in range(_length()):
             _pop()
@@ -64,8 +68,16 @@ def modes_off() -> Iterator[Moment]:
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     """`graph` as it was captured: what the modes do is in it."""
     def run(*inputs: Any) -> Any:
-        with modes_off():
+        with modes_off(), torch.overrides._enable_torch_function():
             return graph(*inputs)
+    return run
+
+
+def unseen_by_modes(entry: Callable[..., Any]) -> Callable[..., Any]:
+    """`entry`, whose own torch calls are none of the modes' business; what it does to their stack it does."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        with torch._C.DisableTorchFunction():
+            return entry(inputs, externals)
     return run
 
 
@@ -87,27 +99,34 @@ def note_changes(session: Any) -> None:
 
 
 def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A torch operation of captured code: the innermost mode's first, the recorder's when there is none."""
+    """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
     recorder = session.recorder
-    if not recorder.modes:
+    if not recorder.modes and (not recorder.overrides or recorder.subclasses_off or not overriding(args, kwargs)):
         return recorder.call(callable_, args, kwargs)
     if isinstance(callable_, types.FunctionType):
-        # How such a function hands its arguments to modes is its own affair: it does so to `_Spy`, which knows the rest.
+        # How such a function hands its arguments over is its own affair: it does so to `_Spy`, which knows the rest.
         with torch.overrides._enable_torch_function(), _Spy(session):
             return callable_(*args, **kwargs)
     return dispatch(session, callable_, (), args, kwargs)
 
 
 def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the innermost mode, which is off the stack while its `__torch_function__` runs."""
+    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments."""
     stack = session.recorder.modes
+    found = overriding(args, kwargs) if session.recorder.overrides and not session.recorder.subclasses_off and func is not _RETYPE else []
+    if not stack:
+        return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs)
     whole = list(stack)
     mode = stack.pop()
     try:
         handler = _core.read(mode, "__torch_function__")
+        types_ = types_ or tuple(type(arg) for arg in found)
         return _core.captured(handler, (func, types_, args, kwargs) if kwargs else (func, types_, args), None)
     finally:
         stack[:] = whole
+
+
+_RETYPE = torch.Tensor.as_subclass   # torch tells nobody of it
 
 
 class _Spy(TorchFunctionMode):

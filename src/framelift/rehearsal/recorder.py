@@ -20,7 +20,7 @@ from .. import config
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes, Observed
-from ..graph.facts import SymbolicFacts, check_kind, facts_of, new_stand_in
+from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
@@ -82,6 +82,8 @@ class Recorder:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
         self.tape: list[Step] = []                  # of the body being recorded, if there is one
         self._main_tape = self.tape
+        self.overrides = False                      # a tensor of an overriding subclass was met
+        self.subclasses_off = False                 # the program switched overriding by subclasses off
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
         self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
         self._known = KnownValues(self.tape)
@@ -145,6 +147,7 @@ class Recorder:
         value = Value(new_stand_in(facts, type(tensor)), facts, storage)
         value.external = tensor
         value.name = _identifier(name)
+        self.overrides = self.overrides or is_overriding(type(tensor))
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 
@@ -528,8 +531,8 @@ class _RecordingMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         recorder = self.recorder
         assert recorder is not None
-        if recorder.modes and recorder.dispatch is not None:
-            with self:   # the program's mode is captured code, whose calls must come here again
+        if recorder.dispatch is not None and (recorder.modes or types and recorder.overrides and not recorder.subclasses_off):
+            with self:   # what overrides is captured code, whose calls must come here again
                 return recorder.dispatch(func, tuple(types), args, kwargs or {})
         return recorder._call(func, args, kwargs or {})
 

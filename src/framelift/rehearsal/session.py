@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from .. import _core
+from ..graph.facts import is_overriding
 from ..origin import Origin, arg, const
 from ..reasons import Interrupt
 from ..world import attributes, class_attributes
@@ -53,6 +54,7 @@ class Session:
         follow_options()
         self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
+        self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
 
     # ---- the root -------------------------------------------------------------------------------------------------
@@ -257,6 +259,11 @@ class Session:
         if pending is not ABSENT and pending is not DELETED:
             return pending
         found = _type_lookup(cls, name)
+        own = is_overriding(cls) and found is not _type_lookup(torch.Tensor, name)
+        if own:
+            world.lookup(cls, name)   # the program's class may change
+        if own and isinstance(found, property):
+            return _core.captured(found.fget, (tensor,), None)
         if isinstance(found, (types.MethodDescriptorType, types.FunctionType, types.WrapperDescriptorType, classmethod, staticmethod,
                               types.ClassMethodDescriptorType)):
             _core.know_class(cls, name, attributes.NATIVE, None)
@@ -264,7 +271,7 @@ class Session:
         if name == "__dict__":
             raise Interrupt("opaque-object", "Tensor.__dict__")
         if isinstance(found, (types.GetSetDescriptorType, property)):
-            if self.recorder.modes:
+            if self.recorder.modes or is_overriding(cls) and not self.recorder.subclasses_off:
                 return modes.dispatch(self, found.__get__, (), (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))

@@ -65,7 +65,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE)],
     "torch-operation": [
         *_named("backward register_post_accumulate_grad_hook retain_grad apply_ map_ map2_ resize_ "
-                "resize_as_ resize resize_as as_subclass _make_subclass _make_wrapper_subclass __deepcopy__ "
+                "resize_as_ resize resize_as _make_wrapper_subclass __deepcopy__ "
                 "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
                 "_clear_non_serializable_cached_data _fix_weakref", *_TENSOR),
         *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "

@@ -28,8 +28,9 @@ from ..guard.program import build_program
 from ..log import topic
 from ..places import shown_stack
 from ..reasons import Interrupt
-from ..rehearsal.modes import Moment, modes_off, without_modes
+from ..rehearsal.modes import Moment, modes_off, unseen_by_modes, without_modes
 from ..rehearsal.session import Session
+from ..rehearsal.subclasses import with_types
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
 from .callbacks import capturing, entry_made
@@ -180,6 +181,7 @@ class Driver:
             name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished))
+            graph = with_types(graph, finished.inputs, plan.outputs)
             if session.active_modes:
                 graph = without_modes(graph)
         inputs: list[Any] = finished.inputs if graph is not None else []
@@ -194,6 +196,8 @@ class Driver:
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name, before, names)
         info.source = entry.__source__
+        if session.active_modes:
+            entry = unseen_by_modes(entry)
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)

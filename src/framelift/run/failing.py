@@ -12,6 +12,7 @@ import torch
 
 from ..graph.state import SavedState, autocast_nesting
 from ..rehearsal.recorder import Finished
+from ..rehearsal.subclasses import plain_examples
 
 __all__ = ["AssumptionFailed", "runnable"]
 
@@ -23,7 +24,7 @@ class AssumptionFailed(Exception):
 def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
     with torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad):
-        graph = compile_graph(finished.graph_module, finished.inputs)
+        graph = compile_graph(finished.graph_module, plain_examples(finished.inputs))
     if finished.without_grad:
         graph = torch.no_grad()(graph)
     if finished.changes_state:

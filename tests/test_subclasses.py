@@ -1,0 +1,103 @@
+"""Tensor subclasses with __torch_function__, captured through their Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+
+class Plain(torch.Tensor):
+    """Overrides nothing: results are of the class all the same."""
+
+
+class Unit(torch.Tensor):
+    """Carries a unit, and refuses to add what differs."""
+
+    LOG: list[str] = []
+
+    @staticmethod
+    def __new__(cls: type, data: torch.Tensor, unit: str = "m") -> Unit:
+        made = torch.Tensor._make_subclass(cls, data)
+        made.unit = unit
+        return made
+
+    @property
+    def label(self) -> str:
+        return f"{self.unit}/{self.dim()}"
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.add:
+            units = {a.unit for a in args if isinstance(a, Unit)}
+            if len(units) > 1:
+                raise ValueError(f"cannot add {sorted(units)}")
+            out = super().__torch_function__(func, types, args, kwargs)
+            out.unit = units.pop()
+            return out
+        if func is torch.nn.functional.relu:
+            return torch.zeros(2)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def both(fn: Any, *args: Any, backend: str = "eager") -> tuple[Any, Any]:
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    want, got = fn(*args), compiled(*args)
+    compiled(*args)
+    assert framelift.stats()["graphs"] == 1
+    flat = lambda out: out if isinstance(out, tuple) else (out,)  # noqa: E731
+    for a, b in zip(flat(want), flat(got)):
+        assert type(a) is type(b)
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(a.as_subclass(torch.Tensor), b.as_subclass(torch.Tensor))
+            assert a.__dict__ == b.__dict__
+        else:
+            assert a == b
+    return want, got
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_results_are_of_the_class(backend: str) -> None:
+    x = torch.ones(2).as_subclass(Plain)
+    both(lambda x: (x + 1, x.sin().sum(), x.shape, torch.ones(2) * 2, torch.stack([x, torch.ones(2)])), x, backend=backend)
+
+
+def test_overrides_are_captured() -> None:
+    x, y = Unit(torch.ones(2), "kg"), Unit(torch.ones(2), "kg")
+    both(lambda x, y: (torch.add(x, y), torch.nn.functional.relu(x), x.label, torch.add(x, 1).unit), x, y)
+
+
+def test_what_an_override_reads_is_guarded() -> None:
+    framelift.reset()
+    compiled = framelift.compile(lambda x, y: torch.add(x, y), backend="eager")
+    assert compiled(Unit(torch.ones(2), "m"), Unit(torch.ones(2), "m")).unit == "m"
+    assert compiled(Unit(torch.ones(2), "s"), Unit(torch.ones(2), "s")).unit == "s"
+    with pytest.raises(ValueError, match="cannot add"):
+        compiled(Unit(torch.ones(2), "m"), Unit(torch.ones(2), "s"))
+
+
+def test_made_inside() -> None:
+    both(lambda x: (Unit(x * 2, "cd"), Unit(x, "mol").as_subclass(torch.Tensor) + 1), torch.ones(2))
+
+
+def test_gradients_flow() -> None:
+    rows = []
+    for run in (lambda x: (x * 3).sin(), framelift.compile(lambda x: (x * 3).sin(), backend="aot_eager", fullgraph=True)):
+        leaf = torch.ones(2, requires_grad=True)
+        run(leaf.as_subclass(Plain)).sum().backward()
+        rows.append(leaf.grad)
+    torch.testing.assert_close(rows[1], rows[0])
+
+
+def test_switched_off() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            y = x + 1
+        return y, x + 1
+    both(fn, torch.ones(2).as_subclass(Plain))
+    with torch._C.DisableTorchFunctionSubclass():
+        both(lambda x: x + 1, torch.ones(2).as_subclass(Plain))
