@@ -107,7 +107,7 @@ INTERRUPTS = {
     "tensor-item": [lambda x: x.sum().item(), lambda x: x.tolist(), lambda x: float(x[0, 0]), lambda x: int(x[0, 0]),
                     lambda x: [1, 2, 3][x[0, 0].long()], lambda x: complex(x[0, 0]), lambda x: torch.tensor([x[0, 0], 1.0]),
                     lambda x: torch.equal(x, x), lambda x: torch.allclose(x, x), lambda x: torch.zeros(x[0, 0].long())],
-    "tensor-data": [lambda x: x.numpy(), lambda x: x.data_ptr(), lambda x: x.untyped_storage(), lambda x: x.storage_offset(),
+    "tensor-data": [lambda x: x.data_ptr(), lambda x: x.untyped_storage(), lambda x: x.storage_offset(),
                     lambda x: x._version, lambda x: x._base, lambda x: (x * 1).requires_grad and 0 or (x.new_ones(1).data_ptr()),
                     lambda x: torch.utils.dlpack.to_dlpack(x) if False else x.__dlpack__()],
     "tensor-repr": [repr, str, lambda x: f"{x}", lambda x: f"{x.sum():.2f}"],
