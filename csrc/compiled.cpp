@@ -460,7 +460,21 @@ static int set_entries(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
-static PyGetSetDef compiled_getters[] = {{"entries", get_entries, set_entries, "The entries, first tried first.", nullptr},
+// To isinstance and inspect it is the function it stands for; type() tells the truth.
+static PyObject* get_class(PyObject*, void*) { return Py_NewRef((PyObject*)&PyFunction_Type); }
+
+static PyObject* get_of_function(PyObject* object, void* name) {
+  PyObject* function = ((CompiledObject*)object)->function;
+  return PyObject_GetAttrString(function ? function : Py_None, (const char*)name);
+}
+
+static PyGetSetDef compiled_getters[] = {{"__class__", get_class, nullptr, nullptr, nullptr},
+                                         {"__code__", get_of_function, nullptr, nullptr, (void*)"__code__"},
+                                         {"__globals__", get_of_function, nullptr, nullptr, (void*)"__globals__"},
+                                         {"__closure__", get_of_function, nullptr, nullptr, (void*)"__closure__"},
+                                         {"__defaults__", get_of_function, nullptr, nullptr, (void*)"__defaults__"},
+                                         {"__kwdefaults__", get_of_function, nullptr, nullptr, (void*)"__kwdefaults__"},
+                                         {"entries", get_entries, set_entries, "The entries, first tried first.", nullptr},
                                          {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

@@ -101,6 +101,23 @@ def test_attributes_by_which_others_tell_a_compiled_function() -> None:
     assert compiled._torchdynamo_orig_callable is f and compiled._is_torch_compile and compiled.get_compiler_config is None
 
 
+def test_a_compiled_function_passes_for_a_function() -> None:
+    import inspect
+    import types
+
+    def f(x, n=2):
+        return x * n
+
+    compiled = framelift.compile(f, backend="eager")
+    assert inspect.isfunction(compiled) and isinstance(compiled, types.FunctionType) and type(compiled) is not types.FunctionType
+    assert compiled.__code__ is f.__code__ and compiled.__defaults__ == (2,) and inspect.signature(compiled) == inspect.signature(f)
+    with pytest.raises(RuntimeError, match="FX"):
+        torch.fx.symbolic_trace(compiled)
+    with framelift.config.patch(error_on_nested_fx_trace=False):
+        assert torch.equal(torch.fx.symbolic_trace(compiled, {"n": 2})(X, 2), X * 2)
+    check(lambda x: compiled(x) + compiled.__defaults__[0], X)
+
+
 def test_the_kill_switch_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x):
         return x

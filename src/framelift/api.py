@@ -18,7 +18,6 @@ from . import _core
 from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
-from .rehearsal.marks import on_code
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
 from .run.driver import Driver
@@ -95,8 +94,6 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         wrapper = OptimizedModule(model, compiled, again)
         wrapper._torchdynamo_orig_callable = model.forward
         return wrapper
-    if getattr(model, "__func__", None) is torch.nn.Module._call_impl:
-        return _in_place(compiled)
     return compiled
 
 
@@ -112,18 +109,6 @@ def keep_compiled() -> Any:
     global _compiled
     _compiled = set(_compiled)  # type: ignore[assignment]
     return _compiled
-
-
-def _in_place(compiled: Any) -> Any:
-    """For module.compile(): a plain function, which TorchScript and others that look into modules know how to take."""
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return compiled(*args, **kwargs)
-    functools.update_wrapper(call, compiled)
-    call._compiled = compiled  # type: ignore[attr-defined]
-    return call
-
-
-on_code(lambda session, callable_, args, kwargs: _core.captured(callable_._compiled, args, kwargs))(_in_place(_core.Compiled(_in_place, None)))
 
 
 def _describe(compiled: Any, model: Any, backend: Any) -> None:
@@ -144,20 +129,16 @@ def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:
 
 def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     """The Python function whose frame is the root, and the arguments bound to it."""
-    if isinstance(model, types.FunctionType) and not is_in_graph(model):
-        return model, ()
-    if isinstance(model, types.MethodType):
-        if isinstance(model.__func__, types.FunctionType):
-            return model.__func__, (model.__self__,)
-        if isinstance(model.__func__, _core.Compiled):
-            return model.__func__.function, (*model.__func__.bound, model.__self__)
     if isinstance(model, _core.Compiled):
         return model.function, model.bound
-    method = getattr(type(model), "__call__", None)
+    if isinstance(model, types.FunctionType) and not is_in_graph(model):
+        return model, ()
+    # A method, or an instance and its class's __call__, which may be compiled itself.
+    method, receiver = (model.__func__, model.__self__) if isinstance(model, types.MethodType) else (getattr(type(model), "__call__", None), model)
+    if isinstance(method, _core.Compiled) and not isinstance(model, type):
+        return method.function, (*method.bound, receiver)
     if isinstance(method, types.FunctionType) and not isinstance(model, type):
-        return method, (model,)
-    if isinstance(method, _core.Compiled) and not isinstance(model, type):   # an instance of a compiled class
-        return method.function, (*method.bound, model)
+        return method, (receiver,)
     return _caller(model), ()
 
 
