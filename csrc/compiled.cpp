@@ -6,6 +6,7 @@
 
 #include "compiled_binding.h"
 #include "guard.h"
+#include "ranges.h"
 
 namespace framelift {
 
@@ -112,7 +113,11 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
   }
   memset(slots, 0, bytes);
   int node, check, verdict = 0;
-  Outcome outcome = program.check(locals, n, slots, &node, &check);
+  Outcome outcome;
+  {
+    Range range("guards", entry->info);
+    outcome = program.check(locals, n, slots, &node, &check);
+  }
   if (outcome == Outcome::Error || !verify(entry->program, locals, n, outcome, node, check)) verdict = -1;
   if (verdict == 0 && outcome == Outcome::Holds) {
     entry->hits++;
@@ -122,6 +127,7 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       // A graph's own frames are nobody's to capture, also where the caller's frames are.
       Mode before = thread_state().mode;
       if (before != Mode::Off) thread_state().mode = Mode::Paused;
+      Range range("run", entry->info);
       *result = run_entry(entry, slots);
       thread_state().mode = before;
       verdict = *result ? 1 : -1;

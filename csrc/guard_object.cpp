@@ -134,6 +134,20 @@ static PyObject* get_state(PyObject* self, void*) {
   return Py_NewRef(state ? state : Py_None);
 }
 
+static PyObject* get_inputs(PyObject* self, void*) {
+  Program& p = *program_of(self);
+  std::vector<uint32_t> node_of((size_t)p.slot_count);
+  for (const Node& node : p.nodes)
+    if (node.slot >= 0) node_of[(size_t)node.slot] = node.given;
+  PyObject* list = PyList_New((Py_ssize_t)p.inputs.size());
+  for (size_t i = 0; list && i < p.inputs.size(); i++) {
+    PyObject* number = PyLong_FromUnsignedLong(node_of[(size_t)p.inputs[i]]);
+    if (!number) Py_CLEAR(list);
+    else PyList_SET_ITEM(list, (Py_ssize_t)i, number);
+  }
+  return list;
+}
+
 static PyObject* get_distinct(PyObject* self, void*) {
   Program& p = *program_of(self);
   PyObject* list = PyList_New(0);
@@ -188,6 +202,7 @@ static PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 static PyGetSetDef getters[] = {{"dead", get_dead, nullptr, "An object the guards name is gone: they never hold again.", nullptr},
+                                {"inputs", get_inputs, nullptr, "The nodes whose values are handed to the graph, in order.", nullptr},
                                 {"distinct", get_distinct, nullptr, "The nodes whose values must be different objects.", nullptr},
                                 {"state", get_state, nullptr, "The torch state the program was made for, or None.", nullptr},
                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};

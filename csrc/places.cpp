@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <unordered_map>
 
 #include "frame_access.h"
 
@@ -26,6 +27,35 @@ static bool is_complete(Frame* f) {
   return !_PyFrame_IsIncomplete(f);
 }
 
+static PyObject* make(PyCodeObject** codes, const int* offsets, int n) {
+  PyObject* places = PyTuple_New(2 * n);
+  for (int i = 0; places && i < n; i++) {
+    PyTuple_SET_ITEM(places, 2 * i, Py_NewRef((PyObject*)codes[i]));
+    PyObject* offset = PyLong_FromLong(offsets[i]);
+    if (!offset) Py_CLEAR(places);
+    else PyTuple_SET_ITEM(places, 2 * i + 1, offset);
+  }
+  return places;
+}
+
+// Layers repeat each other's places: one tuple serves them all, and whoever makes text of it can go by its identity.
+static PyObject* known(PyCodeObject** codes, const int* offsets, int n) {
+  static auto& tuples = *new std::unordered_map<std::string, PyObject*>;
+  constexpr size_t kMostKnown = 4096;
+  std::string key((const char*)codes, (size_t)n * sizeof *codes);
+  key.append((const char*)offsets, (size_t)n * sizeof *offsets);
+  auto found = tuples.find(key);
+  if (found != tuples.end()) return Py_NewRef(found->second);
+  if (tuples.size() >= kMostKnown) {
+    auto old = std::move(tuples);
+    tuples.clear();
+    for (auto& [_, tuple] : old) Py_DECREF(tuple);
+  }
+  PyObject* places = make(codes, offsets, n);
+  if (places) tuples.emplace(std::move(key), Py_NewRef(places));  // keeps the codes, so that their addresses stay theirs
+  return places;
+}
+
 PyObject* program_places() {
   constexpr int kMost = 256;  // frames kept of a very deep recursion: the innermost
   PyCodeObject* codes[kMost];
@@ -41,14 +71,7 @@ PyObject* program_places() {
     codes[n] = code;
     offsets[n++] = _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT);
   }
-  PyObject* places = PyTuple_New(2 * n);
-  for (int i = 0; places && i < n; i++) {
-    PyTuple_SET_ITEM(places, 2 * i, Py_NewRef((PyObject*)codes[i]));
-    PyObject* offset = PyLong_FromLong(offsets[i]);
-    if (!offset) Py_CLEAR(places);
-    else PyTuple_SET_ITEM(places, 2 * i + 1, offset);
-  }
-  return places;
+  return known(codes, offsets, n);
 }
 
 static PyObject* places(PyObject*, PyObject*) { return program_places(); }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 
 import pytest
 import torch
@@ -183,6 +185,18 @@ def test_html_is_one_file_that_names_everything() -> None:
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["breaks"][0]["source"]["expression"] == "y.sum() > 0"
     assert "<script" not in fragment and "y.sum() &gt; 0" in fragment
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize("view", ["", "#/timeline"])
+def test_a_browser_shows_the_page(tmp_path, view) -> None:
+    f = compiled(branch)
+    f(X)
+    f.report().save(tmp_path / "r.html")
+    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/r.html{view}"],
+                          capture_output=True, text=True, timeout=60)
+    shown = done.stdout.split("<main")[1].split("</main>")[0]
+    assert ("torch.where(y.sum() &gt; 0, a, b)" in shown and "^^^" in shown) if not view else ("p-rehearse" in shown and "Chrome trace" in shown)
 
 
 def test_text_in_a_page_cannot_end_its_script() -> None:

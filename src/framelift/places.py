@@ -118,18 +118,17 @@ def caret(place: Place) -> str:
     return f"{stripped}\n{' ' * max(start, 0)}{'^' * width}"
 
 
-_texts: dict[tuple[int, ...], tuple[tuple[Any, ...], str]] = {}
+_texts: dict[int, tuple[tuple[Any, ...], str]] = {}
 
 
 def stack_text(flat: tuple[Any, ...]) -> str:
-    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached: layers repeat each other's places."""
-    key = tuple([id(part) if i % 2 == 0 else part for i, part in enumerate(flat)])
-    found = _texts.get(key)
+    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached by identity: the core gives one tuple for equal places."""
+    found = _texts.get(id(flat))
     if found is None:
         if len(_texts) >= _MOST_KNOWN:
             _texts.clear()
         rows = [f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n' for p in places_of(flat)]
-        found = _texts[key] = (flat, "".join(rows))
+        found = _texts[id(flat)] = (flat, "".join(rows))
     return found[1]
 
 

@@ -12,7 +12,7 @@ import torch
 
 from ..places import Place, brief, caret, expression, users
 from ..reasons import page
-from ..run.record import Note, record_of
+from ..run.record import Input, Note, record_of
 from .fixes import break_fix, recapture_fix
 from .graphs import readable
 from .guards import constants, guard_tree, relied_on
@@ -231,7 +231,7 @@ class _Gathering:
         inputs = full.inputs if full is not None else ()
         return Capture(
             id_, status, self.hits.get(id(full), -1) if full is not None else -1, note.operations, note.guards,
-            tuple(str(one).replace(one.origin, event.origin(one.origin), 1) for one in inputs), stop, recapture, phases, note.seconds,
+            tuple(str(one).replace(one.origin, event.origin(one.origin), 1) if isinstance(one, Input) else f"a number, {one!r} at first" for one in inputs), stop, recapture, phases, note.seconds,
             note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
             guard_tree(full.explain) if full is not None else ())
 

@@ -43,7 +43,7 @@ def _trace(capture: Any) -> None:
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
         return
     if capture.graph_module is not None:
-        internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs}},
+        internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
                                   payload_fn=lambda: readable(capture.graph_module))
     if capture.explain is not None:
         internal.trace_structured("artifact", lambda: {"name": "framelift_guards", "encoding": "string"},

@@ -86,10 +86,11 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
     return target
 
 
-def repro_source(module: torch.fx.GraphModule, inputs: Sequence[Input], backend: str, *, name: str = "", why: str = "", file: str = "repro.py") -> str:
+def repro_source(module: torch.fx.GraphModule, inputs: Sequence[Any], backend: str, *, name: str = "", why: str = "", file: str = "repro.py") -> str:
     """The text of such a file."""
     body, imports = module_source(module, "Repro")
-    rows = [f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}" for one in inputs]
+    rows = [f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
+            if isinstance(one, Input) else f"        {one!r}," for one in inputs]
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
     head = _HEAD.format(name=name.replace('"""', ""), versions=made_with, why=f"{why}\n" if why else "", file=file, backend=backend,
                         imports="\n".join(imports) + "\n" if imports else "")

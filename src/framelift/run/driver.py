@@ -42,9 +42,9 @@ from .frames import muted, resolve_code, skipped
 from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
 from .profiling import profiled
-from .record import Capture, Input, Record, counts
+from .record import Capture, Record, counts
 from .shapes import Seen, dynamism_for, rehearse_with
-from .symbolic import Relations, check_promises, names_for, preamble_of
+from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
 from .tracing import untraced
 
 __all__ = ["Driver"]
@@ -177,10 +177,13 @@ class Driver:
         info.operations = finished.n_ops
         if finished.n_ops or plan.outputs:
             info.graph_module = finished.graph_module
-            info.inputs = tuple(Input.of(t, str(session.world.memo[id(t)].origin)) for t in finished.inputs)
+            info.examples = finished.inputs
+            if session.recorder.symbols is not None:
+                info.given = first_given(session, finished)
             name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished))
+            info.examples = ()
             graph = with_types(graph, finished.inputs, plan.outputs)
             if session.active_modes:
                 graph = without_modes(graph)

@@ -70,6 +70,15 @@ class Input:
             return cls(origin, tensor.dtype, tuple(tensor.size()), stride, str(tensor.device), tensor.requires_grad)
 
 
+    @classmethod
+    def guarded(cls, program: Any, node: int) -> Input:
+        """The facts that a guard program knows of one of its inputs."""
+        facts = next((value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None)
+        if facts is None:
+            return cls(path(program, node), torch.float32, (), (), "cpu", False)
+        return cls(path(program, node), facts.dtype, tuple(facts.size), tuple(facts.stride or ()), str(facts.device), facts.requires_grad)
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """What is remembered of a capture for good: plain values, no object of the user's, no graph."""
@@ -119,7 +128,8 @@ class Capture:
     miss: Miss | None = None    # the same as data
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
-    inputs: tuple[Input, ...] = ()   # what the graph is given
+    examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
+    given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     explain: Any = None         # the guard program; holds user objects weakly
 
@@ -130,6 +140,15 @@ class Capture:
             return []
         rows = ((path(self.explain, node), checks) for node, checks in described(self.explain))
         return [f"{where} {kind} {value!r}" for where, checks in rows for kind, value in checks]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the graph is given: an `Input` per tensor, and plain numbers.  Made when somebody asks."""
+        if self.given or self.graph_module is None:
+            return self.given
+        if self.explain is None:
+            return tuple(Input.of(tensor, f"input {number}") for number, tensor in enumerate(self.examples))
+        return tuple(Input.guarded(self.explain, node) for node in self.explain.inputs)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

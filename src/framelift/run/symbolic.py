@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import torch
+
 from .. import _core
 from ..exc import ConstraintViolation
 from ..graph.relations import NAMESPACE, Preamble, broken_promises, preamble
-from ..graph.symbols import Symbols
+from ..graph.symbols import FromSize, Symbols
 from ..guard.explain import where
 from ..guard.misses import Miss
 from ..places import place_of
+from .record import Input
 
-__all__ = ["Relations", "check_promises", "names_for", "preamble_of"]
+__all__ = ["Relations", "check_promises", "first_given", "names_for", "preamble_of"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -70,6 +73,25 @@ def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
 def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
     """What those lines may name."""
     return {**NAMESPACE, **before.constants, "MISS": _core.MISS, "missed": relations.missed, "PLAIN": _core.PLAIN}
+
+
+def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
+    """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
+    symbols = session.recorder.symbols
+    known = getattr(symbols.env, "backed_var_to_val", None) or symbols.env.var_to_val    # renamed between versions of torch
+    hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
+
+    def concrete(argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return Input.of(argument, str(session.world.memo[id(argument)].origin))
+        if isinstance(argument, str):
+            meaning = symbols.meanings[argument]
+            if type(meaning) is FromSize:
+                return int(meaning.tensor.size(meaning.dim))
+            argument = symbols.floats.get(argument, hints.get(argument))
+        return getattr(argument, "hint", argument)
+
+    return tuple(map(concrete, finished.arguments))
 
 
 def check_promises(symbols: Symbols) -> None:
