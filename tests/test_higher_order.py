@@ -199,3 +199,23 @@ def test_a_tensor_that_leaves_its_body_unseen() -> None:
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3))
     assert "KEPT" not in globals()
+
+
+def test_flex_attention() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 16, 8) for _ in range(3))
+    bias = torch.randn(2)
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return s + (i - j) * 0.1 + bias[h]
+
+    mask = create_block_mask(lambda b, h, i, j: i >= j, 1, None, 16, 16, device="cpu")
+    rows, columns = torch.arange(16)[:, None], torch.arange(16)[None]
+    plain = q @ k.transpose(-1, -2) / 8 ** 0.5 + (rows - columns) * 0.1 + bias[None, :, None, None]
+    for block_mask, scores in ((None, plain), (mask, plain.masked_fill(rows < columns, float("-inf")))):
+        framelift.reset()
+        compiled = framelift.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=block_mask),   # noqa: B023
+                                     backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(q, k, v), scores.softmax(-1) @ v, atol=1e-4, rtol=1e-4)
+        assert framelift.stats()["graphs"] == 1

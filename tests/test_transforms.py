@@ -102,11 +102,18 @@ def test_a_break_inside_leaves_no_transform_open() -> None:
 
 
 def test_called_from_a_transform() -> None:
-    compiled = framelift.compile(lambda x: x.sin(), backend="eager", fullgraph=True)
+    """Run as it is, a graph is transformed like any Python; compiled, it is not."""
+    framelift.reset()
+    compiled = framelift.compile(lambda x: x.sin(), backend="aot_eager", fullgraph=True)
     with pytest.raises(framelift.exc.Unsupported, match="torch.func.vmap"):
         vmap(compiled)(torch.ones(2, 3))
-    loose = framelift.compile(lambda x: x.sin(), backend="eager")
-    torch.testing.assert_close(vmap(loose)(torch.ones(2, 3)), torch.ones(2, 3).sin())
+    inner = framelift.compile(lambda x: vmap(lambda row: (row * 2).sin())(x), backend="eager", fullgraph=True)
+    x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
+    for transform, graphs in ((lambda f: f, 1), (vmap, 2), (vmap, 2), (lambda f: vmap(f, randomness="same"), 3),
+                              (lambda f: grad(lambda x: f(x).sum()), 4), (lambda f: grad(lambda x: f(x).sum()), 4)):
+        torch.testing.assert_close(transform(inner)(x), transform(lambda x: (x * 2).sin())(x))
+        assert framelift.stats()["graphs"] == graphs
+    assert torch._C._functorch.peek_interpreter_stack() is None
 
 
 def test_tensor_that_outlives_its_transform() -> None:
@@ -120,3 +127,11 @@ def test_tensor_that_outlives_its_transform() -> None:
     with pytest.raises(framelift.exc.Unsupported, match="function transform"):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3))
     assert kept == []
+
+
+@pytest.mark.parametrize("name", ["vmap in chunks", "vmap of grad", "hessian", "jvp"])
+def test_with_symbolic_sizes(name: str) -> None:
+    compiled = framelift.compile(PROGRAMS[name], backend="eager", fullgraph=True, dynamic=True)
+    for size in (3, 4):
+        x = torch.linspace(-1, 1, size * size).reshape(size, size)
+        torch.testing.assert_close(compiled(x), PROGRAMS[name](x))

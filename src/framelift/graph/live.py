@@ -18,7 +18,7 @@ from .fakes import Fakes
 from .facts import Facts, facts_of
 from .values import Storage, Value
 
-__all__ = ["Live", "LiveOutcome", "is_wrapped", "storage_of"]
+__all__ = ["Live", "LiveOutcome", "described_transforms", "is_wrapped", "storage_of", "transforms_off"]
 
 _LEAVE = {"Vmap": _functorch._vmap_decrement_nesting, "Grad": _functorch._grad_decrement_nesting,
           "Jvp": _functorch._jvp_decrement_nesting}
@@ -47,8 +47,35 @@ class Live:
         self._values: dict[int, Value] = {}         # by id of the fake, which _of keeps alive
         self._storages: dict[int, Storage] = {}
         self._dual = 0
+        self._outer = 0                             # how many of the interpreters were there before
         self._disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
         self._forward = torch._C._is_fwd_grad_enabled()
+
+    def begin_inside(self, transforms: Sequence[Any]) -> None:
+        """Captured code begins inside these transforms; they stay open when it ends."""
+        self._stack = list(transforms)
+        self._outer = len(transforms)
+
+    def mirror(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake wrapped as this tensor of the outer transforms is."""
+        if not is_wrapped(tensor):
+            return self._fakes.make(facts_of(tensor))
+        level = _functorch.maybe_get_level(tensor)
+        inner = self.mirror(_functorch.get_unwrapped(tensor))
+        with self.interpreters():
+            if _functorch.is_batchedtensor(tensor):
+                return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(tensor), level)
+            made = _functorch._wrap_for_grad(inner, level)
+            if tensor.requires_grad:
+                allowed = _functorch.get_inplace_requires_grad_allowed()
+                _functorch.set_inplace_requires_grad_allowed(True)
+                made.requires_grad_()
+                _functorch.set_inplace_requires_grad_allowed(allowed)
+            return made
+
+    def outlives(self, value: Value) -> bool:
+        """Whether a value is a tensor of a transform that ended with the captured code."""
+        return self.wraps(value) and _functorch.maybe_get_level(self.fake(value)) > self._outer
 
     @property
     def active(self) -> bool:
@@ -84,7 +111,7 @@ class Live:
     def fake(self, value: Value) -> torch.Tensor:
         """The live fake of a value; made from its facts where it was not born here."""
         known = self._of.get(id(value))
-        if known is None or known[1] is not value.facts:
+        if known is None or not known[1].agrees(value.facts):
             return self.born(value, self._fakes.make(value.facts))
         return known[2]
 
@@ -111,7 +138,7 @@ class Live:
         changes = []
         for i, (value, fake) in enumerate(zip(found, fakes)):
             now = facts_of(fake)
-            if now is not value.facts:
+            if not now.agrees(value.facts):
                 changes.append((i, now))
         return LiveOutcome(result, mode.stays, written, tuple(changes))
 
@@ -133,7 +160,7 @@ class Live:
 
     def close(self) -> None:
         """The rehearsal is over: leave every transform that is still open, and put torch's switches back."""
-        while self._stack:
+        while len(self._stack) > self._outer:
             with self.interpreters():
                 _LEAVE[_functorch.peek_interpreter_stack().key().name]()
         while self._dual > 0:
@@ -144,6 +171,31 @@ class Live:
             torch._C._autograd._saved_tensors_hooks_enable()
         else:
             torch._C._autograd._saved_tensors_hooks_disable(self._disabled)
+
+
+@contextlib.contextmanager
+def transforms_off() -> Iterator[list[Any]]:
+    """Take the interpreters off torch's stack and give them, outermost first; they are put back afterwards."""
+    found: list[Any] = []
+    while _functorch.peek_interpreter_stack() is not None:
+        found.insert(0, _functorch.pop_dynamic_layer_stack())
+    try:
+        yield found
+    finally:
+        for interpreter in found:
+            _functorch.push_dynamic_layer_stack(interpreter)
+
+
+def described_transforms() -> tuple[tuple[str, ...], ...]:
+    """The transforms on torch's stack, as a guard compares them."""
+    rows = []
+    for one in _functorch.get_interpreter_stack() or ():
+        row = [one.key().name, str(one.level())]
+        if row[0] == "Vmap":
+            vmap = _functorch.CVmapInterpreterPtr(one)
+            row += [str(vmap.batchSize()), vmap.randomness().name]
+        rows.append(tuple(row))
+    return tuple(rows)
 
 
 def storage_of(fake: torch.Tensor) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from ..graph.arguments import rebuild
-from ..graph.facts import facts_of, new_stand_in
+from ..graph.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.live import Live, LiveOutcome
 from ..graph.metadata import VALUES
+from ..graph.numbers import NUMBERS
 from ..graph.state import State
 from ..graph.tape import Step
 from ..graph.targets import Getter, Target
@@ -27,8 +28,11 @@ def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict
 
     def call(fakes: list[Any]) -> Any:
         fake_of = {id(value): fake for value, fake in zip(found, fakes)}
-        args = [rebuild(arg, lambda value: fake_of[id(value)]) for arg in kept]
-        named = {name: rebuild(arg, lambda value: fake_of[id(value)]) for name, arg in kept_named.items()}
+
+        def given(value: Any) -> Any:
+            return recorder.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]
+        args = [rebuild(arg, given) for arg in kept]
+        named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
         return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
 
     outcome = live.run(target.name, found, call)
@@ -76,8 +80,8 @@ class _Results:
             value = self.live.known(raw)
             return value.stand_in if value is not None else self._tensor(raw, path)
         kind = type(raw)
-        if kind in VALUES:
-            return raw
+        if kind in VALUES or kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
+            return self.recorder._shown(raw)
         if kind in (tuple, list) or isinstance(raw, tuple):
             items = [self.read(item, (*path, i)) for i, item in enumerate(raw)]
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
@@ -93,4 +97,7 @@ class _Results:
         value.exact = shared or all(v.exact and v.facts.is_contiguous() for v in self.found)
         self.live.born(value, fake)
         self.made += 1
-        return self.recorder.adopt(value)
+        self.recorder.adopt(value)
+        if type(facts) is SymbolicFacts:
+            self.recorder.symbols.new_sizes(value)
+        return value.stand_in

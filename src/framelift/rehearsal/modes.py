@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from .. import _core
+from ..graph.live import described_transforms, transforms_off
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from .registry import substitute
 from .subclasses import call_override, overriding
 
-__all__ = ["MODES", "Moment", "dispatch", "import_modes", "modes_off", "note_changes", "torch_call",
+__all__ = ["MODES", "Moment", "at_rest", "dispatch", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
            "unseen_by_modes", "without_modes"]
 
 _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
@@ -29,9 +30,11 @@ _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._p
 
 
 class _Modes:
-    """The thread's mode stack as attributes, so that an origin can lead to each mode: `MODES.mode_0` is the outermost."""
+    """The thread's stacks as attributes, so that an origin can lead to each mode: `MODES.mode_0` is the outermost."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "transforms":
+            return described_transforms()
         kind, _, index = name.partition("_")
         if kind == "mode" and index.isdecimal() and int(index) < _length():
             return _at(int(index))
@@ -47,6 +50,8 @@ class Moment(NamedTuple):
     state: Any
     modes: list[Any]
     subclasses_off: bool = False
+    transforms: Sequence[Any] = ()   # interpreters of function transforms that the call is inside of
+    plain: bool = False              # the graph will be run as it is, so transforms act on it
 
 
 @contextlib.contextmanager
@@ -63,6 +68,13 @@ def modes_off() -> Iterator[Moment]:
             _pop()
         for mode in found:
             _push(mode)
+
+
+@contextlib.contextmanager
+def at_rest() -> Iterator[Moment]:
+    """Torch without modes and without function transforms, for a capture and its compilation."""
+    with modes_off() as moment, transforms_off() as transforms:
+        yield moment._replace(transforms=transforms)
 
 
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +98,16 @@ def import_modes(session: Any, modes: list[Any]) -> None:
     seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(modes)]
     session.recorder.modes = list(seen)
     session.modes_before = seen
+
+
+def import_transforms(session: Any, moment: Moment) -> None:
+    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack."""
+    if not moment.transforms:
+        return
+    session.recorder.live.begin_inside(moment.transforms)
+    if not moment.plain:
+        raise Interrupt("active-transform", session.recorder.live.ask(described_transforms)[-1][0].lower())
+    session.world.guard(const(MODES).to("attr", "transforms"), "EQ", session.recorder.live.ask(described_transforms))
 
 
 def note_changes(session: Any) -> None:

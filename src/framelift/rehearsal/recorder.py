@@ -22,7 +22,7 @@ from ..graph.arguments import rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes, Observed
 from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
 from ..graph.light import is_light
-from ..graph.live import Live
+from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
 from ..graph.number_nodes import graph_values, numbers_in
 from ..graph.numbers import NUMBERS
@@ -136,11 +136,13 @@ class Recorder:
     def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
         if id(tensor) in self._values:
             raise InternalError("a stand-in was imported as if it came from outside")
-        check_kind(tensor)
+        wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
+        if not wrapped:
+            check_kind(tensor)
         facts = facts_of(tensor)
-        if dims:
+        if dims and not wrapped:
             facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
-        memory = tensor.untyped_storage()._cdata
+        memory = storage_of(tensor)
         storage = self._storages.get(memory)
         if storage is None:
             storage = self._storages[memory] = Storage(external=True)
@@ -148,6 +150,8 @@ class Recorder:
         value.external = tensor
         value.name = _identifier(name)
         self.overrides = self.overrides or is_overriding(type(tensor))
+        if wrapped:
+            self.live.born(value, self.live.mirror(tensor))
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 
@@ -451,7 +455,7 @@ class Recorder:
         if isinstance(self._left, Interrupt):
             raise self._left
         asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
-        if self._live is not None and any(type(out) is Value and self._live.wraps(out) for out in asked):
+        if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(type(out) is Value and _is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
@@ -478,9 +482,6 @@ class Recorder:
             raise Interrupt("active-mode", "a torch function mode")   # modes_off takes them off before
         if torch._C._len_torch_dispatch_stack():
             raise Interrupt("active-mode", "a torch dispatch mode")
-        transform = torch._C._functorch.peek_interpreter_stack()
-        if transform is not None:
-            raise Interrupt("active-transform", transform.key().name.lower())
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise Interrupt("active-mode", "a hook on saved tensors")
         self._saved = SavedState()

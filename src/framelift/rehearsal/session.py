@@ -47,7 +47,7 @@ class Session:
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
-        self.state, self.active_modes = moment.state, moment.modes
+        self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.recorder.grad_of = self._grad_of
@@ -69,6 +69,7 @@ class Session:
             self.world.guard(self.function_origin, "TYPE", types.FunctionType)
             self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
         modes.import_modes(self, self.active_modes)
+        modes.import_transforms(self, self.moment)
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
         finally:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
+import torch.fx.traceback
 
 from ..reasons import Interrupt
 from .registry import substitute
 
 __all__: list[str] = []
-
-
-@substitute(torch._C._is_torch_function_mode_enabled)
-def _no_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """The only mode around is the recorder's own."""
-    return False
 
 
 @substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
@@ -49,3 +45,10 @@ def _record_function_enter(session: Any, callable_: Any, args: tuple[Any, ...], 
 @substitute(torch.autograd.profiler.record_function.__exit__)
 def _record_function_exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     return None
+
+
+if hasattr(torch.fx.traceback, "annotate"):
+    @substitute(torch.fx.traceback.annotate)
+    def _annotate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Notes for whoever reads the graph; ours carries none."""
+        return contextlib.nullcontext()

@@ -28,7 +28,7 @@ from ..guard.program import build_program
 from ..log import topic
 from ..places import shown_stack
 from ..reasons import Interrupt
-from ..rehearsal.modes import Moment, modes_off, unseen_by_modes, without_modes
+from ..rehearsal.modes import Moment, at_rest, unseen_by_modes, without_modes
 from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..world.dynamism import NOTHING, STATIC, Dynamism
@@ -102,8 +102,8 @@ class Driver:
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
             try:
-                with capturing(function.__code__.co_qualname.rpartition(".")[2]), modes_off() as moment:
-                    entry, info = self._make_entry(function, locals_, root, moment)
+                with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
+                    entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"))
             except Exception as error:
                 if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
