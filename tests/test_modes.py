@@ -111,3 +111,20 @@ def test_a_break_under_a_mode() -> None:
             print(end="")
             return torch.add(x, 1)
     check(fn, torch.ones(2), graphs=None, breaks=None, fullgraph=False)
+
+
+def test_the_default_device_is_set_inside() -> None:
+    def fn(x: torch.Tensor, device: Any) -> torch.Tensor:
+        torch.set_default_device(device)
+        return x + torch.zeros(2).to("cpu")
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    mode = BaseTorchFunctionMode()
+    try:
+        for device in ("cpu", None, "cpu", "cpu", None):
+            with mode:
+                assert compiled(torch.ones(2), device).tolist() == [1, 1]
+                stack = torch.overrides._get_current_function_mode_stack()
+                assert stack[-1] is mode and [one.device.type for one in stack[:-1]] == ([device] if device else [])
+            assert torch._C._len_torch_function_stack() == (1 if device else 0)
+    finally:
+        torch.set_default_device(None)

@@ -17,6 +17,7 @@ from torch.fx.graph_module import GraphModule
 from .. import _core
 from ..graph.arguments import take
 from ..graph.facts import Facts, new_stand_in
+from ..graph.numbers import NUMBERS
 from ..graph.state import State, read_state
 from ..graph.tape import Step, build_body
 from ..graph.values import Storage, Value
@@ -24,6 +25,9 @@ from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
 
 __all__ = ["Rehearsed", "Surroundings", "fresh", "rehearse_body", "values_in"]
+
+
+_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
 
 
 @dataclass
@@ -59,7 +63,7 @@ class Rehearsed:
         rest = [self.result]
         while rest:
             obj = rest.pop()
-            if id(obj) in seen or type(obj) in LEAF_TYPES or isinstance(obj, (type, types.ModuleType)):
+            if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType)):
                 continue
             seen.add(id(obj))
             if recorder.is_stand_in(obj):
@@ -147,7 +151,7 @@ class Surroundings:
         rows = []
         while roots:
             obj = roots.pop()
-            if id(obj) in seen or type(obj) in LEAF_TYPES or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
+            if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
                 continue
             seen.add(id(obj))
             self._keep.append(obj)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 
 from .. import _core
 from ..graph.live import described_transforms, transforms_off
@@ -35,6 +36,8 @@ class _Modes:
     def __getattr__(self, name: str) -> Any:
         if name == "transforms":
             return described_transforms()
+        if name == "default_device":
+            return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
         kind, _, index = name.partition("_")
         if kind == "mode" and index.isdecimal() and int(index) < _length():
             return _at(int(index))
@@ -201,3 +204,27 @@ def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if any(_core.is_external(arg) for arg in args):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
     return _core.natively(callable_, args, kwargs)
+
+
+def keep_default_device(context: Any) -> None:
+    """What `torch.set_default_device` remembers, in this thread."""
+    torch._GLOBAL_DEVICE_CONTEXT.device_context = context
+
+
+@substitute(torch.set_default_device)
+def _set_default_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
+    def bound(device: Any) -> Any:
+        return device
+    device = bound(*args, **kwargs)
+    notes = session.notes
+    if "default device" not in notes:
+        notes["default device"] = let_in(session.world, MODES.default_device, const(MODES).to("attr", "default_device"))
+    old, new = notes["default device"], None
+    if old is not None:
+        _core.captured(_core.read(old, "__exit__"), (None, None, None), None)
+    if device is not None:
+        new = _core.captured(DeviceContext, (device,), None)
+        _core.captured(_core.read(new, "__enter__"), (), None)
+    notes["default device"] = new
+    session.world.write("call", keep_default_device, len(session.world.effects), (new,))

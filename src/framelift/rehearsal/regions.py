@@ -49,6 +49,12 @@ def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
 
 
+@operator("trace_wrapped")
+def _trace_wrapped(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that waits for the backward to be compiled; here it is."""
+    return _core.captured(kwargs.pop("fn"), args, kwargs)
+
+
 #: keywords of checkpoint itself -> the only value with which it is captured; None: any
 _CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None,
                "context_fn": torch.utils.checkpoint.noop_context_fn}

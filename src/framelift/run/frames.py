@@ -28,7 +28,8 @@ _PUBLIC = frozenset(_HERE + name for name in ("api.py", "decorators.py", "config
 _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
-_RUNTIME = _DYNAMO + "external_utils.py"   # plain helpers, which the graphs of compiled autograd call
+#: plain helpers, which the graphs of compiled autograd call
+_RUNTIME = frozenset({_DYNAMO + "external_utils.py", _DYNAMO + "_trace_wrapped_higher_order_op.py"})
 _NUMPY = _TORCH + "_numpy" + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
@@ -91,7 +92,7 @@ def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
 def _of_dynamo(code: types.CodeType) -> Any:
     if code.co_qualname == "graph_break":
         return _graph_break
-    if code.co_filename == _RUNTIME:
+    if code.co_filename in _RUNTIME:
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
         if code.co_qualname in _AROUND:
