@@ -7,6 +7,7 @@
 #include "compiled_binding.h"
 #include "guard.h"
 #include "ranges.h"
+#include "resume.h"
 
 namespace framelift {
 
@@ -319,6 +320,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
       bound = binding.bind(args, PyVectorcall_NARGS(nargsf), kwnames);
       if (bound) verdict = look_up(self, binding, &result);
     }
+    if (verdict == 1 && is_handover(result)) result = drive((PyObject*)self, function, result);
     if (!bound) result = PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
     else if (verdict == 2) result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
     Py_DECREF(self);

@@ -25,6 +25,30 @@ inline PyFunctionObject* frame_function(Frame* f) { return f->f_func; }
 inline Frame* current_frame(PyThreadState* ts) { return ts->cframe->current_frame; }
 #endif
 
+// The code unit of the instruction a frame is at.
+#if PY_VERSION_HEX >= 0x030d0000
+inline int frame_unit(Frame* f) { return (int)(f->instr_ptr - _PyCode_CODE(frame_code(f))); }
+#else
+inline int frame_unit(Frame* f) { return (int)(f->prev_instr - _PyCode_CODE(f->f_code)); }
+#endif
+
+// A generator that is not running ends here: it counts as completed, so that nothing of it runs when it dies.
+inline void end_generator(PyObject* object) {
+  if (!object || !PyGen_CheckExact(object)) return;
+  PyGenObject* generator = (PyGenObject*)object;
+  if (generator->gi_frame_state < FRAME_EXECUTING) generator->gi_frame_state = FRAME_COMPLETED;
+}
+
+// The exception being handled in this thread, as `except` blocks see it: the slot itself.
+inline PyObject** handled_at(PyThreadState* ts) { return &ts->exc_info->exc_value; }
+
+// What is being handled is the same afterwards, however frames were left.
+struct HandledScope {
+  PyObject* before;
+  HandledScope() : before(Py_XNewRef(*handled_at(PyThreadState_Get()))) {}
+  ~HandledScope() { Py_XSETREF(*handled_at(PyThreadState_Get()), before); }
+};
+
 inline int parameter_count(PyCodeObject* code) {
   return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
 }

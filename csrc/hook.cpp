@@ -2,7 +2,7 @@
 // entry runs or the driver is asked; otherwise CPython does what it always does.
 #include <vector>
 
-#include "rehearsal.h"
+#include "resume.h"
 #include "frame_access.h"
 
 namespace framelift {
@@ -170,7 +170,10 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   PyObject* code = (PyObject*)frame_code(frame);
   CodeInfo* info = resolve(r, code);
   if (!info) return _PyEval_EvalFrameDefault(ts, frame, 1);
-  if (info->kind == CodeInfo::Twin) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+  if (info->kind == CodeInfo::Twin) {
+    if (!r->root_frame && code == r->root_code) r->root_frame = frame;
+    return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+  }
   if (info->kind == CodeInfo::Own) {
     PyObject* result;
     {
@@ -181,6 +184,7 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     return result;
   }
   if (throwflag) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
+  if (frame_code(frame)->co_flags & CO_GENERATOR) r->generators.push_back({root_unit(r), r->root_probes});
   bool refused = info->kind == CodeInfo::Refused || is_generator_frame(frame);
   PyObject* function = (PyObject*)frame_function(frame);
   Py_INCREF(function);
@@ -208,32 +212,33 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
       if (!result) note_interrupt(r);
     } else {
       result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)), frame->f_locals);
+      if (result && PyGen_CheckExact(result) && frame_code(frame)->co_flags & CO_GENERATOR) {
+        PyObject* reference = PyWeakref_NewRef(result, nullptr);
+        if (reference) r->made_generators.push_back(reference);
+        else PyErr_Clear();
+      }
     }
   }
   Py_DECREF(function);
   return finish_frame(ts, frame, result, trampoline);
 }
 
-// Capture and RunOnly: a cached entry for this frame, a capture, or plain Python.  Entries are kept per code, and several
-// functions may share one code, so the function is handed over as one more local.
-static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
-  PyObject* code = (PyObject*)frame_code(frame);
-  Mode mode = tls.mode;
-  PyObject* context = Py_NewRef(tls.context);
-  PyObject* function = Py_NewRef((PyObject*)frame_function(frame));
-  int n = parameter_count(frame_code(frame));
-  std::vector<PyObject*> locals(frame->localsplus, frame->localsplus + n);
-  locals.push_back(function);
-  PyObject* result = nullptr;
+// Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
+// Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
+// *muted: the function is a wrapper that switches capturing off for all it calls.
+static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result, bool* muted) {
+  PyObject* code = PyFunction_GET_CODE(function);
+  std::vector<PyObject*> all(locals, locals + n);
+  all.push_back(function);
   int verdict = 0;
   tls.mode = Mode::Paused;
   PyObject* frames = PyObject_GetAttr(context, name_frames);
   PyObject* entries = frames ? Py_XNewRef(PyDict_GetItemWithError(frames, code)) : nullptr;
   if (!frames || (!entries && PyErr_Occurred())) verdict = -1;
-  if (verdict == 0 && entries && entries != Py_None && entries != Py_False) verdict = try_entries(entries, locals.data(), n + 1, &result);
+  if (verdict == 0 && entries && entries != Py_None && entries != Py_False) verdict = try_entries(entries, all.data(), n + 1, result);
   if (verdict == 0 && entries != Py_None && entries != Py_False && mode == Mode::Capture) {
     PyObject* tuple = PyTuple_New(n + 1);
-    for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(locals[i]));
+    for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(all[i]));
     PyObject* args[] = {context, function, tuple};
     PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
     Py_XDECREF(tuple);
@@ -242,15 +247,29 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
     } else if (captured == Py_True) {
       Py_XDECREF(entries);
       entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
-      if (entries) verdict = try_entries(entries, locals.data(), n + 1, &result);
+      if (entries) verdict = try_entries(entries, all.data(), n + 1, result);
     }
     Py_XDECREF(captured);
   }
   if (verdict == 0 && frames && !entries) entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
-  bool muted = entries == Py_False;  // a wrapper that switches capturing off for all it calls
+  *muted = entries == Py_False;
   tls.mode = mode;
   Py_XDECREF(entries);
   Py_XDECREF(frames);
+  return verdict;
+}
+
+static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
+  PyObject* context = Py_NewRef(tls.context);
+  PyObject* function = Py_NewRef((PyObject*)frame_function(frame));
+  PyObject* result = nullptr;
+  Mode mode = tls.mode;
+  bool muted = false;
+  int verdict = look_up(context, function, frame->localsplus, parameter_count(frame_code(frame)), mode, &result, &muted);
+  if (verdict == 1 && is_handover(result)) {
+    result = drive(context, function, result);
+    if (!result) verdict = -1;
+  }
   Py_DECREF(function);
   Py_DECREF(context);
   if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
@@ -259,6 +278,17 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   result = _PyEval_EvalFrameDefault(ts, frame, 0);
   tls.mode = mode;
   return result;
+}
+
+PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const* args, Py_ssize_t n) {
+  PyObject* result = nullptr;
+  HookScope hook;
+  ThreadState before = tls;
+  tls.context = compiled;
+  bool muted = false;
+  int verdict = look_up(compiled, function, args, (int)n, before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture, &result, &muted);
+  tls = before;
+  return verdict == 1 || verdict < 0 ? result : run_plain(compiled, function, args, (size_t)n, nullptr);
 }
 
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
@@ -315,9 +345,10 @@ static PyObject* call_plainly(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return result;
 }
 
-// rehearse(session, function, locals): run the function's twin on imported locals, as the root of a rehearsal.
+// rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root of a
+// rehearsal; a given twin stops where its root has called that many probes.
 static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n != 3 || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2])) {
+  if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2])) {
     PyErr_SetString(PyExc_TypeError, "rehearse(session, function, locals)");
     return nullptr;
   }
@@ -326,8 +357,13 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return nullptr;
   }
   HookScope hook;
+  HandledScope handled;
   Rehearsal rehearsal;
   rehearsal.session = args[0];
+  if (n == 5) {
+    rehearsal.stop_at = PyLong_AsLong(args[4]);
+    mark_twin(args[3]);
+  }
   set_current_rehearsal(&rehearsal);
   ThreadState before = tls;
   tls.mode = Mode::Paused;
@@ -340,6 +376,8 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
     CodeInfo* info = resolve(&rehearsal, PyFunction_GET_CODE(args[1]));
     if (info && (info->kind == CodeInfo::Rewritten || info->kind == CodeInfo::ByFunction)) {
       PyObject* twin = info->kind == CodeInfo::Rewritten ? info->payload : PyTuple_GET_ITEM(info->payload, 1);
+      if (n == 5) twin = args[3];
+      rehearsal.root_code = twin;
       RehearseScope live;
       if (note_function(&rehearsal, args[1]) == 0)
         result = run_twin(&rehearsal, args[1], twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
@@ -347,7 +385,10 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
       PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
       result = ask_session(&rehearsal, name_refuse, text, 2);
     }
-    if (result) {
+    if (!result && rehearsal.stopped && is_stop()) {
+      PyErr_Clear();
+      result = Py_NewRef(Py_True);
+    } else if (result) {
       PyObject* finish = PyObject_GetAttrString(args[0], "finish");
       PyObject* value = finish && !rehearsal.interrupt ? PyObject_CallOneArg(finish, result) : nullptr;
       Py_XDECREF(finish);
@@ -361,8 +402,20 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyErr_Clear();
     PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
   }
+  end_generators(&rehearsal);
   tls = before;
   set_current_rehearsal(nullptr);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* made = PyList_New(0);
+  for (auto& [unit, count] : rehearsal.generators) {
+    PyObject* row = Py_BuildValue("(il)", unit, count);
+    if (made && row) PyList_Append(made, row);
+    Py_XDECREF(row);
+  }
+  if (made && PyObject_SetAttrString(args[0], "generators", made) < 0) PyErr_Clear();
+  Py_XDECREF(made);
+  PyErr_Restore(type, value, traceback);
   return result;
 }
 

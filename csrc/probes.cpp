@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "frame_access.h"
+#include "resume.h"
 
 namespace framelift {
 
@@ -18,9 +19,18 @@ static PyObject *name_load_global, *name_store_global, *name_delete_global, *nam
   Rehearsal* r = current_rehearsal();                                                             \
   if (n != (count)) return PyErr_Format(PyExc_SystemError, "%s: wrong use of a probe", __func__); \
   if (r && raise_again(r)) return nullptr;                                                        \
-  if (r) r->probes++;
+  if (r) count_probe(r);
+
+static void count_probe(Rehearsal* r) {
+  r->probes++;
+  if (current_frame(PyThreadState_Get()) == r->root_frame) r->root_probes++;
+}
 
 static bool raise_again(Rehearsal* r) {
+  if (r->stopped) {
+    raise_stop();
+    return true;
+  }
   if (!r->interrupt) return false;
   PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
   return true;
@@ -177,6 +187,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
       PyObject* args[] = {obj, name};
       return ask_session(r, name_load_attr, args, 2);
     }
+    if (PyExceptionInstance_Check(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
@@ -201,7 +212,7 @@ static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static bool is_external_target(Rehearsal* r, PyObject* obj) {
   PyTypeObject* type = Py_TYPE(obj);
   if (r->internal.count(obj)) return false;
-  if (!is_heap(type)) return is_open_static(type);
+  if (!is_heap(type)) return is_open_static(type) || (PyExceptionInstance_Check(obj) && r->external.count(obj));
   return is_tensor(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
 }
 
@@ -387,7 +398,7 @@ static PyObject* call_spread(Rehearsal* r, PyObject* callable, PyObject* const* 
 static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwnames) {
   Rehearsal* r = current_rehearsal();
   if (r && raise_again(r)) return nullptr;
-  if (r) r->probes++;
+  if (r) count_probe(r);
   if (kwnames && n == 1) {
     PyObject* first = PyTuple_GET_ITEM(kwnames, 0);
     if (first == mark_star || PyUnicode_Compare(first, mark_star) == 0) return call_spread(r, a[0], a + 1, PyTuple_GET_SIZE(kwnames));

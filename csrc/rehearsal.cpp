@@ -1,6 +1,7 @@
 // The rehearsal's scopes and its way to call the Python session.
 #include "rehearsal.h"
 
+#include "frame_access.h"
 #include "places.h"
 
 namespace framelift {
@@ -40,8 +41,15 @@ Rehearsal::~Rehearsal() {
   for (auto& [key, defaults] : functions)
     for (auto& d : defaults) Py_XDECREF(d.imported);
   for (PyObject* object : kept) Py_DECREF(object);
+  for (PyObject* reference : made_generators) Py_DECREF(reference);
   Py_XDECREF(interrupt);
 }
+
+void end_generators(Rehearsal* r) {
+  for (PyObject* reference : r->made_generators) end_generator(PyWeakref_GET_OBJECT(reference));
+}
+
+int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }
 
 void note_interrupt(Rehearsal* r) {
   if (r->interrupt || !interrupt_type || !PyErr_ExceptionMatches(interrupt_type)) return;
@@ -49,9 +57,13 @@ void note_interrupt(Rehearsal* r) {
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   r->interrupt = Py_XNewRef(value);
+  end_generators(r);
   PyObject* places = program_places();  // now: the program may swallow the exception later
   if (!places || PyObject_SetAttrString(value, "places", places) < 0) PyErr_Clear();
   Py_XDECREF(places);
+  PyObject* root = Py_BuildValue("(il)", root_unit(r), r->root_probes);
+  if (!root || PyObject_SetAttrString(value, "root", root) < 0) PyErr_Clear();
+  Py_XDECREF(root);
   PyErr_Restore(type, value, traceback);
 }
 

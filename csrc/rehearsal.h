@@ -55,6 +55,14 @@ struct Rehearsal {
   std::unordered_set<Pair, PairHash> receivers;                        // (class of the first argument, function) already noted
   std::vector<PyObject*> kept;                                         // owned: internal functions, so that their addresses stay theirs
   long probes = 0;
+  // Where the root stands: what a break needs to stop a second rehearsal at the same place.
+  struct _PyInterpreterFrame* root_frame = nullptr;
+  PyObject* root_code = nullptr;      // borrowed: the twin the root runs
+  long root_probes = 0;               // calls of probes by the root's own frame
+  long stop_at = -1;                  // stop when the root called this many probes; -1: never
+  bool stopped = false;               // the root was stopped: no captured code runs any more
+  std::vector<PyObject*> made_generators;  // owned weak references
+  std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
   ~Rehearsal();
 };
 
@@ -75,6 +83,12 @@ struct RehearseScope {
   RehearseScope();
   ~RehearseScope();
 };
+
+// Captured code runs no more: generators of the rehearsal that wait somewhere never go on, not even to clean up.
+void end_generators(Rehearsal* r);
+
+// The root's current instruction in its twin (code unit), or -1.
+int root_unit(Rehearsal* r);
 
 // Remember the interrupt if one is set as the current exception.
 void note_interrupt(Rehearsal* r);

@@ -36,5 +36,6 @@ bool init_guards(PyObject* module);
 bool init_compiled(PyObject* module);
 bool init_memory(PyObject* module);
 bool init_instances(PyObject* module);
+bool init_resume(PyObject* module);
 
 }  // namespace framelift

@@ -23,7 +23,7 @@ def test_callees_of_a_broken_frame_are_captured() -> None:
             return helper(y)
         return y
 
-    check(f, X, graphs=1, breaks=1, captures=None)   # one graph serves both calls of helper
+    check(f, X, graphs=2, breaks=1, captures=None)   # before the branch, and behind it
 
 
 def test_functions_that_share_a_code_object_do_not_share_their_cells() -> None:

@@ -10,7 +10,7 @@ import builtins
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
@@ -19,9 +19,10 @@ from .. import _core
 from ..graph.facts import is_overriding
 from ..origin import Origin, arg, const
 from ..reasons import Interrupt
+from ..twin.resume import Point, point_of
 from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
-from ..world.importer import let_in
+from ..world.importer import let_in, let_in_opaque
 from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
@@ -45,6 +46,9 @@ class Session:
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
+        self.point: Point | None = None       # where the root was stopped
+        self.raised_at = -1                   # offset at which the root met an exception that has to be raised again
+        self.generators: list[tuple[int, int]] = []   # (root's unit, root's probes) whenever a generator was made
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
@@ -79,6 +83,8 @@ class Session:
         code = self.function.__code__
         spread = code.co_argcount + code.co_kwonlyargcount
         self.world.line = (code, ~index)   # its first use, found when somebody asks
+        if name.startswith(".") and isinstance(value, Iterator) and not isinstance(value, torch.Tensor):
+            return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
         if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)
@@ -91,12 +97,33 @@ class Session:
 
     def finish(self, value: Any) -> bool:
         """The root returned `value`."""
+        self._plan_exit(value)
+        return True
+
+    def _plan_exit(self, value: Any) -> None:
+        self._check_errors()
         self._attribute_changes()
         for look in self.world.finishing:
             look()
         modes.note_changes(self)
         self.plan = self.plan_return(self, value)
-        return True
+
+    def break_off(self, handed: Any) -> None:
+        """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
+        self.recorder.mark_end()
+        point, values = point_of(handed)
+        raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None and self.origin_of(v) is None), None)
+        if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
+            self.raised_at = raised.__traceback__.tb_lasti
+            raise Interrupt("result-object", f"{type(raised).__name__} that was raised inside")
+        self._plan_exit(values)
+        self.point = point
+
+    def _check_errors(self) -> None:
+        """Exceptions from outside are seen as copies: one that was raised inside would have to change the original."""
+        for copy in self.world.errors:
+            if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
+                raise Interrupt("effect-object", f"{type(copy).__name__}, which was raised again")
 
     def _attribute_changes(self) -> None:
         """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
@@ -118,6 +145,12 @@ class Session:
             for name, value in now.items():
                 if name not in staying or before[name] is not value:
                     self.world.write("setattr", shadow.copy, name, value)
+
+    def close(self) -> None:
+        """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
+        if self.__dict__:
+            self.recorder.grad_of = None
+            self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
         """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root itself."""
@@ -373,7 +406,7 @@ class Session:
             return found
         if isinstance(obj, types.CellType):
             return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
-        if is_constant(obj) and not _core.is_internal(obj):
+        if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
             return const(obj)
         if isinstance(obj, verdicts.OPERATIONS):
             return const(obj)
@@ -400,6 +433,13 @@ class Session:
         return self.world.effects
 
 
+def _is_bound(obj: Any) -> bool:
+    """Whether `obj` is a built-in method of an object, which may have been made inside."""
+    if not isinstance(obj, types.BuiltinMethodType) or isinstance(obj.__self__, (types.ModuleType, type)):
+        return False
+    return isinstance(_type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
+
+
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
@@ -416,7 +456,7 @@ def _reader(obj: Any) -> Any:
     if isinstance(obj, type):
         return class_attributes.read_class
     cls = type(obj)
-    return _READERS.get(cls, attributes.read_instance)
+    return _READERS.get(cls) or (attributes.read_error if isinstance(obj, BaseException) else attributes.read_instance)
 
 
 _READERS = {

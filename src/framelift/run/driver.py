@@ -33,6 +33,7 @@ from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
+from .breaks import Tried, handing_over, is_resumed, stopping
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
@@ -77,7 +78,7 @@ class Driver:
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False   # inside a function transform that runs plainly: about the moment, not about the frame
-        if muted(code) or skipped(code) or not _has_tensor(locals_):
+        if not is_resumed(code) and (muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))):
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
             return False
@@ -101,9 +102,10 @@ class Driver:
                 return False
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
+            sessions: list[Session] = []
             try:
                 with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
-                    entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"))
+                    entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"), sessions)
             except Exception as error:
                 if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
@@ -112,6 +114,9 @@ class Driver:
                 tell_of_defect(error, function, fullgraph=self.fullgraph and root)
                 self.record.given_up.add(function.__code__)
                 return False
+            finally:
+                for session in sessions:
+                    session.close()
             info.miss, info.recompile = miss, why
             info.cpu_seconds = time.process_time() - start
             self._count(info)
@@ -121,22 +126,22 @@ class Driver:
             entry_made(function.__code__, info)
             return True
 
-    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment) -> tuple[Any, Capture]:
+    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
+                    sessions: list[Session]) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
-        once = functools.partial(rehearse, moment=moment, whole=self.fullgraph and root)
-        session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info)
+        once = functools.partial(rehearse, moment=moment, whole=self.fullgraph and root, made=sessions)
+        first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
         info.guard_count = len(world.guards)
         seen.learn(world)
         if isinstance(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
         if stop is not None:
-            flag = session.break_errors[-1] if session.break_errors else error_flag.value
-            self._stopped(stop, info, session, self.fullgraph and root if flag is None else flag)
+            self._stopped(stop, info, first, self._is_fatal(first, root))
             if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
         externals = list(plan.externals) if run is not None else []
@@ -147,27 +152,39 @@ class Driver:
             program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.distinct, session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
-    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
-                 info: Capture) -> tuple[Session, Any, BaseException | None, Any, list[Any]]:
-        """Rehearse and compile; again with fewer symbols where these do not do."""
-        with info.phase("rehearse"):
-            session, plan, stop = rehearse_with(once, function, locals_, seen, self.dynamic)
-        while plan is not None:
+    def _is_fatal(self, session: Session, root: bool) -> bool:
+        """Whether a break at this moment of the program is an error."""
+        flag = session.break_errors[-1] if session.break_errors else error_flag.value
+        return self.fullgraph and root if flag is None else flag
+
+    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen, info: Capture,
+                 root: bool) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
+        """Rehearse, up to a break where there is one, and compile; again with fewer symbols where these do not do.
+
+        Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and its inputs.
+        """
+        again = functools.partial(rehearse_with, once, function, locals_, seen, self.dynamic)
+        while True:
+            with info.phase("rehearse"):
+                session, plan, stop = again()
+                first = session
+                if isinstance(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
+                    session, plan = break_off(once, function, locals_, stop, session.world.dynamism) or (session, None)
+            if plan is None:
+                return first, session, None, stop, None, []
             try:
-                return session, plan, stop, *self._compile(session, plan, info)
+                return first, session, plan, stop, *self._compile(session, plan, info)
             except Interrupt as interrupt:
                 if interrupt.reason.id != "symbolic-number" or session.recorder.symbols is None:
-                    return session, plan, interrupt, None, []
+                    return session, session, plan, interrupt, None, []
                 dynamism = NOTHING
             except SkipFrame as skip:
-                return session, plan, Interrupt("backend-skip", str(skip)), None, []
+                return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
             except BackendCompilerFailed as error:
                 if session.recorder.symbols is None:
                     raise
                 dynamism = dynamism_for(seen, self.dynamic) if seen.keep_floats_static(session, error) else NOTHING
-            with info.phase("rehearse"):
-                session, plan, stop = once(function, locals_, dynamism)
-        return session, None, stop, None, []
+            again = functools.partial(once, function, locals_, dynamism)
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
         """The entry's function, and its inputs: tensors, and origins of numbers."""
@@ -201,6 +218,8 @@ class Driver:
         info.source = entry.__source__
         if session.active_modes:
             entry = unseen_by_modes(entry)
+        if session.point is not None:
+            entry = handing_over(entry, session.point)
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
@@ -289,28 +308,64 @@ def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
     return entry, [*lines.tensors, *lines.places]
 
 
+#: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
+_WHOLE_FRAME = frozenset(("active-mode", "active-transform", "lazy-module", "skip-frame", "backend-skip", "symbolic-number"))
+
+
+def _may_break(stop: Interrupt) -> bool:
+    return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
+
+
+def break_off(once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt,
+              dynamism: Dynamism) -> tuple[Session, Any] | None:
+    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds there)."""
+    tried = Tried()
+    for place in stopping(function, stop, tried):
+        session, plan, _ = once(function, locals_, dynamism, stop=place)
+        if session.point is not None and plan is not None:
+            return session, plan
+        tried.session = session
+    return None
+
+
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-             whole: bool = False) -> tuple[Session, Any, BaseException | None]:
-    """One rehearsal: (session, plan of the return, None), or (session, None, what stopped it)."""
+             whole: bool = False, made: list[Session] | None = None,
+             stop: tuple[types.CodeType, int] | None = None) -> tuple[Session, Any, BaseException | None]:
+    """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
+
+    `stop` is a twin that stops, and the count of the root's probes at which it does; `made` collects sessions to be closed.
+    """
     session = Session(function, plan_return, dynamism, moment)
     session.whole = whole
+    if made is not None:
+        made.append(session)
     collecting = gc.isenabled()
     gc.disable()
     try:
         with untraced(), profiled(function.__qualname__), session.recorder:
-            _core.rehearse(session, function, locals_)
+            _core.rehearse(session, function, locals_, *(stop or ()))
         return session, session.plan, None
     except Interrupt as interrupt:
-        return session, None, interrupt
+        return session, None, interrupt.with_traceback(None)   # its frames hold the program's objects
     except InternalError:
         raise
     except Exception as error:
-        return session, None, error
+        return session, None, error.with_traceback(None)
     finally:
         for leave in reversed(session.world.leaving):
             leave()
         if collecting:
             gc.enable()
+
+
+def _closure(function: types.FunctionType) -> list[Any]:
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:   # not assigned yet
+            pass
+    return found
 
 
 def _has_tensor(values: Any, depth: int = 0) -> bool:

@@ -39,6 +39,17 @@ def origin_of_external(world: World, obj: Any) -> Origin:
     return found if found is not None else const(obj)
 
 
+#: what a copy of an exception has: its arguments, and what its type gives without looking at chain or traceback
+_ERROR_READS = frozenset(("args", "__class__", "__str__", "__repr__", "__dict__", "__eq__", "__ne__", "__hash__"))
+
+
+def read_error(_world: World, obj: BaseException, name: str) -> Any:
+    """`obj.name` for an exception from outside, which is seen as a copy without chain and traceback."""
+    if name not in _ERROR_READS and hasattr(obj, name):
+        raise Interrupt("opaque-object", f"{type(obj).__name__}.{name}")
+    return getattr(obj, name)
+
+
 def read_instance(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
     cls = type(obj)
@@ -212,6 +223,8 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
+    if isinstance(obj, BaseException):
+        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
     setter = world.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):
         _core.captured(setter, (obj, name, value), None)

@@ -109,6 +109,8 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _tensor(world, value, origin)
     if isinstance(value, enum.Enum):
         return _singleton(world, value, origin)
+    if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not vars(value):
+        return _error(world, value, origin)
     if is_container(cls):
         return import_container(world, value, origin, let_in)
     if is_constant(value):
@@ -127,6 +129,23 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
 
 
 _OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+
+
+#: exceptions that hold nothing but their arguments, the chain and the traceback
+_PLAIN_ERRORS = frozenset({
+    Exception, ArithmeticError, AssertionError, BufferError, EOFError, FloatingPointError, IndexError, KeyError, LookupError, MemoryError,
+    NotImplementedError, OverflowError, RecursionError, ReferenceError, RuntimeError, TypeError, ValueError, ZeroDivisionError,
+    UserWarning, RuntimeWarning, DeprecationWarning, KeyboardInterrupt, GeneratorExit})
+
+
+def _error(world: World, value: BaseException, origin: Origin) -> Any:
+    """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen (`attributes`)."""
+    world.guard(origin, "TYPE", type(value))
+    arguments = let_in(world, value.args, origin.to("attr", "args"))
+    copy = type(value)(*arguments)
+    _core.mark_external(copy)
+    world.errors.append(copy)
+    return world.register(value, copy, origin)
 
 
 def _handle(world: World, value: Any, origin: Origin) -> Any:

@@ -1,0 +1,172 @@
+// Breaks: how a frame is handed over in the midst of its work, and the loop that goes on with it.  A break never recurses:
+// plain part, captured part, plain part, ... follow each other in `drive`.
+#include "resume.h"
+
+#include <structseq.h>
+
+#include "frame_access.h"
+
+namespace framelift {
+
+static PyObject* stop_type = nullptr;      // raised out of a twin that was stopped
+static PyObject* null_mark = nullptr;      // stands for an empty slot of the stack, and for an unbound local
+static PyObject* call_probe = nullptr;     // a twin has it where its original has NULL
+static PyTypeObject* Handed_Type = nullptr;
+static PyTypeObject* handover_type = nullptr;  // what an entry that ends at a break returns
+static PyObject *plain_step = nullptr, *resume_step = nullptr;
+static PyObject *name_depth, *name_locals, *name_cells, *name_handled, *name_break_off;
+
+void raise_stop() { PyErr_SetNone(stop_type); }
+bool is_stop() { return PyErr_ExceptionMatches(stop_type); }
+bool is_handover(PyObject* value) { return value && Py_TYPE(value) == handover_type; }
+
+static PyObject* slot_value(Frame* frame, Py_ssize_t slot) {
+  PyObject* value = frame->localsplus[slot];
+  return Py_NewRef(!value || value == call_probe ? null_mark : value);
+}
+
+static PyObject* slot_values(Frame* frame, PyObject* stop, PyObject* name) {
+  PyObject* slots = PyObject_GetAttr(stop, name);
+  if (!slots) return nullptr;
+  Py_ssize_t n = PyTuple_GET_SIZE(slots);
+  PyObject* values = PyTuple_New(n);
+  for (Py_ssize_t i = 0; values && i < n; i++) PyTuple_SET_ITEM(values, i, slot_value(frame, PyLong_AsSsize_t(PyTuple_GET_ITEM(slots, i))));
+  Py_DECREF(slots);
+  return values;
+}
+
+// The calling frame as (stop, stack, locals, cells, handled exception or None).
+static PyObject* read_frame(PyObject* stop) {
+  PyThreadState* ts = PyThreadState_Get();
+  Frame* frame = current_frame(ts);
+  PyObject* number = PyObject_GetAttr(stop, name_depth);
+  PyObject* flag = PyObject_GetAttr(stop, name_handled);
+  PyObject* locals = slot_values(frame, stop, name_locals);
+  PyObject* cells = slot_values(frame, stop, name_cells);
+  PyObject* result = number && flag && locals && cells ? PyStructSequence_New(Handed_Type) : nullptr;
+  if (result) {
+    Py_ssize_t depth = PyLong_AsSsize_t(number), base = frame_code(frame)->co_nlocalsplus;
+    PyObject* stack = PyTuple_New(depth);
+    for (Py_ssize_t i = 0; stack && i < depth; i++) PyTuple_SET_ITEM(stack, i, slot_value(frame, base + i));
+    PyObject* handled = flag == Py_True ? *handled_at(ts) : nullptr;
+    PyStructSequence_SET_ITEM(result, 0, Py_NewRef(stop));
+    PyStructSequence_SET_ITEM(result, 1, stack ? stack : PyTuple_New(0));
+    PyStructSequence_SET_ITEM(result, 2, Py_NewRef(locals));
+    PyStructSequence_SET_ITEM(result, 3, Py_NewRef(cells));
+    PyStructSequence_SET_ITEM(result, 4, Py_NewRef(handled ? handled : Py_None));
+    if (!stack) Py_CLEAR(result);
+  }
+  for (PyObject* object : {number, flag, locals, cells}) Py_XDECREF(object);
+  return result;
+}
+
+// hand_over(stop): what plain code returns at a stop.
+static PyObject* hand_over(PyObject*, PyObject* stop) { return read_frame(stop); }
+
+// stop(stop): the probe of a twin that stops.  The session plans the exit while the frame is still whole.
+static PyObject* stop(PyObject*, PyObject* place) {
+  Rehearsal* r = current_rehearsal();
+  if (!r) Py_RETURN_NONE;
+  if (r->stopped) {
+    raise_stop();
+    return nullptr;
+  }
+  if (r->interrupt) {
+    PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
+    return nullptr;
+  }
+  if (current_frame(PyThreadState_Get()) != r->root_frame || r->stop_at < 0 || r->root_probes < r->stop_at) Py_RETURN_NONE;
+  PyObject* handed = read_frame(place);
+  if (!handed) return nullptr;
+  PyObject* args[] = {handed};
+  PyObject* done = ask_session(r, name_break_off, args, 1);
+  Py_DECREF(handed);
+  if (!done) return nullptr;
+  Py_DECREF(done);
+  r->stopped = true;
+  end_generators(r);
+  raise_stop();
+  return nullptr;
+}
+
+// set_handled(exception): what code inside an `except` block finds as the exception being handled.
+static PyObject* set_handled(PyObject*, PyObject* exception) {
+  if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "set_handled takes an exception");
+  Py_XSETREF(*handled_at(PyThreadState_Get()), Py_NewRef(exception));
+  Py_RETURN_NONE;
+}
+
+// Ask a Python step (framelift's own code) for (function, arguments).
+static PyObject* ask(PyObject* step, PyObject* compiled, PyObject* function, PyObject* handed) {
+  ThreadState& state = thread_state();
+  ThreadState before = state;
+  state.mode = Mode::Paused;
+  state.context = nullptr;
+  PyObject* args[] = {compiled, function, handed};
+  PyObject* answer = PyObject_Vectorcall(step, args, 3, nullptr);
+  thread_state() = before;
+  return answer;
+}
+
+PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
+  HandledScope handled;
+  Py_INCREF(compiled);
+  Py_INCREF(function);
+  PyObject* result = handover;
+  while (result) {
+    PyObject* next = ask(plain_step, compiled, function, result);
+    Py_CLEAR(result);
+    if (!next) break;
+    PyObject* arguments = PyTuple_GET_ITEM(next, 1);
+    result = run_plain(compiled, PyTuple_GET_ITEM(next, 0), &PyTuple_GET_ITEM(arguments, 0), (size_t)PyTuple_GET_SIZE(arguments), nullptr);
+    Py_DECREF(next);
+    if (!result || Py_TYPE(result) != Handed_Type) break;
+    next = ask(resume_step, compiled, function, result);
+    Py_CLEAR(result);
+    if (!next) break;
+    arguments = PyTuple_GET_ITEM(next, 1);
+    result = run_looked_up(compiled, PyTuple_GET_ITEM(next, 0), &PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_SIZE(arguments));
+    Py_DECREF(next);
+    if (!is_handover(result)) break;
+  }
+  Py_DECREF(function);
+  Py_DECREF(compiled);
+  return result;
+}
+
+static PyObject* set_resuming(PyObject*, PyObject* args) {
+  PyObject *type, *plain, *resume;
+  if (!PyArg_ParseTuple(args, "O!OO", &PyType_Type, &type, &plain, &resume)) return nullptr;
+  handover_type = (PyTypeObject*)Py_NewRef(type);
+  Py_XSETREF(plain_step, Py_NewRef(plain));
+  Py_XSETREF(resume_step, Py_NewRef(resume));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"hand_over", hand_over, METH_O, "hand_over(stop): the calling frame as a record"},
+    {"stop", stop, METH_O, "stop(stop): end the rehearsal here if it is the place"},
+    {"set_handled", set_handled, METH_O, "set_handled(exception): inside an except block that is gone on with"},
+    {"set_resuming", set_resuming, METH_VARARGS, "set_resuming(Handover, plain_step, resume_step)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+static PyStructSequence_Field fields[] = {{"stop", nullptr}, {"stack", nullptr}, {"locals", nullptr}, {"cells", nullptr}, {"handled", nullptr}, {nullptr, nullptr}};
+static PyStructSequence_Desc description = {"framelift._core.Handed", "A frame, handed over.", fields, 5};
+
+bool init_resume(PyObject* module) {
+  name_depth = PyUnicode_InternFromString("depth");
+  name_locals = PyUnicode_InternFromString("locals");
+  name_cells = PyUnicode_InternFromString("cells");
+  name_handled = PyUnicode_InternFromString("handled");
+  name_break_off = PyUnicode_InternFromString("break_off");
+  stop_type = PyErr_NewException("framelift._core.Stop", PyExc_BaseException, nullptr);
+  null_mark = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  Handed_Type = PyStructSequence_NewType(&description);
+  PyObject* probes = PyObject_GetAttrString(module, "PROBES");
+  call_probe = probes ? Py_XNewRef(PyDict_GetItemString(probes, "call")) : nullptr;
+  Py_XDECREF(probes);
+  return stop_type && null_mark && Handed_Type && call_probe && PyModule_AddFunctions(module, methods) == 0 &&
+         PyModule_AddObjectRef(module, "NULL", null_mark) == 0 && PyModule_AddObjectRef(module, "Stop", stop_type) == 0;
+}
+
+}  // namespace framelift

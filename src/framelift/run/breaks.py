@@ -1,0 +1,196 @@
+"""Breaks: a frame that cannot be captured whole is stopped before the instruction that cannot, and gone on with behind it.
+
+What the frame holds is handed over as values.  The instruction runs in plain Python (`plain_step`), the rest is a function of
+its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over them.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..reasons import Interrupt
+from ..twin import layout, make_twin
+from ..twin.dialects import current
+from ..twin.flow import Flow
+from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after
+
+__all__ = ["Handover", "Tried", "handing_over", "is_resumed", "original_place", "stopping"]
+
+#: how many places are tried before the frame runs in plain Python
+_MOST_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handover:
+    """What an entry that ends at a break returns: where, and the frame's values."""
+
+    point: Point
+    values: tuple[Any, ...]
+
+
+@dataclass
+class Tried:
+    """The attempt before, which `stopping` asks why its place was too late."""
+
+    session: Any = None
+
+
+class _Frames:
+    """Everything made from one original code object."""
+
+    __slots__ = ("code", "flow", "made", "twins")
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+        self.flow = Flow(code)
+        self.made: dict[tuple[Point, bool], Made] = {}
+        self.twins: dict[tuple[int, int], types.CodeType] = {}
+
+    def resumed(self, point: Point, plain: bool) -> Made:
+        """Code that goes on at a point; `plain`: only until the next instruction."""
+        found = self.made.get((point, plain))
+        if found is None:
+            stops = stops_after(self.flow, point.unit) if plain else ()
+            found = self.made[point, plain] = resume_code(self.flow, point, stops)
+            _origins[id(found.code)] = (self, found)
+        return found
+
+
+_frames: dict[int, _Frames] = {}
+_origins: dict[int, tuple[_Frames, Made]] = {}     # code made here -> what it was made from; `made` keeps the code alive
+
+
+def _frames_of(code: types.CodeType) -> tuple[_Frames, Made | None]:
+    known = _origins.get(id(code))
+    if known is not None:
+        return known
+    found = _frames.get(id(code))
+    if found is None:
+        found = _frames[id(code)] = _Frames(code)
+    return found, None
+
+
+def is_resumed(code: types.CodeType) -> bool:
+    """Whether the code goes on with a frame after a break."""
+    return id(code) in _origins
+
+
+@functools.lru_cache(4096)
+def _layout(code: types.CodeType) -> Any:
+    return layout(code)
+
+
+def original_place(code: types.CodeType, stop: Interrupt) -> tuple[int, int] | None:
+    """(unit in `code`, unit in its original) of the root instruction an interrupt struck."""
+    unit, _ = stop.root
+    return _original(code, unit)
+
+
+def _original(code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
+    if twin_unit < 0:
+        return None
+    unit = _layout(code).to_original(2 * twin_unit) // 2
+    frames, made = _frames_of(code)
+    found = unit if made is None else made.originals.get(unit, -1)
+    if found not in frames.flow.at or found not in frames.flow.shapes:
+        return None
+    whole = frames.flow.whole(found)
+    return (whole if made is None else made.units[whole]), whole
+
+
+def stopping(function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[tuple[types.CodeType, int]]:
+    """Twins that stop where an interrupt struck, and then at earlier places, each with the root's count of probes.
+
+    `tried.session` is the session of the attempt before, which may know why its place was too late.
+    """
+    code = function.__code__
+    if code.co_flags & _NOT_RESUMABLE:
+        return
+    frames, _ = _frames_of(code)
+    unit, count = stop.root
+    places = [(unit, count)]
+    seen = set()
+    for _ in range(_MOST_TRIES):
+        if not places:
+            return
+        unit, count = places.pop(0)
+        found = _original(code, unit)
+        if found is None or (found, count) in seen:
+            continue
+        seen.add((found, count))
+        here, original = found
+        twin = frames.twins.get((id(code), here))
+        if twin is None:
+            wanted = stop_at(frames.flow, code, original)
+            twin = frames.twins[id(code), here] = stop_twin(code, here, _core.PROBES, wanted, _core.stop)
+        yield twin, max(count - _probed(frames.flow.last(original).name), 0)
+        session = tried.session
+        if session.raised_at >= 0:
+            places.append((_twin_unit(code, twin, here, session.raised_at // 2), 0))
+        places += reversed([place for place in session.generators if place[1] < count])
+
+
+def _twin_unit(code: types.CodeType, twin: types.CodeType, stop: int, unit: int) -> int:
+    """The unit in the plain twin of one in a twin that has a stop put in."""
+    if unit < _layout(code).place(stop):
+        return unit
+    return unit - (len(twin.co_code) - len(make_twin(code, _core.PROBES).co_code)) // 2
+
+
+#: generators and coroutines end by other ways than returning
+_NOT_RESUMABLE = 0x20 | 0x80 | 0x200
+
+
+@functools.cache
+def _probed(name: str) -> int:
+    """1 for instructions that call a probe in the twin: the interrupted call was counted."""
+    return int(name.startswith("CALL") or name in current().table)
+
+
+def handing_over(entry: Any, point: Point) -> Any:
+    """The run of an entry that ends at a break."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        values = entry(inputs, externals)
+        return Handover(point, values) if type(values) is tuple else values   # a mark: the entry is not for this call
+    return run
+
+
+# ---- going on: called by the native loop ----
+
+
+def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
+    count = len(values) - point.handled
+    cells = values[count - len(code.co_cellvars):count]
+    closure = cells + _outer_cells(function, code)
+    arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
+    resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)
+    return resumed, arguments
+
+
+def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tuple[Any, ...]:
+    """The cells of the original's free variables, from the original's function or one that goes on with it."""
+    found = function.__closure__ or ()
+    return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
+
+
+def plain_step(_compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
+    """The function that runs the broken instruction in plain Python."""
+    frames, _ = _frames_of(function.__code__)
+    made = frames.resumed(handover.point, True)
+    return _function(function, made, handover.values, handover.point, frames.code)
+
+
+def resume_step(_compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that goes on behind it, to be captured."""
+    frames, _ = _frames_of(function.__code__)
+    point, values = point_of(handed)
+    made = frames.resumed(point, False)
+    return _function(function, made, values, point, frames.code)
+
+
+_core.set_resuming(Handover, plain_step, resume_step)

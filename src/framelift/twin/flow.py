@@ -1,0 +1,126 @@
+"""What is on a frame's stack and which locals are still needed, at each instruction: read off the code without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dis import haslocal
+from opcode import HAVE_ARGUMENT, stack_effect
+from types import CodeType
+
+from .assembly import Op, disassemble
+
+__all__ = ["Flow", "Shape"]
+
+_NO_NEXT = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+                      "JUMP_BACKWARD_NO_INTERRUPT"))
+#: functions that see all locals of their caller
+_LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
+#: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
+_CALL_PARTS = ("PRECALL", "KW_NAMES")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The stack before an instruction: its depth, and which slots hold a saved exception state or an offset."""
+
+    depth: int
+    saved: tuple[int, ...] = ()      # what PUSH_EXC_INFO put aside: one for each handler being run
+    offsets: tuple[int, ...] = ()    # where an exception came from, as an offset for RERAISE
+
+    def cut(self, depth: int) -> Shape:
+        """The same up to a depth."""
+        return Shape(depth, tuple(s for s in self.saved if s < depth), tuple(s for s in self.offsets if s < depth))
+
+
+class Flow:
+    """A code object's instructions with shapes and live locals; instructions by `at[unit]`."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.ops = disassemble(code)
+        self.at = {op.unit: op for op in self.ops}
+        self.number = {op.unit: i for i, op in enumerate(self.ops)}
+        self.shapes: dict[int, Shape] = {}
+        self._shape_all()
+        self._live: dict[int, int] | None = None
+
+    def following(self, op: Op) -> list[Op]:
+        """Where control goes after an instruction that raised nothing."""
+        found = [op.target] if op.target is not None else []
+        if op.name not in _NO_NEXT:
+            found.append(self.ops[self.number[op.unit] + 1])
+        return found
+
+    def whole(self, unit: int) -> int:
+        """The first unit of the call that the instruction at `unit` is part of; otherwise its own."""
+        number = self.number[unit]
+        if self.ops[number].name in ("CALL", *_CALL_PARTS):
+            while self.ops[number - 1].name in _CALL_PARTS:
+                number -= 1
+        return self.ops[number].unit
+
+    def last(self, unit: int) -> Op:
+        """The last instruction of what begins at `unit` as `whole` says."""
+        number = self.number[unit]
+        while self.ops[number].name in _CALL_PARTS:
+            number += 1
+        return self.ops[number]
+
+    def live(self, unit: int) -> tuple[str, ...]:
+        """The names of locals that may be read from here on."""
+        names = self.code.co_varnames
+        if _LOOKS_AT_LOCALS.intersection(self.code.co_names):
+            return names
+        if self._live is None:
+            self._live = self._live_all()
+        bits = self._live[unit]
+        return tuple(name for i, name in enumerate(names) if bits >> i & 1)
+
+    # ---- stack ----
+
+    def _shape_all(self) -> None:
+        pending = [(self.ops[0], Shape(0))]
+        while pending:
+            op, shape = pending.pop()
+            if op.unit in self.shapes:
+                continue
+            self.shapes[op.unit] = shape
+            if op.handler is not None:
+                target, mark = op.handler
+                depth, lasti = mark >> 1, mark & 1
+                kept = shape.cut(depth)
+                pending.append((target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti)))
+            if op.target is not None:
+                pending.append((op.target, self._after(op, shape, True)))
+            if op.name not in _NO_NEXT:
+                pending.append((self.ops[self.number[op.unit] + 1], self._after(op, shape, False)))
+
+    def _after(self, op: Op, shape: Shape, jump: bool) -> Shape:
+        depth = shape.depth + stack_effect(op.op, op.arg if op.op >= HAVE_ARGUMENT else None, jump=jump)
+        cut = shape.cut(depth)
+        if op.name == "PUSH_EXC_INFO":
+            return Shape(depth, (*cut.saved, shape.depth - 1), cut.offsets)
+        if op.name == "POP_EXCEPT":
+            return Shape(depth, shape.saved[:-1], cut.offsets)
+        return cut
+
+    # ---- locals ----
+
+    def _live_all(self) -> dict[int, int]:
+        live = dict.fromkeys(self.at, 0)
+        changed = True
+        while changed:
+            changed = False
+            for op in reversed(self.ops):
+                after = 0
+                for each in self.following(op):
+                    after |= live[each.unit]
+                if op.op in haslocal:
+                    bit = 1 << op.arg
+                    after = after & ~bit if op.name.startswith("STORE") else after | bit
+                if op.handler is not None:
+                    after |= live[op.handler[0].unit]
+                if after != live[op.unit]:
+                    live[op.unit] = after
+                    changed = True
+        return live

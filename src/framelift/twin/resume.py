@@ -1,0 +1,255 @@
+"""The code objects a break needs: a twin that stops before an instruction, and code that goes on at one.
+
+A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts them back
+and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of it is made from the
+original code, so that going on twice at the same place gives the same code object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from dis import hasfree, haslocal
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType
+from typing import Any
+
+from .. import _core
+from .assembly import Op, assemble, disassemble, from_bytes, make
+from .dialects import current
+from .encode import named
+from .flow import Flow
+from .maker import layout, make_twin
+
+__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after"]
+
+#: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
+NULL, VALUE = "null", "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where and in what condition a frame is handed over; `unit` is of the original code."""
+
+    unit: int
+    stack: tuple[str | int, ...]
+    bound: tuple[str, ...]          # live locals that have a value
+    handled: bool                   # inside an except or finally block
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What the native side reads from the frame at a stop, in this order; the slots are those of the code that runs."""
+
+    depth: int
+    locals: tuple[int, ...]
+    cells: tuple[int, ...]
+    handled: bool
+    unit: int
+    names: tuple[str, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Code that goes on at a point; `order` says which handed over values are its arguments (negative: contents of a cell)."""
+
+    code: CodeType
+    order: tuple[int, ...]
+    units: dict[int, int]           # original unit -> unit here
+    originals: dict[int, int]       # and back
+
+
+def _slot(code: CodeType, name: str) -> int:
+    """A variable's place in the frame."""
+    cells = [cell for cell in code.co_cellvars if cell not in code.co_varnames]
+    if name in code.co_varnames:
+        return code.co_varnames.index(name)
+    return len(code.co_varnames) + [*cells, *code.co_freevars].index(name)
+
+
+def _wanted(flow: Flow, unit: int) -> tuple[str, ...]:
+    """The locals to hand over at an instruction."""
+    found = [name for name in flow.live(unit) if name not in flow.code.co_cellvars]
+    first = _receiver(flow.code)
+    if first is not None and first not in found and first not in flow.code.co_cellvars:
+        found.insert(0, first)
+    return tuple(found)
+
+
+def _receiver(code: CodeType) -> str | None:
+    """The parameter that `super()` looks for in the frame's first slot."""
+    looks = "super" in code.co_names and "__class__" in code.co_freevars and code.co_argcount
+    return code.co_varnames[0] if looks else None
+
+
+def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
+    """What to read at a stop before the original instruction `unit`, in a frame of `running`."""
+    shape = flow.shapes[unit]
+    names = tuple(name for name in _wanted(flow, unit) if name in running.co_varnames)
+    return Stop(shape.depth, tuple(_slot(running, name) for name in names),
+                tuple(_slot(running, name) for name in flow.code.co_cellvars), bool(shape.saved), unit, names, shape.offsets)
+
+
+def stop_twin(code: CodeType, unit: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
+    """A twin of `code` that calls `probe(stop)` before its instruction at `unit`, outside of every handler."""
+    twin = make_twin(code, probes)
+    place = layout(code).place(unit)
+    ops = disassemble(twin)
+    at = next(op for op in ops if op.unit == place)
+    consts = (*twin.co_consts, probe, stop)
+    put = [*_call(len(consts) - 2, len(consts) - 1, at), make("POP_TOP", like=at)]
+    return assemble(twin, _insert(ops, {place: put}), co_consts=consts, co_stacksize=twin.co_stacksize + 3)[0]
+
+
+def point_of(handed: Any) -> tuple[Point, tuple[Any, ...]]:
+    """Where a frame was handed over, and its values in the order in which `resume_code` takes them.
+
+    Empty slots and unbound variables are NULL marks.
+    """
+    null, stop = _core.NULL, handed.stop
+    stack = tuple(NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
+                  for i, value in enumerate(handed.stack))
+    values = [value for slot, value in zip(stack, handed.stack) if slot == VALUE]
+    bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null]
+    values += [value for _, value in bound]
+    values += handed.cells
+    if stop.handled:
+        values.append(handed.handled)
+    return Point(stop.unit, stack, tuple(name for name, _ in bound), stop.handled), tuple(values)
+
+
+def _call(function: int, argument: int, like: Op) -> list[Op]:
+    return [make("LOAD_CONST", function, like=like), make("LOAD_CONST", argument, like=like), *from_bytes(current().calls[0], like)]
+
+
+def _insert(ops: list[Op], before: dict[int, list[Op]]) -> list[Op]:
+    """Put instructions in front of others; who jumped there now jumps to what was put in."""
+    first = {id(op): before[op.unit][0] for op in ops if op.unit in before}
+    out: list[Op] = []
+    for op in ops:
+        if op.target is not None:
+            op.target = first.get(id(op.target), op.target)
+        if op.handler is not None:
+            op.handler = (first.get(id(op.handler[0]), op.handler[0]), op.handler[1])
+        out += [*before.get(op.unit, ()), op]
+    return out
+
+
+def stops_after(flow: Flow, unit: int) -> frozenset[int]:
+    """The instructions that follow what is at `unit`, also after an exception: there, when the handler has begun."""
+    last = flow.last(unit)
+    found = {op.unit for op in flow.following(last) if not _only_leaves(flow, op)}
+    pending = [op.handler[0] for op in (flow.at[unit], last) if op.handler is not None]
+    seen: set[int] = set()
+    while pending:
+        op = pending.pop()
+        if op.unit in seen:
+            continue
+        seen.add(op.unit)
+        if op.name == "PUSH_EXC_INFO":
+            after = flow.following(op)[0]
+            if after.name == "WITH_EXCEPT_START":   # hands the traceback to the context manager: still part of the plain run
+                after = flow.following(after)[0]
+            found.add(after.unit)
+            continue
+        pending += flow.following(op)
+        if op.handler is not None:
+            pending.append(op.handler[0])
+    return frozenset(found)
+
+
+_LEAVING = frozenset(("POP_TOP", "LOAD_CONST", "LOAD_FAST", "STORE_FAST", "NOP", "SWAP", "COPY", "RETURN_CONST", "RETURN_VALUE", "BUILD_TUPLE"))
+
+
+def _only_leaves(flow: Flow, op: Op) -> bool:
+    """Whether from here the frame only returns what it has: not worth being captured."""
+    while op.name in _LEAVING:
+        if op.name in ("RETURN_VALUE", "RETURN_CONST"):
+            return True
+        op = flow.following(op)[0]
+    return False
+
+
+def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
+    """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
+
+    Its free variables are the original's cells, then the original's free variables.
+    """
+    code = flow.code
+    ops = disassemble(code)
+    free = (*code.co_cellvars, *code.co_freevars)
+    arguments, order = _arguments(code, point)
+    used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
+    names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
+    slots = {name: i for i, name in enumerate(names)}
+    for op in ops:
+        if op.name in ("MAKE_CELL", "COPY_FREE_VARS"):
+            op.op, op.arg = make("NOP").op, 0
+        elif op.op in haslocal:
+            op.arg = slots[code._varname_from_oparg(op.arg)]  # type: ignore[attr-defined]
+        elif op.op in hasfree:
+            op.arg = len(names) + free.index(code._varname_from_oparg(op.arg))  # type: ignore[attr-defined]
+    start = next(op for op in ops if op.unit == point.unit)
+    consts: list[Any] = [*code.co_consts, _core.set_handled]
+    head, offsets = _prologue(point, start, slots, len(free), consts)   # set_handled is the last constant so far
+    form: dict[str, Any] = {
+        "co_varnames": names, "co_nlocals": len(names), "co_cellvars": (), "co_freevars": free, "co_argcount": len(arguments),
+        "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
+    if stops:
+        shell = code.replace(**form)
+        before = {}
+        consts.append(_core.hand_over)
+        function = len(consts) - 1
+        for unit in stops:
+            like = flow.at[unit]
+            consts.append(stop_at(flow, shell, unit))
+            before[unit] = [*_call(function, len(consts) - 1, like), make("RETURN_VALUE", like=like)]
+        ops = _insert(ops, before)
+    made, units = assemble(code, [*head, *ops], co_consts=tuple(consts), co_stacksize=code.co_stacksize + 4, **form)
+    for index, unit in offsets:
+        consts[index] = units.get(unit, 0)
+    return Made(made.replace(co_consts=tuple(consts)), order, units, {new: old for old, new in units.items()})
+
+
+def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]]:
+    """Names of the parameters, and for each the number of the handed over value."""
+    values = [f".{i}" for i, slot in enumerate(point.stack) if slot == VALUE]
+    names = [*values, *point.bound]
+    order = list(range(len(names)))
+    if point.handled:
+        names.append(".handled")
+        order.append(len(values) + len(point.bound) + len(code.co_cellvars))
+    first = _receiver(code)
+    if first is not None and first in point.bound:
+        index = names.index(first)
+        names.insert(0, names.pop(index))
+        order.insert(0, order.pop(index))
+    elif first is not None and first in code.co_cellvars:
+        names.insert(0, ".receiver")
+        order.insert(0, -1 - len(values) - len(point.bound) - code.co_cellvars.index(first))
+    return names, tuple(order)
+
+
+def _prologue(point: Point, start: Op, slots: dict[str, int], free: int, consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
+    head = from_bytes(named("COPY_FREE_VARS", free), start) if free else []
+    head.append(make("RESUME", like=start))
+    offsets: list[tuple[int, int]] = []
+    handled = len(consts) - 1
+    for i, slot in enumerate(point.stack):
+        if slot == NULL:
+            head.append(make("PUSH_NULL", like=start))
+        elif slot == VALUE:
+            place = slots[f".{i}"]
+            head += [make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start)]
+        else:
+            offsets.append((len(consts), int(slot)))
+            head.append(make("LOAD_CONST", len(consts), like=start))
+            consts.append(0)
+    if point.handled:
+        place = slots[".handled"]
+        call = from_bytes(current().calls[0], start)
+        head += [make("LOAD_CONST", handled, like=start), make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), *call, make("POP_TOP", like=start)]
+    head.append(make("JUMP_FORWARD", target=start, like=start))
+    return head, offsets
+
