@@ -19,7 +19,7 @@ from ..twin.dialects import current
 from ..twin.flow import Flow
 from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after
 
-__all__ = ["Handover", "Tried", "handing_over", "is_resumed", "original_place", "stopping"]
+__all__ = ["Breaks", "Handover", "Tried", "handing_over"]
 
 #: how many places are tried before the frame runs in plain Python
 _MOST_TRIES = 6
@@ -43,10 +43,11 @@ class Tried:
 class _Frames:
     """Everything made from one original code object."""
 
-    __slots__ = ("code", "flow", "made", "twins")
+    __slots__ = ("code", "flow", "made", "origins", "twins")
 
-    def __init__(self, code: types.CodeType) -> None:
+    def __init__(self, code: types.CodeType, origins: dict[int, tuple[_Frames, Made]]) -> None:
         self.code = code
+        self.origins = origins
         self.flow = Flow(code)
         self.made: dict[tuple[Point, bool], Made] = {}
         self.twins: dict[tuple[int, int], types.CodeType] = {}
@@ -57,87 +58,77 @@ class _Frames:
         if found is None:
             stops = stops_after(self.flow, point.unit) if plain else ()
             found = self.made[point, plain] = resume_code(self.flow, point, stops)
-            _origins[id(found.code)] = (self, found)
+            self.origins[id(found.code)] = (self, found)
         return found
 
 
-_frames: dict[int, _Frames] = {}
-_origins: dict[int, tuple[_Frames, Made]] = {}     # code made here -> what it was made from; `made` keeps the code alive
+class Breaks:
+    """What one compiled callable made for its breaks; it dies with the callable."""
 
+    def __init__(self) -> None:
+        self.frames: dict[int, _Frames] = {}
+        self.origins: dict[int, tuple[_Frames, Made]] = {}   # code made here -> what it was made from
 
-def _frames_of(code: types.CodeType) -> tuple[_Frames, Made | None]:
-    known = _origins.get(id(code))
-    if known is not None:
-        return known
-    found = _frames.get(id(code))
-    if found is None:
-        found = _frames[id(code)] = _Frames(code)
-    return found, None
+    def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
+        """What was made from a code object's original, and if the code was itself made here, how."""
+        known = self.origins.get(id(code))
+        if known is not None:
+            return known
+        found = self.frames.get(id(code))
+        if found is None:
+            found = self.frames[id(code)] = _Frames(code, self.origins)
+        return found, None
 
+    def is_resumed(self, code: types.CodeType) -> bool:
+        """Whether the code goes on with a frame after a break."""
+        return id(code) in self.origins
 
-def is_resumed(code: types.CodeType) -> bool:
-    """Whether the code goes on with a frame after a break."""
-    return id(code) in _origins
+    def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
+        """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""
+        if twin_unit < 0:
+            return None
+        unit = layout(code).to_original(2 * twin_unit) // 2
+        frames, made = self.of(code)
+        found = unit if made is None else made.originals.get(unit, -1)
+        if found not in frames.flow.at or found not in frames.flow.shapes:
+            return None
+        whole = frames.flow.whole(found)
+        return (whole if made is None else made.units[whole]), whole
 
+    def stopping(self, function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[tuple[types.CodeType, int]]:
+        """Twins that stop where an interrupt struck, and then at earlier places, each with the root's count of probes.
 
-@functools.lru_cache(4096)
-def _layout(code: types.CodeType) -> Any:
-    return layout(code)
-
-
-def original_place(code: types.CodeType, stop: Interrupt) -> tuple[int, int] | None:
-    """(unit in `code`, unit in its original) of the root instruction an interrupt struck."""
-    unit, _ = stop.root
-    return _original(code, unit)
-
-
-def _original(code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
-    if twin_unit < 0:
-        return None
-    unit = _layout(code).to_original(2 * twin_unit) // 2
-    frames, made = _frames_of(code)
-    found = unit if made is None else made.originals.get(unit, -1)
-    if found not in frames.flow.at or found not in frames.flow.shapes:
-        return None
-    whole = frames.flow.whole(found)
-    return (whole if made is None else made.units[whole]), whole
-
-
-def stopping(function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[tuple[types.CodeType, int]]:
-    """Twins that stop where an interrupt struck, and then at earlier places, each with the root's count of probes.
-
-    `tried.session` is the session of the attempt before, which may know why its place was too late.
-    """
-    code = function.__code__
-    if code.co_flags & _NOT_RESUMABLE:
-        return
-    frames, _ = _frames_of(code)
-    unit, count = stop.root
-    places = [(unit, count)]
-    seen = set()
-    for _ in range(_MOST_TRIES):
-        if not places:
+        `tried.session` is the session of the attempt before, which may know why its place was too late.
+        """
+        code = function.__code__
+        if code.co_flags & _NOT_RESUMABLE:
             return
-        unit, count = places.pop(0)
-        found = _original(code, unit)
-        if found is None or (found, count) in seen:
-            continue
-        seen.add((found, count))
-        here, original = found
-        twin = frames.twins.get((id(code), here))
-        if twin is None:
-            wanted = stop_at(frames.flow, code, original)
-            twin = frames.twins[id(code), here] = stop_twin(code, here, _core.PROBES, wanted, _core.stop)
-        yield twin, max(count - _probed(frames.flow.last(original).name), 0)
-        session = tried.session
-        if session.raised_at >= 0:
-            places.append((_twin_unit(code, twin, here, session.raised_at // 2), 0))
-        places += reversed([place for place in session.generators if place[1] < count])
+        frames, _ = self.of(code)
+        places = [stop.root]
+        seen = set()
+        for _ in range(_MOST_TRIES):
+            if not places:
+                return
+            unit, count = places.pop(0)
+            found = self.original(code, unit)
+            if found is None or (found, count) in seen:
+                continue
+            seen.add((found, count))
+            here, original = found
+            twin = frames.twins.get((id(code), here))
+            if twin is None:
+                wanted = stop_at(frames.flow, code, original)
+                twin = frames.twins[id(code), here] = stop_twin(code, here, _core.PROBES, wanted, _core.stop)
+            yield twin, max(count - _probed(frames.flow.last(original).name), 0)
+            session = tried.session
+            if session.raised_at >= 0:
+                places.append((_twin_unit(code, twin, here, session.raised_at // 2), 0))
+            places += reversed([place for place in session.generators if place[1] < count])
 
 
 def _twin_unit(code: types.CodeType, twin: types.CodeType, stop: int, unit: int) -> int:
     """The unit in the plain twin of one in a twin that has a stop put in."""
-    if unit < _layout(code).place(stop):
+    if unit < layout(code).place(stop):
         return unit
     return unit - (len(twin.co_code) - len(make_twin(code, _core.PROBES).co_code)) // 2
 
@@ -178,16 +169,16 @@ def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tupl
     return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
 
 
-def plain_step(_compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
+def plain_step(compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
     """The function that runs the broken instruction in plain Python."""
-    frames, _ = _frames_of(function.__code__)
+    frames, _ = compiled.miss.breaks.of(function.__code__)
     made = frames.resumed(handover.point, True)
     return _function(function, made, handover.values, handover.point, frames.code)
 
 
-def resume_step(_compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
+def resume_step(compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function that goes on behind it, to be captured."""
-    frames, _ = _frames_of(function.__code__)
+    frames, _ = compiled.miss.breaks.of(function.__code__)
     point, values = point_of(handed)
     made = frames.resumed(point, False)
     return _function(function, made, values, point, frames.code)

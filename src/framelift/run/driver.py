@@ -33,7 +33,7 @@ from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
-from .breaks import Tried, handing_over, is_resumed, stopping
+from .breaks import Breaks, Tried, handing_over
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
@@ -67,6 +67,7 @@ class Driver:
         self.hooks = hooks
         self.warned = False
         self.record = Record()
+        self.breaks = Breaks()
         self.backend_name = ""
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
@@ -78,7 +79,7 @@ class Driver:
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False   # inside a function transform that runs plainly: about the moment, not about the frame
-        if not is_resumed(code) and (muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))):
+        if not self.breaks.is_resumed(code) and (muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))):
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
             return False
@@ -169,7 +170,7 @@ class Driver:
                 session, plan, stop = again()
                 first = session
                 if isinstance(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
-                    session, plan = break_off(once, function, locals_, stop, session.world.dynamism) or (session, None)
+                    session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (session, None)
             if plan is None:
                 return first, session, None, stop, None, []
             try:
@@ -316,11 +317,11 @@ def _may_break(stop: Interrupt) -> bool:
     return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
 
 
-def break_off(once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt,
+def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt,
               dynamism: Dynamism) -> tuple[Session, Any] | None:
     """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds there)."""
     tried = Tried()
-    for place in stopping(function, stop, tried):
+    for place in breaks.stopping(function, stop, tried):
         session, plan, _ = once(function, locals_, dynamism, stop=place)
         if session.point is not None and plan is not None:
             return session, plan
