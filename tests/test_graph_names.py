@@ -1,4 +1,4 @@
-"""Graph inputs are called after the place they come from."""
+"""Graphs as backends of torch.compile expect them: names of inputs, operators as functions."""
 
 from __future__ import annotations
 
@@ -43,3 +43,23 @@ def test_a_marked_address_is_noted() -> None:
     compiled(marked, torch.ones(2))
     compiled(torch.ones(2), torch.ones(2))
     assert found == [{"_dynamo_static_input_type": "unguarded"}, {}]
+
+
+def test_operators_are_functions_of_the_module_operator() -> None:
+    def f(x, y):
+        z = -(x + y) * y - x / y @ y % 3
+        z += 1
+        z *= x
+        return z < x, 1 + x.add(y)
+
+    graphs = []
+
+    def backend(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+    x, y = torch.rand(2), torch.rand(2)
+    got = framelift.compile(f, backend=backend, fullgraph=True)(x, y)
+    assert all(torch.equal(a, b) for a, b in zip(got, f(x, y)))
+    names = [(node.op, getattr(node.target, "__name__", node.target)) for node in graphs[0].graph.nodes if node.op.startswith("call")]
+    assert names == [("call_function", name) for name in ("add", "neg", "mul", "truediv", "matmul", "mod", "sub", "iadd", "imul", "lt")] + [
+        ("call_method", "add"), ("call_function", "add")]

@@ -39,7 +39,7 @@ class GraphCapture:
     >>> import torch, framelift
     >>> found = framelift.fullgraph_capture(lambda x: {"y": x + 1}, (torch.ones(1),))
     >>> isinstance(found, framelift.GraphCapture), [node.op for node in found.graph_module.graph.nodes]
-    (True, ['placeholder', 'call_method', 'output'])
+    (True, ['placeholder', 'call_function', 'output'])
     """
 
     def __init__(self, compiled: Any, slot: _Slot) -> None:

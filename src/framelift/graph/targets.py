@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "getter_target", "tensor_method_name", "target_of"]
+__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "WRITTEN_AS_OPERATORS", "getter_target", "tensor_method_name", "target_of"]
 
 
 class Target:
@@ -61,6 +61,13 @@ def _tensor_methods() -> dict[int, str]:
 
 
 _METHODS = _tensor_methods()
+
+_WRITTEN = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "matmul": "matmul", "remainder": "mod", "neg": "neg", "ne": "ne", "lt": "lt",
+            "le": "le", "gt": "gt", "ge": "ge", "add_": "iadd", "sub_": "isub", "mul_": "imul", "div_": "itruediv", "floor_divide_": "ifloordiv"}
+#: torch function tells of `x + y` as Tensor.add: id of that method -> the operator's own
+WRITTEN_AS_OPERATORS: dict[int, Any] = {
+    id(torch._C.TensorBase.__dict__[method]): torch._C.TensorBase.__dict__[f"__{name}__"] for method, name in _WRITTEN.items()
+    if method in torch._C.TensorBase.__dict__ and f"__{name}__" in torch._C.TensorBase.__dict__ and f"__{name}__" in OPERATORS}
 _targets: dict[int, Target] = {}
 _getters: dict[str, Target] = {}
 

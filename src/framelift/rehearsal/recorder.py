@@ -29,7 +29,7 @@ from ..graph.numbers import NUMBERS
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
-from ..graph.targets import Getter, OneNode, Target, target_of
+from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, target_of
 from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
@@ -535,6 +535,8 @@ class _RecordingMode(TorchFunctionMode):
         if recorder.dispatch is not None and (recorder.modes or types and recorder.overrides and not recorder.subclasses_off):
             with self:   # what overrides is captured code, whose calls must come here again
                 return recorder.dispatch(func, tuple(types), args, kwargs or {})
+        if not kwargs:   # calls by name were seen by a probe: here it is an operator
+            func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})
 
 
