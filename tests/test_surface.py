@@ -323,6 +323,8 @@ def test_error_on_graph_break_is_for_its_block() -> None:
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(f, backend="eager")(X, True)
     assert torch.equal(framelift.compile(f, backend="eager", fullgraph=True)(X, False), X + 1)
+    from framelift.rehearsal.flags import Blocks
+    assert Blocks().is_error is None   # a break inside of a block leaves nothing behind
     decorated = framelift.error_on_graph_break(True)(lambda x: f(x, False))
     assert torch.equal(framelift.compile(decorated, backend="eager")(X), X + 1)
 
@@ -671,6 +673,12 @@ def test_guard_hooks() -> None:
     careless = framelift.compile(lambda x, s: x + len(s), backend="eager",
                                  guard_filter_fn=lambda guards: [g.name != "s" for g in guards])
     assert torch.equal(careless(X, "a"), X + 1) and torch.equal(careless(X, "bc"), X + 1)
+
+
+def test_graphs_say_why_they_end() -> None:
+    backend = Counting()
+    framelift.compile(lambda x: x + 1, backend=backend)(X)
+    assert not backend.graphs[0].compile_subgraph_reason.graph_break
 
 
 def test_counters() -> None:

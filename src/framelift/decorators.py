@@ -12,10 +12,9 @@ import torch
 
 from . import _core
 from .exc import IncorrectUsage
-from .rehearsal import marks
+from .rehearsal import flags, marks
 from .rehearsal.registry import substitute
 from .rehearsal.verdicts import is_in_graph
-from .run.flags import error_flag
 from .run.module import OptimizedModule
 
 __all__ = [
@@ -369,10 +368,10 @@ class error_on_graph_break:
         return _in_context(fn, self)
 
     def __enter__(self) -> None:
-        error_flag.push(self.error_on_graph_break)
+        flags.push(self.error_on_graph_break)
 
     def __exit__(self, *exc: Any) -> None:
-        error_flag.pop()
+        flags.pop()
 
 
 @substitute(error_on_graph_break.__init__)
@@ -382,12 +381,12 @@ def _error_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(error_on_graph_break.__enter__)
 def _error_enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    session.break_errors.append(bool(_core.read(args[0], "error_on_graph_break")))
+    session.blocks.push(bool(_core.read(args[0], "error_on_graph_break")))
 
 
 @substitute(error_on_graph_break.__exit__)
 def _error_exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    session.break_errors.pop()
+    session.blocks.pop()
 
 
 class _Nothing:

@@ -28,6 +28,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import modes, substitutes_frames, tensor_writes, verdicts
+from .flags import Blocks
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_mappings import as_dict
@@ -56,7 +57,7 @@ class Session:
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.recorder.grad_of = self._grad_of
         follow_options()
-        self.break_errors: list[bool] = []   # whether a break is an error, for the blocks of error_on_graph_break around the place
+        self.blocks = Blocks()   # of error_on_graph_break
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
@@ -95,6 +96,11 @@ class Session:
         self.world.shadows.remove(shadow)
         self.world.by_seen.pop(id(seen), None)
 
+    @property
+    def break_errors(self) -> list[bool]:
+        """Whether a break is an error at this moment; empty: nobody said."""
+        return [] if self.blocks.is_error is None else [self.blocks.is_error]
+
     def finish(self, value: Any) -> bool:
         """The root returned `value`."""
         self._plan_exit(value)
@@ -106,6 +112,7 @@ class Session:
         for look in self.world.finishing:
             look()
         modes.note_changes(self)
+        self.blocks.note_changes(self.world)
         self.plan = self.plan_return(self, value)
 
     def break_off(self, handed: Any) -> None:

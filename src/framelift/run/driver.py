@@ -43,7 +43,7 @@ from .frames import muted, resolve_code, skipped
 from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
 from .profiling import profiled
-from .record import Capture, Record, counts
+from .record import Capture, Record, counts, ending
 from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
 from .tracing import untraced
@@ -198,6 +198,7 @@ class Driver:
             info.examples = finished.inputs
             if session.recorder.symbols is not None:
                 info.given = first_given(session, finished)
+            finished.graph_module.compile_subgraph_reason = ending(session)
             name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished))

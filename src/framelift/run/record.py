@@ -23,7 +23,7 @@ from ..guard.misses import Miss
 from ..places import Place
 from .events import tell
 
-__all__ = ["Break", "Capture", "Counts", "Input", "Note", "Phase", "Record", "counts", "record_of"]
+__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "counts", "ending", "record_of"]
 
 _MOST_NOTES = 1000     # per compiled callable; the oldest go first
 
@@ -105,6 +105,21 @@ class Note:
     def seconds(self) -> float:
         """Wall time of all phases."""
         return sum(phase.seconds for phase in self.phases)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCompileReason:
+    """Why a graph ends where it does: `graph_module.compile_subgraph_reason`, which backends of torch.compile read."""
+
+    reason: str
+    user_stack: list[Any] = field(default_factory=list)
+    graph_break: bool = True
+
+
+def ending(session: Any) -> GraphCompileReason:
+    """Whether a session's graph ends at a break, or where the frame returns."""
+    at_break = getattr(session, "point", None) is not None
+    return GraphCompileReason("graph break" if at_break else "return_value", graph_break=at_break)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
