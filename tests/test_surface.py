@@ -546,6 +546,12 @@ def test_backends_that_come_along(backend: str) -> None:
     assert torch.equal(framelift.compile(f, backend=backend, fullgraph=True)(X), f(X))
 
 
+def test_backends_that_keep_graphs() -> None:
+    backend = framelift.testing.InductorAndRecordGraphs()
+    assert torch.equal(framelift.compile(lambda x: x + 1, backend=backend)(X), X + 1)
+    assert len(backend.graphs) == len(backend.inductor_graphs) == 1
+
+
 def test_verify_correctness_compares_the_graph() -> None:
     def wrong(graph_module, example_inputs):
         return lambda *inputs: tuple(out + 1 for out in graph_module.forward(*inputs))

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from .api import compile
+from .backends.builtin import aot_autograd, boxed
 from .backends.registry import lookup
 from .report import report
 
-__all__ = ["CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "assert_captured", "normalize_gm", "same"]
+__all__ = ["AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "InductorAndRecordGraphs", "assert_captured", "normalize_gm", "same"]
 
 
 def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0,
@@ -93,6 +94,50 @@ class EagerAndRecordGraphs:
         self.graphs.append(graph_module)
         self.example_inputs.append(list(example_inputs))
         return graph_module.forward
+
+
+class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
+    """Keeps the graphs, and the forward and backward graphs that AOTAutograd makes of them.
+
+    >>> import torch, framelift
+    >>> backend = framelift.testing.AotEagerAndRecordGraphs()
+    >>> framelift.compile(lambda x: (x * 2).sum(), backend=backend)(torch.ones(2, requires_grad=True)).backward()
+    >>> len(backend.graphs), len(backend.fw_graphs), len(backend.bw_graphs)
+    (1, 1, 1)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fw_graphs: list[torch.fx.GraphModule] = []
+        self.bw_graphs: list[torch.fx.GraphModule] = []
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        super().__call__(graph_module, example_inputs)
+        return aot_autograd(fw_compiler=self._keeping(self.fw_graphs), bw_compiler=self._keeping(self.bw_graphs))(graph_module, example_inputs)
+
+    @staticmethod
+    def _keeping(graphs: list[torch.fx.GraphModule]) -> Callable[..., Any]:
+        def compiler(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
+            graphs.append(graph_module)
+            return boxed(graph_module, example_inputs)
+        return compiler
+
+
+class InductorAndRecordGraphs(EagerAndRecordGraphs):
+    """Keeps the graphs, and those that Inductor gets of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inductor_graphs: list[torch.fx.GraphModule] = []
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        super().__call__(graph_module, example_inputs)
+        from torch._inductor import compile_fx
+
+        def keep(inner_module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+            self.inductor_graphs.append(inner_module)
+            return compile_fx.compile_fx_inner(inner_module, inputs, **options)
+        return compile_fx.compile_fx(graph_module, list(example_inputs), inner_compile=keep)
 
 
 def normalize_gm(text: str) -> str:
