@@ -3,6 +3,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <cstring>
 
 namespace framelift {
@@ -25,7 +27,8 @@ struct Verdict {
 static std::unordered_map<const void*, Verdict> verdicts;       // by method definition or object; owned payloads
 static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
-static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
+static std::unordered_set<PyObject*> unordered;                 // callables for which the order of a set given to them is nothing
+static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_note_order;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
@@ -167,12 +170,39 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
+// A set of handles or tensors iterates by their addresses: which objects they are is then a fact.
+int note_order(Rehearsal* r, PyObject* obj) {
+  if (!PyAnySet_CheckExact(obj) || PySet_GET_SIZE(obj) < 2) return 0;
+  Py_ssize_t position = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(obj, &position, &element, &hash)) {
+    if (!r->external.count(element) && !PyType_IsSubtype(Py_TYPE(element), (PyTypeObject*)THPVariableClass)) continue;
+    PyObject* args[] = {obj};
+    PyObject* done = ask_session(r, name_note_order, args, 1);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+  }
+  return 0;
+}
+
+// C code given a set may walk it.  The methods of sets themselves do not show their order, but for one.
+static int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
+  PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  if (receiver && PyAnySet_CheckExact(receiver))
+    return strcmp(((PyCFunctionObject*)callable)->m_ml->ml_name, "pop") ? 0 : note_order(r, receiver);
+  for (Py_ssize_t i = 0; i < nargs; i++)
+    if (note_order(r, args[i]) < 0) return -1;
+  return 0;
+}
+
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
     if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
     return prepend(r, PyMethod_GET_FUNCTION(callable), PyMethod_GET_SELF(callable), args, nargs, kwnames);
   }
+  if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) && !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
@@ -272,6 +302,12 @@ static PyObject* set_numbers(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_unordered(PyObject*, PyObject* callables) {
+  PyObject* all = PySequence_Tuple(callables);  // kept: an address is an identity only while the object lives
+  if (!all) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); i++) unordered.insert(PyTuple_GET_ITEM(all, i));
+  Py_RETURN_NONE;
+}
 static PyObject* forget_verdicts(PyObject*, PyObject*) {
   for (auto& [key, v] : verdicts) Py_XDECREF(v.payload);
   verdicts.clear();
@@ -281,6 +317,7 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 static PyMethodDef methods[] = {
     {"set_safe_receivers", set_safe_receivers, METH_VARARGS, "(C types whose methods are pure on internal receivers, methods that are not)"},
     {"set_numbers", set_numbers, METH_VARARGS, "(classes of symbolic numbers, handler of pure calls that are given one, len)"},
+    {"set_unordered", set_unordered, METH_O, "callables for which the order of a set given to them is nothing"},
     {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -289,6 +326,7 @@ bool init_calls(PyObject* module) {
   name_deny = PyUnicode_InternFromString("deny");
   name_deny_handle = PyUnicode_InternFromString("deny_handle");
   name_unwrap = PyUnicode_InternFromString("unwrap");
+  name_note_order = PyUnicode_InternFromString("note_order");
   return PyModule_AddFunctions(module, methods) == 0;
 }
 

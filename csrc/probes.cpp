@@ -346,6 +346,12 @@ static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return Py_NewRef(a[0]);
 }
 
+static PyObject* iterate(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  if (r && note_order(r, a[0]) < 0) return nullptr;
+  return Py_NewRef(a[0]);
+}
+
 // A mapping about to be merged into a dictionary: C code would ask a handle for its keys unseen.
 static PyObject* spread(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
@@ -545,7 +551,7 @@ static PyMethodDef probes[] = {
     FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
     FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
     FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(make_function),
-    FAST(load_super_attr), FAST(check_text), FAST(spread), {nullptr, nullptr, 0, nullptr}};
+    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
 
 static PyMethodDef methods[] = {
     {"mark_external", mark_external, METH_O, "this object is a handle"},

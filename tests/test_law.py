@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from framelift.guard.kinds import KINDS
 from law.generate import generate
+from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
 from law.runner import judge
 
@@ -27,6 +28,15 @@ def test_captured_equals_eager_whatever_changes(size: int, seed: int) -> None:
     note(f"python -m tests.law --seed {seed} --size {size} --reduce")
     verdict = judge(program)
     seen.update(programs=1, captures=verdict.captures, graphs=verdict.graphs, whole=verdict.breaks == {} and verdict.graphs > 0)
+    assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+@settings(max_examples=60)
+@given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_captured_equals_eager_in_the_larger_world(size: int, seed: int) -> None:
+    """Generators of numbers, references, contexts, iterators, exceptions and namespaces from outside."""
+    note(f"python -m tests.law --more --seed {seed} --size {size}")
+    verdict = judge(generate_more(seed, size))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
 
 

@@ -32,7 +32,8 @@ import torch
 from framelift.rehearsal import pure, pure_judges, pure_stdlib, pure_table, pure_torch
 from framelift.rehearsal.pure import JUDGES, STATE_READERS, WORDS, leaks_address, resolve, safe_self_types, verdict
 from framelift.rehearsal.pure_table import ALLOWED, DENIALS, is_c_callable
-from framelift.rehearsal.registry import HIGHER_ORDER, PURE, PURE_ON_INTERNALS
+from framelift import _core
+from framelift.rehearsal.registry import HIGHER_ORDER, PURE, PURE_ON_INTERNALS, SUBSTITUTES
 
 #: every C callable in these is judged
 COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib _heapq _json
@@ -64,6 +65,34 @@ def test_every_c_callable_has_a_word(name: str) -> None:
     module = pytest.importorskip(name)
     silent = [path for path, value in c_callables(module) if not verdict(value)]
     assert not silent, f"no table judges these of {name}: {' '.join(silent)}"
+
+
+#: the modules that programs import; all that is C in them is classified
+LIBRARY = """builtins operator itertools functools collections collections.abc math cmath re string enum dataclasses types typing abc copy
+copyreg weakref contextlib heapq bisect statistics fractions decimal struct json json.encoder json.decoder json.scanner random inspect
+warnings logging numbers textwrap pprint hashlib uuid unittest unittest.case datetime contextvars threading gc io""".split()
+
+
+def reachable(path: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """The C callables at and below a name: functions, C types, their methods."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, type):
+        if not _core.is_python_class(value):
+            yield path, value
+            for name, member in vars(value).items():
+                yield from reachable(f"{path}.{name}", getattr(member, "__func__", member), seen)
+    elif is_c_callable(value):
+        yield path, value
+
+
+def test_the_library_is_classified() -> None:
+    seen: set[int] = set()
+    found = [row for name in LIBRARY for key, value in vars(importlib.import_module(name)).items()
+             for row in reachable(f"{name}.{key}", value, seen)]
+    silent = [path for path, value in found if not verdict(value) and id(value) not in SUBSTITUTES]
+    assert len(found) > 2000 and not silent, f"no table judges these: {' '.join(silent)}"
 
 
 @pytest.mark.parametrize("name", DENIED)

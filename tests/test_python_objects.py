@@ -335,3 +335,38 @@ def typed(x: Any) -> Any:
 
 def test_typed_dictionaries() -> None:
     check(typed, X)
+
+
+# ---- sets of objects ------------------------------------------------------------------------------------------------
+
+class Held:
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+
+def first_of(x: Any, one: Held, other: Held) -> Any:
+    both = {one, other}
+    return x + [held.k for held in both][0], one in both, len(both)
+
+
+def test_a_set_of_handles_is_walked_in_the_order_of_the_real_ones() -> None:
+    framelift.reset()
+    captured = framelift.compile(first_of, backend="eager", fullgraph=True)
+    held = [Held(k) for k in range(5)]
+    for one, other in list(itertools.permutations(held, 2))[:10]:
+        assert torch.equal(captured(X, one, other)[0], first_of(X, one, other)[0])
+
+
+def of_tensors(x: Any, y: Any) -> Any:
+    both = {x, y}
+    return x + len(both), x in both, y in set([x])
+
+
+def walked_tensors(x: Any, y: Any) -> Any:
+    return [t + 1 for t in {x, y}]
+
+
+def test_sets_of_tensors() -> None:
+    check(of_tensors, X, torch.zeros(3))
+    with pytest.raises(framelift.exc.Unsupported, match="set of tensors"):
+        captured_result(walked_tensors, X, torch.zeros(3))

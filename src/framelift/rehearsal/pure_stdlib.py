@@ -113,6 +113,7 @@ _INTERPRETER = (
     Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs", "attributes": "proxy"}),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
     Functions("posix", {"pure": "fspath"}),
+    *(Functions(name, {"pure": "md5 sha1 sha224 sha256 sha384 sha512"}) for name in ("_md5", "_sha1", "_sha256", "_sha512", "_sha2")),
     # Of an object made inside: what the collector knows of it follows from what was done with it.
     Functions("gc", {"internals": "is_finalized is_tracked"}),
     Functions("array", {"pure": "_array_reconstructor"}),

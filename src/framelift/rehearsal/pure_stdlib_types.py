@@ -9,7 +9,7 @@ import re
 import struct
 from collections import OrderedDict
 
-from .pure_table import Kind
+from .pure_table import Kind, found
 
 __all__ = ["KINDS"]
 
@@ -78,6 +78,13 @@ def _numbers_and_time() -> tuple[Kind, ...]:
     )
 
 
+def _hashes() -> tuple[Kind, ...]:
+    """The hash objects of CPython's own modules; those of OpenSSL are named above."""
+    names = "_md5.md5 _sha1.sha1 _sha256.sha224 _sha256.sha256 _sha512.sha384 _sha512.sha512 _sha2.sha224 _sha2.sha256 _sha2.sha384 _sha2.sha512"
+    makers = [maker for maker in map(found, names.split()) if maker is not None]
+    return tuple(Kind(kind, make="unknown") for kind in dict.fromkeys(type(maker(b"")) for maker in makers))
+
+
 def _random_generators() -> tuple[Kind, ...]:
     """Numbers are drawn by substitutes, which know where a generator's state came from; made without a seed it is anything."""
     return (Kind("_random.Random", make="judged", methods="random"),)
@@ -100,5 +107,5 @@ def _references_and_typing() -> tuple[Kind, ...]:
     )
 
 
-KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_random_generators(), *_locks(),
+KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_hashes(), *_random_generators(), *_locks(),
                            *_references_and_typing())

@@ -362,6 +362,15 @@ class Session:
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "an f-string (the text shows an address)")
 
+    def note_order(self, elements: Any) -> None:
+        """A set is about to be walked, or given to C code that may walk it: its order follows from its elements' addresses."""
+        for element in elements:
+            if isinstance(element, torch.Tensor):
+                raise Interrupt("unsupported-code", "a walk over a set of tensors")
+            record = self.world.by_seen.get(id(element))
+            if record is not None and record.origin.step != "const":
+                self.world.guard(record.origin, "IS", record.original)
+
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)
 

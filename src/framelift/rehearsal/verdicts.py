@@ -181,6 +181,8 @@ _SAFE = pure.safe_self_types()
 _core.set_safe_receivers(_SAFE, tuple(c for c, word in (*pure.WORDS.values(), *SUBSTITUTES.values())
                                       if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
 
+_core.set_unordered((len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr))
+
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),

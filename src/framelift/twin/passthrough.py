@@ -179,6 +179,10 @@ def _spread(mapping: Any) -> Any:
     return mapping
 
 
+def _iterate(iterable: Any) -> Any:
+    return iterable
+
+
 def _match_class(subject: Any, cls: Any, names: tuple[str, ...], count: int) -> tuple[Any, ...] | None:
     return _matcher(names, count)(subject, cls)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..origin import const
 from .importer import let_in
+from .lazy import LazyLookup
 from .records import DELETED
 from .world import ABSENT, World
 
@@ -27,7 +28,7 @@ def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
     return types.MappingProxyType(ClassDict(world, cls))
 
 
-class ClassDict(Mapping[str, Any]):
+class ClassDict(LazyLookup, Mapping[str, Any]):
     """The mapping inside the proxy."""
 
     def __init__(self, world: World, cls: type) -> None:
@@ -57,15 +58,6 @@ class ClassDict(Mapping[str, Any]):
         else:
             world.guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
-
-    def __getitem__(self, name: str) -> Any:
-        found = self._find(name)
-        if found is ABSENT:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return self._find(name) is not ABSENT
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

@@ -13,6 +13,7 @@ from typing import Any
 from ..origin import const
 from ..reasons import Interrupt
 from .importer import let_in
+from .lazy import LazyLookup
 from .records import DELETED
 from .world import ABSENT, World
 from .. import _core
@@ -47,7 +48,7 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
     return ABSENT
 
 
-class InstanceDict(dict):  # type: ignore[type-arg]
+class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
     """`handle.__dict__`.  A dict by type; every method goes through the world."""
 
     __slots__ = ("_obj", "_world")
@@ -76,18 +77,8 @@ class InstanceDict(dict):  # type: ignore[type-arg]
             raise Interrupt("unsupported-code", "a walk over globals that were written")
         return names + [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
 
-    def __getitem__(self, name: str) -> Any:
-        found = instance_entry(self._world, self._obj, name)
-        if found is ABSENT:
-            raise KeyError(name)
-        return found
-
-    def get(self, name: str, default: Any = None) -> Any:
-        found = instance_entry(self._world, self._obj, name)
-        return default if found is ABSENT else found
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and instance_entry(self._world, self._obj, name) is not ABSENT
+    def _find(self, name: Any) -> Any:
+        return instance_entry(self._world, self._obj, name) if isinstance(name, str) else ABSENT
 
     def _writable(self) -> None:
         if isinstance(self._obj, types.ModuleType):   # functions of the module read these places as globals

@@ -7,15 +7,14 @@ from typing import Any
 
 from ..origin import Origin
 from ..reasons import Interrupt
+from .lazy import LazyLookup
 from .leaves import is_constant, is_leaf
-from .world import World
+from .world import ABSENT, World
 
 __all__ = ["LargeDict"]
 
-_ABSENT = object()
 
-
-class LargeDict(dict):  # type: ignore[type-arg]
+class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
     """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else interrupts."""
 
     __slots__ = ("_let_in", "_origin", "_table", "_world")
@@ -23,26 +22,13 @@ class LargeDict(dict):  # type: ignore[type-arg]
     def __init__(self, world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> None:
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
 
-    def _entry(self, key: Any) -> Any:
+    def _find(self, key: Any) -> Any:
         if not (is_leaf(key) or is_constant(key)):
             raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {type(key).__qualname__},")
         if dict.__contains__(self._table, key):
             return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
         self._world.guard(self._origin, "ABSENT", key, key)
-        return _ABSENT
-
-    def __getitem__(self, key: Any) -> Any:
-        found = self._entry(key)
-        if found is _ABSENT:
-            raise KeyError(key)
-        return found
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        found = self._entry(key)
-        return default if found is _ABSENT else found
-
-    def __contains__(self, key: Any) -> bool:
-        return self._entry(key) is not _ABSENT
+        return ABSENT
 
     def __bool__(self) -> bool:
         self._world.guard(self._origin, "CHECK", (bool, "is not empty"))

@@ -157,6 +157,21 @@ def dict_merge(w: Writer, arg: int) -> bytes:
     return spread(w) + named("DICT_MERGE", arg)
 
 
+def iterate(w: Writer) -> bytes:
+    """[iterable] -> [iterable whose order is a fact]."""
+    return w.probe["iterate"] + SWAP2 + w.calls[0]
+
+
+@SHARED("GET_ITER", depth=1)
+def get_iter(w: Writer, arg: int) -> bytes:
+    return iterate(w) + named("GET_ITER")
+
+
+@SHARED("LIST_EXTEND", depth=1)
+def list_extend(w: Writer, arg: int) -> bytes:
+    return iterate(w) + named("LIST_EXTEND", arg)
+
+
 def checked(w: Writer, formatting: bytes) -> bytes:
     """The formatting, and a look at the text it gave."""
     return formatting + w.probe["check_text"] + SWAP2 + w.calls[0]
