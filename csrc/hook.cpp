@@ -134,6 +134,9 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
     return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr, original->func_closure);
   PyObject* callable = PyFunction_New(twin, original->func_globals);
   if (!callable) return nullptr;
+  // Generators take their names from the function, which may have been given others than its code's.
+  Py_SETREF(((PyFunctionObject*)callable)->func_name, Py_NewRef(original->func_name));
+  Py_SETREF(((PyFunctionObject*)callable)->func_qualname, Py_NewRef(original->func_qualname));
   if (original->func_closure) {
     PyFunction_SetClosure(callable, original->func_closure);
   }

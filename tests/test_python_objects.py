@@ -370,3 +370,15 @@ def test_sets_of_tensors() -> None:
     check(of_tensors, X, torch.zeros(3))
     with pytest.raises(framelift.exc.Unsupported, match="set of tensors"):
         captured_result(walked_tensors, X, torch.zeros(3))
+
+
+def renamed_generators(x: Any) -> Any:
+    def numbers() -> Any:
+        yield 1
+    numbers.__name__, numbers.__qualname__ = "other", "the.other"
+    made = numbers()
+    return x + next(made), made.__name__, made.__qualname__
+
+
+def test_generators_have_the_names_of_their_functions() -> None:
+    check(renamed_generators, X)

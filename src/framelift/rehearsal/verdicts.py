@@ -72,7 +72,8 @@ def _bound_substitute(callable_: Any) -> Any:
     if isinstance(callable_, types.BuiltinMethodType):
         function, held = pure.resolve(callable_)
         if held and id(function) in SUBSTITUTES:
-            return SUBSTITUTES[id(function)][1], function
+            own = pure.member(type(callable_.__self__), callable_.__name__)   # another one where its module was loaded twice
+            return SUBSTITUTES[id(function)][1], own if type(own) is type(function) else function
     return None
 
 
