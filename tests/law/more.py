@@ -25,7 +25,7 @@ DEC = decimal.Decimal(@@int@@) / 4
 APPEND = OUT.append
 GET = operator.attrgetter("n")
 CALL = operator.methodcaller("plain", @@int@@)
-LOCK = threading.Lock()
+LOCK = threading.RLock()   # programs nest
 KEYED = {THING: @@int@@, POOL[0]: @@int@@}
 
 
@@ -50,7 +50,7 @@ EXPRESSIONS = {
              "random.Random(<int>).randint(0, 9)", "sum(itertools.islice(ITER, 2))", "getattr(NS, 'c', <int>)", "operator.itemgetter(0)(<ints>)",
              "len(vars(NS))", "hash((<int>, <str>)) % 7", "len(dir(<obj>)) - len(vars(<obj>))", "contextvars.ContextVar('v', default=<int>).get()")),
     "str": (("str(ERR)",), ("f'{<int>:>3}|{<str>!r}'", "f'{NS.a}'", "repr(sorted(vars(NS)))")),
-    "bool": (("(REF() is THING)", "LOCK.locked()", "(ERR.__cause__ is None)"),
+    "bool": (("(REF() is THING)", "(ERR.__cause__ is None)"),
              ("(id(<obj>) == id(<obj>))", "(<obj> in KEYED)", "(hash(type(<obj>)) == hash(Base))", "hasattr(NS, 'c')", "(copy.copy(<obj>) is <obj>)")),
 }
 
