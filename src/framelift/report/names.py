@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def names_of(native: Any) -> Names:
     """The names of a compiled callable."""
     module = native.bound[0] if native.bound else None
     if isinstance(module, torch.nn.Module) and native.function.__code__ in _MODULE_CALLS:
-        forward = getattr(type(module), "forward", None)
+        forward = inspect.unwrap(getattr(type(module), "forward", None))     # below decorators that keep what they wrap
         if isinstance(forward, types.FunctionType):
             return Names(forward.__qualname__, forward.__code__)
     return Names()
