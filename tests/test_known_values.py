@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import framelift
+
 from support import check
 
 
@@ -61,3 +63,64 @@ def test_text_of_known_tensors(dtype) -> None:
         return f"{torch.ones(2, dtype=dtype)} {torch.tensor(2.5):.2f}", x + 1
 
     check(f, torch.rand(2))
+
+
+def test_small_whole_numbers_from_outside_are_guarded() -> None:
+    def f(x, grid):
+        h, w = grid.tolist()
+        rows = torch.arange(h).repeat_interleave(grid[1])
+        return x.view(h, w).sum(0), rows + 1
+
+    def change(number, world) -> None:
+        world.args[1].copy_(torch.tensor([3, 2] if number % 2 else [2, 3]))
+
+    check(f, torch.rand(6), torch.tensor([2, 3]))
+    check(f, torch.rand(6), torch.tensor([2, 3]), calls=5, mutate=change, graphs=2, captures=2)
+
+
+def test_values_that_keep_changing_are_left_to_plain_python() -> None:
+    def f(x, n):
+        return x * n.item()
+
+    def change(number, world) -> None:
+        world.args[1].add_(1)
+
+    check(f, torch.rand(6), torch.tensor(1), calls=12, mutate=change, graphs=None, breaks=None)
+    assert framelift.stats()["captures"] < 8
+
+
+def test_an_input_written_before_its_value_is_taken_is_not_known() -> None:
+    def f(x, n, alias):
+        alias.add_(1)
+        return x * n.item()
+
+    n = torch.tensor([1])
+    check(f, torch.rand(6), n, n.view(1), graphs=None, breaks=None, calls=3)
+
+
+def test_floating_point_inputs_and_large_ones_are_not_known() -> None:
+    def f(x):
+        return x * x.sum().item()
+
+    check(f, torch.rand(3), graphs=None, breaks=1)
+    check(f, torch.arange(1000), graphs=None, breaks=1)
+
+
+def test_a_check_that_only_raises_needs_no_guard_on_values() -> None:
+    def f(x):
+        if (x < 0).any():
+            raise ValueError
+        return x + 1
+
+    def change(number, world) -> None:
+        world.args[0].add_(1)
+
+    check(f, torch.tensor([1, 2]), calls=4, mutate=change, captures=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_known_numbers_where_sizes_are_wanted(backend) -> None:
+    def f(x, n, mask):
+        return x.view(n + 4, -1), x[mask], x[torch.tensor([True, False, True, False, False])], torch.tensor([n, n + 1])
+
+    check(f, torch.rand(5, requires_grad=True), torch.tensor(1), torch.tensor([True, False, True, True, False]), backend=backend)

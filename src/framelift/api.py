@@ -18,6 +18,7 @@ from . import _core
 from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
+from .rehearsal import known_values
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
 from .run.driver import Driver
@@ -223,6 +224,7 @@ def reset() -> None:
     counts.clear()
     callbacks.clear()
     policy.forget()
+    known_values.forget()
     reset_backends()
 
 

@@ -1,12 +1,16 @@
-"""Tensors whose values do not depend on anything from outside: made by factories and by operations on such tensors.
+"""Tensors whose values are known while capturing: they depend on nothing outside, or on small whole numbers that are guarded.
 
-Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`), the steps that made it are
-run for real, on private tensors, and the answer is as constant as the program's own numbers are.  Nothing is computed before
-somebody asks.
+Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`, `grid.prod().item()`), the
+steps that made it are run for real, on private tensors, and the answer is as constant as the program's own numbers are.
+Nothing is computed before somebody asks.
 """
 
 from __future__ import annotations
 
+import collections
+import weakref
+from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -15,57 +19,121 @@ from ..graph.arguments import rebuild
 from ..graph.tape import Step
 from ..graph.targets import Getter
 from ..graph.values import Body, Value
+from ..world.world import World
 
-__all__ = ["KnownValues"]
+__all__ = ["KnownValues", "SameValues", "forget", "guard_values", "is_small"]
 
 _MOST_ELEMENTS = 1 << 20
-_UNKNOWN = object()
+_MOST_GUARDED = 256
+_MOST_CAPTURES = 4
+_WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+
+
+class SameValues:
+    """The check of a guard: a tensor holds what it held when its values were taken into Python."""
+
+    def __init__(self, expected: torch.Tensor) -> None:
+        self.expected = expected
+
+    def __call__(self, tensor: Any) -> bool:
+        with torch._C.DisableTorchFunction():
+            return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
+
+
+#: how often the values at an origin were guarded, by the root's code: what keeps changing is left to plain Python
+_guarded: weakref.WeakKeyDictionary[CodeType, collections.Counter[str]] = weakref.WeakKeyDictionary()
+
+
+def forget() -> None:
+    """Forget which values kept changing."""
+    _guarded.clear()
+
+
+def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
+    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often before."""
+    counts = _guarded.setdefault(root, collections.Counter())
+    origins = [world.memo[id(tensor)].origin for tensor in tensors]
+    if not always and any(counts[str(origin)] >= _MOST_CAPTURES for origin in origins):
+        return False
+    for tensor, origin in zip(tensors, origins):
+        made = len(world.guards)
+        world.guard(origin, "CHECK", (SameValues(tensor.clone()), f"holds {tensor.tolist()}"), "values")
+        counts[str(origin)] += len(world.guards) - made
+    return True
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether a tensor from outside holds few whole numbers: such as sizes, counts and flags are."""
+    return tensor.dtype in _WHOLE and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta"
 
 
 class KnownValues:
-    """The constant part of one tape, run as far as somebody asked."""
+    """What is known of one tape.  `outside(values)` allows inputs to be known, all of them or none, and guards what they hold."""
 
-    def __init__(self, tape: list[Step]) -> None:
+    def __init__(self, tape: list[Step], outside: Callable[[list[Value]], bool]) -> None:
         self._tape = tape
-        self._done = 0
-        self._results: dict[int, Any] = {}      # by id of the step
-        self._lost: set[int] = set()            # ids of storages that hold something unknown
+        self._outside = outside
+        self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
 
-    def tensor(self, value: Value) -> torch.Tensor | None:
-        """The real tensor, or None where it depends on the outside, on random numbers, or is large.  Torch function must be off."""
-        while self._done < len(self._tape):
-            step = self._tape[self._done]
-            self._done += 1
-            self._results[id(step)] = self._run(step)
-        return self._known(value)
+    def tensor(self, value: Value, values: Iterable[Value], outside: bool) -> torch.Tensor | None:
+        """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function must be off.
 
-    def _known(self, value: Value) -> torch.Tensor | None:
-        result = self._results.get(id(value.step), _UNKNOWN)
-        if result is _UNKNOWN or value.external is not None or id(value.storage) in self._lost:
+        `outside`: inputs may be known too.
+        """
+        if value.step is not None and id(value.step) in self._kept:
+            return _part(self._kept[id(value.step)], value.path)
+        made: dict[int, list[Value]] = {}
+        for one in values:
+            made.setdefault(id(one.step), []).append(one)
+        steps, inputs = self._slice(value, made)
+        if any(not _may_run(step) for step in steps):
             return None
-        for index in value.path:
-            result = result[index]
-        return result if isinstance(result, torch.Tensor) else None
-
-    def _run(self, step: Step) -> Any:
-        found = [self._known(value) for value in step.inputs]
-        if any(one is None for one in found) or not self._may_run(step, found):
-            if step.effect:   # it may have written to what it was given
-                self._lost.update(id(value.storage) for value in step.inputs)
-            return _UNKNOWN
-        real = {id(value): one for value, one in zip(step.inputs, found)}
-        args = [rebuild(arg, lambda value: real[id(value)]) for arg in step.args]
-        named = {name: rebuild(arg, lambda value: real[id(value)]) for name, arg in step.kwargs.items()}
+        if inputs and not outside or any(not is_small(one.external) or one.storage.written for one in inputs):
+            return None
+        if inputs and not self._outside(inputs):
+            return None
+        real: dict[int, Any] = {id(one): one.external.clone() for one in inputs if one.external is not None}
+        results: dict[int, Any] = {}
         try:
-            with torch.no_grad():
-                return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
+            for step in steps:
+                results[id(step)] = _run(step, lambda one: real[id(one)] if one.step is None else _part(results[id(one.step)], one.path))
         except Exception:   # the graph will raise it, if it gets there
-            self._lost.update(id(value.storage) for value in step.inputs)
-            return _UNKNOWN
+            return None
+        if not any(step.effect for step in steps):
+            self._kept.update(results)
+        return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
 
-    @staticmethod
-    def _may_run(step: Step, found: list[Any]) -> bool:
-        if step.stays or step.state.autocast is not None or step.state.inference or any(isinstance(arg, Body) for arg in step.args):
-            return False
-        sizes = [arg for arg in step.args if type(arg) is int]
-        return all(one.numel() <= _MOST_ELEMENTS for one in found) and all(abs(size) <= _MOST_ELEMENTS for size in sizes)
+    def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
+        """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin with."""
+        memory = {id(value.storage)}
+        steps: list[Step] = []
+        inputs = {id(value): value} if value.step is None else {}
+        for step in reversed(self._tape):
+            touched = [*made.get(id(step), ()), *(step.inputs if step.effect else ())]
+            if any(id(one.storage) in memory for one in touched):
+                memory.update(id(one.storage) for one in step.inputs)
+                inputs.update((id(one), one) for one in step.inputs if one.step is None)
+                steps.append(step)
+        return steps[::-1], list(inputs.values())
+
+
+def _part(result: Any, path: tuple[int, ...]) -> Any:
+    for index in path:
+        result = result[index]
+    return result
+
+
+def _run(step: Step, of: Callable[[Value], Any]) -> Any:
+    args = [rebuild(arg, of) for arg in step.args]
+    named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
+    if any(isinstance(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
+        raise OverflowError
+    with torch.no_grad():
+        return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
+
+
+def _may_run(step: Step) -> bool:
+    if step.stays or step.state.autocast is not None or step.state.inference or any(isinstance(arg, Body) for arg in step.args):
+        return False
+    return all(one.step is not None or one.external is not None for one in step.inputs) and all(
+        abs(size) <= _MOST_ELEMENTS for size in step.args if type(size) is int)

@@ -24,6 +24,7 @@ from ..reasons import Interrupt
 from ..world.importer import let_in
 from ..world.leaves import is_constant, is_leaf
 from .registry import CODE_HANDLERS
+from .substitutes_code import optimizer_break
 
 __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
@@ -132,7 +133,8 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise Interrupt("disallowed", _name(callable_))
+    if not optimizer_break(callable_):
+        raise Interrupt("disallowed", _name(callable_))
 
 
 def ignored(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx.graph_module import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from .. import config
 from ..exc import InternalError
 from ..graph.arguments import rebuild, take
-from ..graph.fakes import UNKNOWN, Fakes, Observed
+from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live, is_wrapped, storage_of
@@ -34,6 +33,7 @@ from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .live import record_live
+from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .torch_rules import GIVES_VALUES, RULES
 from .torch_rules_attributes import ATTRIBUTES, assign
@@ -86,7 +86,9 @@ class Recorder:
         self.subclasses_off = False                 # the program switched overriding by subclasses off
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
         self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
-        self._known = KnownValues(self.tape)
+        self.guard_values: Callable[[list[torch.Tensor]], bool] | None = None   # guards what inputs hold; set by the session
+        self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
+            [value.external for value in values]))
         self.regions = 0                            # nested compile regions met
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
@@ -294,13 +296,15 @@ class Recorder:
                     outcome = self._ask(target, kept, kept_named, found, gives_values, state)
                     if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
                         self._cache.put(whole, outcome)
-            except Interrupt as stop:   # values decide, and these may be known
-                outcome = self._ask_known(target, kept, kept_named, found) if not numbers else None
-                if outcome is None and self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
+            except Interrupt as stop:
+                if self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
                     self.with_symbols()   # the size is one more number that the graph computes
                     outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
-                if outcome is None:
-                    raise
+                else:   # values decide, and these may be known
+                    made = call_known(self, target, args, kwargs, found, stop) if not numbers else UNDECIDED
+                    if made is UNDECIDED:
+                        raise
+                    return made
         if numbers:
             read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
         if outcome.written or outcome.changes:
@@ -355,29 +359,10 @@ class Recorder:
         """Whether a sub-graph is being recorded, not the graph itself."""
         return self.tape is not self._main_tape
 
-    def known(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The real tensor that a stand-in stands for, where it depends on nothing outside."""
+    def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
+        """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on values."""
         value = self.value_of(tensor)
-        return None if value.facts.requires_grad else self._known.tensor(value)
-
-    def _ask_known(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value]) -> Outcome | None:
-        real = [self._known.tensor(value) for value in found]
-        if not real or any(one is None for one in real) or any(value.facts.requires_grad for value in found):
-            return None
-        if type(target) is OneNode or isinstance(target.func, (OpOverload, OpOverloadPacket)):
-            return None   # it may be the program's own, with effects
-        copies = {id(value): one.clone() for value, one in zip(found, real)}
-        args = [rebuild(arg, lambda value: copies[id(value)]) for arg in kept]
-        named = {name: rebuild(arg, lambda value: copies[id(value)]) for name, arg in kept_named.items()}
-        try:
-            result = target.func(*args, **named) if type(target) is not Getter else getattr(args[0], target.name)
-        except Exception:
-            return None
-        given = list(copies.values())
-        if any(not torch.equal(one, copy) for one, copy in zip(real, given)):
-            return None   # it writes to what it is given
-        return outcome_of(Observed(result, given, [one.untyped_storage()._cdata for one in given], device=found[0].facts.device),
-                          [value.facts for value in found], target.name, True)
+        return None if value.facts.requires_grad else self._known.tensor(value, self._values.values(), outside)
 
     def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
                       gives_values: bool, state: State, numbers: bool) -> Outcome:

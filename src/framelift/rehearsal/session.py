@@ -29,6 +29,7 @@ from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import modes, substitutes_frames, tensor_writes, verdicts
 from .flags import Blocks
+from .known_values import guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_mappings import as_dict
@@ -56,6 +57,7 @@ class Session:
         self.recorder = Recorder()
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.recorder.grad_of = self._grad_of
+        self.recorder.guard_values = self._guard_values
         follow_options()
         self.blocks = Blocks()   # of error_on_graph_break
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
@@ -171,6 +173,9 @@ class Session:
         """The `.grad` of an input: external like any attribute."""
         record = self.world.memo[id(tensor)]
         return let_in(self.world, tensor.grad, record.origin.to("attr", "grad"))
+
+    def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
+        return guard_values(self.world, self.function.__code__, tensors, self.whole)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 

@@ -9,10 +9,13 @@ import ast
 import builtins
 import dis
 import inspect
+import os
 import sys
 import types
 import warnings
 from typing import Any
+
+import torch
 
 from .. import _core
 from ..reasons import Interrupt
@@ -28,6 +31,17 @@ _RESULT = ".result"
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
 #: whether the probes leave globals alone that were made inside
 _INTERNAL_GLOBALS = hasattr(_core, "INTERNAL_GLOBALS")
+
+
+_OPTIMIZER = os.path.join(os.path.dirname(torch.__file__), "optim", "optimizer.py")
+
+
+def optimizer_break(callable_: Any) -> bool:
+    """Whether this is the break that torch.optim asks for around a step, so that it is compiled without grad mode.
+
+    The driver sees to that by itself.
+    """
+    return getattr(callable_, "__name__", "") == "graph_break" and caller().f_code.co_filename == _OPTIMIZER
 
 
 def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -219,12 +219,26 @@ def _holds_stand_in(recorder: Any, data: Any) -> bool:
     return recorder.is_stand_in(data)
 
 
+def _stacked(recorder: Any, data: Any) -> Any:
+    """A list of tensors of one number each, and of one dtype, as one tensor; None where it is something else."""
+    if type(data) not in (list, tuple) or not all(map(recorder.is_stand_in, data)):
+        return None
+    kinds = {(facts.dtype, facts.device) for facts in (recorder.value_of(item).facts for item in data)}
+    if len(kinds) > 1 or any(device.type != "cpu" for _, device in kinds) or any(recorder.value_of(x).facts.size for x in data):
+        return None
+    detached = [recorder.record(target_of(torch.Tensor.detach), (x,), {}) for x in data]
+    return recorder.record(target_of(torch.stack), (detached,), {})
+
+
 def _from_data(func: Any, position: int) -> Handler:
     """Factories that take nested lists read the values of tensors in them."""
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
-            raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
+            data = _stacked(recorder, data)
+            if data is None or len(args) != position + 1 or kwargs.keys() - {"dtype"}:
+                raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
+            return data if kwargs.get("dtype") is None else recorder.record(target_of(torch.Tensor.to), (data, kwargs["dtype"]), {})
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
             return recorder.record(target_of(torch._refs.tensor), args, kwargs)   # the C function takes the numbers' values
         return recorder.record(target_of(func), args, kwargs)
@@ -237,12 +251,13 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
-    if kwargs or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
+    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1:] if name in kwargs))
+    if kwargs.keys() - {"size", "stride"} or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
         raise Interrupt("torch-operation", "as_strided with a storage offset")
     facts = _exact(recorder, args[0], "as_strided")
     if _extent(args[1], args[2]) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
-    return recorder.record(target_of(torch.Tensor.as_strided), args, kwargs)
+    return recorder.record(target_of(torch.Tensor.as_strided), args, {})
 
 
 def _extent(size: Any, stride: Any) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..reasons import Interrupt
 from .torch_rules import RULES, Handler
 
 __all__: list[str] = []
@@ -16,10 +17,17 @@ _TAKES = ("__bool__", "is_nonzero", "__contains__", "item", "tolist", "__int__",
 
 def _if_known(func: Any, otherwise: Handler) -> Handler:
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        known = None
-        if recorder.is_stand_in(args[0]) and not any(map(recorder.is_stand_in, (*args[1:], *kwargs.values()))):
-            known = recorder.known(args[0])
-        return otherwise(recorder, args, kwargs) if known is None else func(known, *args[1:], **kwargs)
+        if not recorder.is_stand_in(args[0]) or any(map(recorder.is_stand_in, (*args[1:], *kwargs.values()))):
+            return otherwise(recorder, args, kwargs)
+        known = recorder.known(args[0])
+        if known is None:
+            try:
+                return otherwise(recorder, args, kwargs)
+            except Interrupt:   # a guard on values is better than a break, but not than what needs no guard
+                known = recorder.known(args[0], outside=True)
+                if known is None:
+                    raise
+        return func(known, *args[1:], **kwargs)
     return handler
 
 

@@ -16,8 +16,8 @@ from ..rehearsal.marks import disabled, forbidden, refusing
 from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
 from ..reasons import Interrupt
 from ..rehearsal.substitutes import torch_call
+from ..rehearsal.substitutes_code import optimizer_break
 from ..rehearsal.substitutes_numpy import numpy_frame
-from ..rehearsal.substitutes_code import caller
 from ..twin import make_twin
 
 __all__ = ["muted", "resolve_code", "skipped"]
@@ -84,8 +84,7 @@ _NOTES = frozenset({"GenerationTracker.tag"})
 
 
 def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """torch.optim asks for a break only so that its step is compiled without grad mode; the driver sees to that by itself."""
-    if caller().f_code.co_filename != _TORCH + os.path.join("optim", "optimizer.py"):
+    if not optimizer_break(callable_):
         raise Interrupt("disabled", "graph_break")
 
 
