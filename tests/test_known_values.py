@@ -121,6 +121,6 @@ def test_a_check_that_only_raises_needs_no_guard_on_values() -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_known_numbers_where_sizes_are_wanted(backend) -> None:
     def f(x, n, mask):
-        return x.view(n + 4, -1), x[mask], x[torch.tensor([True, False, True, False, False])], torch.tensor([n, n + 1])
+        return x.view(n + 4, -1), x[mask], x[torch.tensor([True, False, True, False, False])], torch.tensor([n, n + 1], dtype=torch.int32, device="cpu")
 
     check(f, torch.rand(5, requires_grad=True), torch.tensor(1), torch.tensor([True, False, True, True, False]), backend=backend)

@@ -236,7 +236,8 @@ def _from_data(func: Any, position: int) -> Handler:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
             data = _stacked(recorder, data)
-            if data is None or len(args) != position + 1 or kwargs.keys() - {"dtype"}:
+            elsewhere = kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "cpu"
+            if data is None or len(args) != position + 1 or kwargs.keys() - {"dtype", "device"} or elsewhere:
                 raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
             return data if kwargs.get("dtype") is None else recorder.record(target_of(torch.Tensor.to), (data, kwargs["dtype"]), {})
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
