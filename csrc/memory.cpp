@@ -15,12 +15,12 @@ static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
   std::unordered_map<const void*, Py_ssize_t> first;
   for (Py_ssize_t i = 0; pattern && i < n; i++) {
     PyObject* item = PyTuple_GET_ITEM(tensors, i);
-    const void* storage = item;  // what is no tensor shares with nothing
+    const void* storage = nullptr;  // what is no tensor shares with nothing: equal numbers may be one object
     if (PyType_IsSubtype(Py_TYPE(item), (PyTypeObject*)THPVariableClass)) {
       const at::Tensor& tensor = THPVariable_Unpack(item);
-      if (tensor.has_storage()) storage = tensor.storage().unsafeGetStorageImpl();
+      storage = tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item;
     }
-    PyObject* place = PyLong_FromSsize_t(first.emplace(storage, i).first->second);
+    PyObject* place = PyLong_FromSsize_t(storage ? first.emplace(storage, i).first->second : i);
     if (!place) Py_CLEAR(pattern);
     else PyTuple_SET_ITEM(pattern, i, place);
   }

@@ -382,3 +382,7 @@ def renamed_generators(x: Any) -> Any:
 
 def test_generators_have_the_names_of_their_functions() -> None:
     check(renamed_generators, X)
+
+
+def test_numbers_share_no_memory() -> None:
+    assert framelift._core.memory_pattern((X, 5, 5, X)) == (0, 1, 2, 0)
