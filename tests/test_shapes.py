@@ -343,3 +343,23 @@ def test_what_was_seen_is_saved_and_loaded(tmp_path):
     for n in (4, 5, 6):
         assert_same(fn(torch.ones(n), n), second(torch.ones(n), n))
     assert framelift.stats()["captures"] == 1
+
+
+def test_functions_of_one_factory_take_turns():
+    def make(scale, extra=1):
+        def inner(x):
+            return x * scale + extra
+        return inner
+
+    calls = [(make(n), torch.ones(2)) for n in range(12)] + [(make(3, 7), torch.ones(2)), (lambda x: x - 1, torch.ones(2)), (make(5), torch.ones(2))]
+    assert run(lambda f, x: f(x) + 1, calls)[0] <= 4
+    run(lambda f, x: (f(x), f.__name__), calls)
+
+
+def test_dictionaries_whose_keys_change_are_read_key_by_key():
+    def fn(x, table):
+        return x * table["base"] + table.get("more", 0)
+
+    assert run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n}) for n in range(12)])[0] == 2
+    run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n, **({"more": n} if n % 3 else {})}) for n in range(8)])
+    run(lambda x, table: x * sum(table.values()), [(torch.ones(2), {f"key{n}": n}) for n in range(6)])

@@ -113,6 +113,8 @@ class Int(torch.SymInt):
         return (other // self, other % self) if _is_number(other) else NotImplemented
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is None and type(other) in (float, Float):
+            return _float_pow(self, other)
         if modulo is None and type(other) is int and 0 <= other <= 8:
             product: Any = 1
             for _ in range(other):
@@ -121,6 +123,8 @@ class Int(torch.SymInt):
         return pow(self.value(), other, modulo) if modulo is not None else self.value() ** other
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is None and type(other) is float:
+            return _float_pow(other, self)
         return pow(other, self.value(), modulo) if modulo is not None else other ** self.value()
 
     def __eq__(self, other: object) -> Any:

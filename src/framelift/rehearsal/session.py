@@ -187,7 +187,7 @@ class Session:
         world = self.world
         world.keep.append(function)
         world.own_root(function.__globals__)
-        origin = self.function_origin if function is self.function else const(function)
+        origin = self.function_origin if function is self.function else world.function_origins.get(id(function)) or const(function)
         world.guard(origin, "CODE", function.__code__)
         marked = handler_of(function)
         if marked is not None and (function is not self.function or marked is forbidden):

@@ -18,7 +18,7 @@ from ..graph.numbers import Float
 from ..guard.kinds import TensorFacts
 from ..origin import Origin, const
 from ..reasons import Interrupt
-from ..world.dynamism import NOTHING, STATIC, Dynamism
+from ..world.dynamism import NOTHING, STATIC, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..world.leaves import is_constant
 
 __all__ = ["Seen", "dynamism_for", "rehearse_with"]
@@ -41,8 +41,24 @@ class Seen:
             value = guard.value
             if guard.kind == "EQ":
                 self._leaf(guard.origin, value)
+            elif guard.kind == "KEYS" and _is_item(guard.origin):
+                self._keys(str(guard.origin), KeysSeen(keys_text(value)))
+            elif guard.kind in ("IS", "CODE") and _is_item(guard.origin):
+                self._function(str(guard.origin), guard)
             elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
                 self.meet(str(guard.origin), value.size)
+
+    def _keys(self, place: str, now: KeysSeen) -> None:
+        old = self.values.get(place)
+        self.values[place] = now if type(old) is not KeysSeen or old == now else KeysSeen(now.text, True)
+
+    def _function(self, place: str, guard: Any) -> None:
+        if guard.kind == "CODE":
+            old = self.values.get(place)
+            if type(old) is FunctionSeen:
+                self.values[place] = FunctionSeen(old.code, 0, True)
+        elif type(guard.value) is types.FunctionType:
+            self.values[place] = FunctionSeen(code_name(guard.value), id(guard.value))
 
     def _leaf(self, origin: Origin, value: Any) -> None:
         if type(value) in _NUMBERS:
@@ -110,6 +126,10 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
         return rehearse(function, locals_, NOTHING)
     if dynamic is False or not config.automatic_dynamic_shapes:
         return found
+    if isinstance(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
+        for place in found[0].world.dynamism.keyed:    # more of the dictionary is asked for than single keys
+            seen.keep_static(place)
+        found = rehearse(function, locals_, dynamism_for(seen, dynamic))
     written = [place for place in _written_numbers(found[0]) if seen.changing.get(place) is None]
     if not written:
         return found
@@ -121,6 +141,13 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
     for place in written:
         seen.keep_static(place)
     return found
+
+
+def _is_item(origin: Origin) -> bool:
+    """Whether a place is an argument, or in containers that are one."""
+    while origin.step == "item" and origin.base is not None:
+        origin = origin.base
+    return origin.step == "arg"
 
 
 def _written_numbers(session: Any) -> list[str]:

@@ -6,7 +6,9 @@ The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin leave
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,8 +16,9 @@ import torch
 from .. import config
 from ..graph.symbols import NO_MARKS, Marks
 from ..origin import Origin
+from .leaves import is_leaf
 
-__all__ = ["Dynamism", "NOTHING", "STATIC", "marks_of"]
+__all__ = ["Dynamism", "FunctionSeen", "KeysSeen", "NOTHING", "STATIC", "code_name", "keys_text", "marks_of"]
 
 #: attributes that say something about a tensor's dimensions
 _DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
@@ -33,6 +36,34 @@ def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int
     return Marks(dynamic, unbacked), frozenset(own.get(_MAYBE, ())), frozenset(own.get(_STATIC, ()))
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionSeen:
+    """A function that was found at a place: its code by name, and its address.  `changes`: others of the same code were, too."""
+
+    code: str
+    address: int
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSeen:
+    """The keys of a dictionary that was found at a place.  `changes`: others were, too."""
+
+    text: str
+    changes: bool = False
+
+
+def code_name(function: types.FunctionType) -> str:
+    """A function's code, by where it is written."""
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+
+
+def keys_text(keys: Iterable[Any]) -> str:
+    """A dictionary's keys as text."""
+    return repr([key if is_leaf(key) else id(key) for key in keys])
+
+
 class Dynamism:
     """The decision for each place.
 
@@ -46,6 +77,8 @@ class Dynamism:
         self.everything = everything
         self.values = values or {}
         self.marks = marks
+        self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
+        self.keyed: list[str] = []   # places of dictionaries that are read key by key
         self.quiet = not known and not everything and not self.values
 
     def number(self, value: Any, origin: Origin) -> bool:
@@ -63,8 +96,34 @@ class Dynamism:
             return known is True
         if self.everything and _is_argument(origin) and value not in (0, 1):
             return True
-        old = self.values.get(place)
+        old = self._before(place)
         return type(old) is type(value) and (old != value or str(old) != str(value))
+
+    def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
+        """Whether the function found at `origin` is told by its code: functions made by one factory took turns there."""
+        old = self.values.get(str(origin)) if self.values else None
+        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.address != id(function))
+        if wanted:
+            self._once[str(origin)] = function.__qualname__
+        return wanted
+
+    def _before(self, place: str) -> Any:
+        """What was found at a place before; in the cells of a function, also when that was a constant."""
+        for prefix, name in self._once.items():
+            if place.startswith(f"{prefix}."):
+                return self.values.get(place, self.values.get(name + place[len(prefix):]))
+        return self.values.get(place)
+
+    def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
+        """Whether the dictionary found at `origin` is read key by key: its keys changed before."""
+        if not self.values:
+            return False
+        place = str(origin)
+        old = self.values.get(place)
+        wanted = self.known.get(place) is None and type(old) is KeysSeen and (old.changes or old.text != keys_text(table))
+        if wanted:
+            self.keyed.append(place)
+        return wanted
 
     def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
         """Whether a number inside the tuple found at `origin` becomes symbolic."""

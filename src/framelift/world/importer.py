@@ -91,6 +91,20 @@ RULES[int] = RULES[float] = _number
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
+
+
+def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
+    """A function is a constant, until others of the same code were found in its place: then its code is one, its cells are not."""
+    if not world.dynamism.by_code(value, origin):
+        return _constant(world, value, origin)
+    world.guard(origin, "TYPE", types.FunctionType)
+    world.guard(origin, "CODE", value.__code__)
+    world.guard(origin.to("globals"), "IS", value.__globals__)
+    world.function_origins[id(value)] = origin
+    return world.register(value, value, origin, mutable=False)
+
+
+RULES[types.FunctionType] = _function
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 RULES[_VARIABLE_FUNCTIONS] = _constant
 RULES[_core.Compiled] = _constant

@@ -132,7 +132,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is not solid:
         world.note_class(cls)
     size = solid.__len__(value) if hasattr(solid, "__len__") else 0
-    if size > config.large_container and cls is dict:
+    if cls is dict and (size > config.large_container or world.dynamism.by_key(value, origin)):
         return world.register(value, LargeDict(world, value, origin, let_in), origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
         reason = "too-large" if size > config.large_container else "opaque-object"

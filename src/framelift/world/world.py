@@ -41,6 +41,7 @@ class World:
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
+        self.function_origins: dict[int, Origin] = {}   # of functions told by their code, by their id
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
