@@ -238,7 +238,9 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
       result = PyObject_Vectorcall(callable, args, nargs, kwnames);
       break;
     case Kind::Higher:
-      if (callbacks_declared(r, args, total(nargs, kwnames))) result = PyObject_Vectorcall(callable, args, nargs, kwnames);
+      if (!callbacks_declared(r, args, total(nargs, kwnames))) break;
+      result = meets_number(callable, args, total(nargs, kwnames)) ? call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames)
+                                                                   : PyObject_Vectorcall(callable, args, nargs, kwnames);
       break;
     case Kind::Handler:
       result = call_handler(r, v.payload, callable, nullptr, args, nargs, kwnames);

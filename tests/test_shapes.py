@@ -363,3 +363,8 @@ def test_dictionaries_whose_keys_change_are_read_key_by_key():
     assert run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n}) for n in range(12)])[0] == 2
     run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n, **({"more": n} if n % 3 else {})}) for n in range(8)])
     run(lambda x, table: x * sum(table.values()), [(torch.ones(2), {f"key{n}": n}) for n in range(6)])
+
+
+def test_strides_that_change_alone():
+    calls = [(torch.randn(4, n)[:, 0:1],) for n in (1, 2, 3, 5, 9)] + [(torch.randn(2, n, 3)[:, :2],) for n in (4, 5, 6, 7)]
+    assert run(lambda x: (x * 2, x.stride(), x.is_contiguous()), calls)[0] <= 5

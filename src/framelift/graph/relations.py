@@ -156,7 +156,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             if id(meaning.tensor) not in known:
                 known.add(id(meaning.tensor))
                 tensors.append(meaning.tensor)
-            lines.append(f"{name} = i{_index(tensors, meaning.tensor)}.size({meaning.dim})")
+            lines.append(f"{name} = i{_index(tensors, meaning.tensor)}.{meaning.what}({meaning.dim})")
         elif type(meaning) is FromNumber:
             places.append((name, meaning.place))
         else:

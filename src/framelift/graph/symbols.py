@@ -55,10 +55,11 @@ class _Place(Source):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromSize:
-    """The size of an input's dimension."""
+    """The size of an input's dimension, or its stride: `what`."""
 
     tensor: torch.Tensor
     dim: int
+    what: str = "size"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +106,7 @@ class Marks:
 
     dynamic: dict[int, tuple[int | None, int | None]]
     unbacked: frozenset[int] = frozenset()
+    strides: frozenset[int] = frozenset()    # whose stride was seen to change
 
 
 NO_MARKS = Marks({})
@@ -135,9 +137,9 @@ class Symbols:
             made = self._size(tensor, dim, size[dim], marks, f"{words}.size({dim})")
             if made is not None:
                 size[dim] = made
-        if all(type(length) is int for length in size):
+        if all(type(length) is int for length in size) and not marks.strides:
             return facts
-        stride = self._strides(tensor, facts, size)
+        stride = self._strides(tensor, facts, size, marks.strides, words)
         return symbolic_facts(facts.dtype, facts.device, size, stride, facts.requires_grad, facts.is_leaf, facts.is_conj, facts.is_neg,
                               facts.is_inference)
 
@@ -162,18 +164,23 @@ class Symbols:
             self.promised[str(raw.node.expr)] = words
         return raw
 
-    def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any]) -> list[Any]:
+    def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str) -> list[Any]:
         """Strides that are products of sizes, where they are so in this call; that they are is checked at every call."""
         stride: list[Any] = list(facts.stride)
         reached: dict[int, Any] = {}
         for dim in sorted(range(len(size)), key=lambda d: (stride[d], facts.size[d], -d)):
             step = facts.stride[dim]
             made = reached.get(step, step)
+            if type(made) is int and dim in changing and step > 1:
+                place = _Place(f"{words}.stride({dim})#{len(self.meanings)}")
+                symbol = self.env.create_symbol(step, place, DimDynamic.DYNAMIC)
+                made = self.env.create_symintnode(symbol, hint=step, source=place)
+                self.meanings[str(symbol)] = FromSize(tensor, dim, "stride")
             stride[dim] = made
+            if type(made) is torch.SymInt and step in reached:
+                self.strides.append((tensor, dim, made))
             if step > 0:
                 reached.setdefault(step * facts.size[dim], made * size[dim])
-            if type(made) is torch.SymInt:
-                self.strides.append((tensor, dim, made))
         return stride
 
     def number(self, value: Any, place: Any, words: str) -> Any:

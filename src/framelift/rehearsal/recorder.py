@@ -142,7 +142,7 @@ class Recorder:
         if not wrapped:
             check_kind(tensor)
         facts = facts_of(tensor)
-        if dims and not wrapped:
+        if (dims or marks.strides) and not wrapped:
             facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
         memory = storage_of(tensor)
         storage = self._storages.get(memory)

@@ -19,7 +19,8 @@ import torch
 
 from .. import _core, config
 from ..graph.numbers import NUMBERS, Bool, Float, Int
-from .registry import substitute
+from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
+from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
 __all__ = ["handle"]
 
@@ -42,9 +43,7 @@ _FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _EXTREMES and len(args) == 2 and not kwargs and all(type(arg) in (Int, int) for arg in args):
-        return _EXTREMES[key] and next(arg.home for arg in args if type(arg) is Int).int_op(_EXTREMES[key], *args)
-    if key in _ALIKE or getattr(callable_, "__name__", "") == "__instancecheck__":
+    if key in _ALIKE or key in HIGHER_ORDER or getattr(callable_, "__name__", "") == "__instancecheck__":
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
@@ -58,7 +57,6 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 _OWN: dict[int, tuple[Any, Handler]] = {}
-_EXTREMES = {id(max): torch.sym_max, id(min): torch.sym_min}
 
 
 def _own(*callables: Any) -> Callable[[Handler], Handler]:
@@ -122,6 +120,21 @@ def _always_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
 def _len(session: Any, args: tuple[Any, ...]) -> Any:
     """len() makes a plain int of what `__len__` gives."""
     return session.recorder.call(torch.Tensor.__len__, args, {}) if session.recorder.is_stand_in(args[0]) else NotImplemented
+
+
+def _extreme(builtin: Any, symbolic: Any) -> None:
+    """The greater or lesser of two ints is one more symbolic int; nothing need be decided."""
+    otherwise = SUBSTITUTES[id(builtin)][1] if id(builtin) in SUBSTITUTES else lambda _session, callable_, args, kwargs: _core.natively(callable_, args, kwargs)
+
+    @substitute(builtin)
+    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
+            return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
+        return otherwise(session, callable_, args, kwargs)
+
+
+_extreme(max, torch.sym_max)
+_extreme(min, torch.sym_min)
 
 
 # ---- torch's functions of numbers ------------------------------------------------------------------------------------

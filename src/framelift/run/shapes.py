@@ -47,6 +47,8 @@ class Seen:
                 self._function(str(guard.origin), guard)
             elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
                 self.meet(str(guard.origin), value.size)
+                if value.stride is not None:
+                    self.meet(f"{guard.origin}.stride()", value.stride)
 
     def _keys(self, place: str, now: KeysSeen) -> None:
         old = self.values.get(place)

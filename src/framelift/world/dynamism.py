@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -141,11 +141,24 @@ class Dynamism:
             if self.quiet:
                 return _NONE, NO_MARKS
             with torch._C.DisableTorchFunction():
-                return self._dims(tensor, origin), NO_MARKS
+                strides = self._strides(tensor, origin)
+                return self._dims(tensor, origin), NO_MARKS if not strides else Marks({}, strides=strides)
         with torch._C.DisableTorchFunction():
             marks, maybe, static = marks_of(tensor)
             asked = self._dims(tensor, origin) | maybe
-            return frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < tensor.dim()), marks
+            dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < tensor.dim())
+            return dims, replace(marks, strides=self._strides(tensor, origin))
+
+    def _strides(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
+        """The dimensions whose stride was seen to change."""
+        if not self.values and not self.known or type(tensor) is torch.nn.Parameter:
+            return _NONE
+        place = f"{origin}.stride()"
+        known, old = self.known.get(place), self.values.get(place)
+        dims = known if isinstance(known, frozenset) else _NONE
+        if type(old) is tuple and len(old) == tensor.dim():
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.stride())) if before != now}
+        return dims
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:

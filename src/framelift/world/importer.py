@@ -179,13 +179,14 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     dims, marks = world.dynamism.dims(value, origin)
     try:
-        seen = world.stand_in(value, str(origin) if dims else "", dims, marks) if dims else world.stand_in(value)
+        symbolic = bool(dims or marks.strides)
+        seen = world.stand_in(value, str(origin), dims, marks) if symbolic else world.stand_in(value)
     except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
         if interrupt.reason.id == "symbolic-number":
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value)
-    world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if dims else facts)
+    world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
     return world.register(value, seen, origin)
 
 
