@@ -25,7 +25,7 @@ BACKENDS = ["eager", "aot_eager"]
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fn", [
     lambda x: x * 2 + x.sum().item(), lambda x: x.sum().item() + 1, lambda x: (x.max().item() * 2, int(x[0]) + 1), lambda x: torch.full((2,), x[0].item()),
-    lambda x: x.tolist(), lambda x: torch.tensor([x[0].item(), 1])])
+    lambda x: x.tolist(), lambda x: torch.ones(max(x[0].item(), 4), min(x.shape[0], 7)), lambda x: torch.tensor([x[0].item(), 1])])
 def test_item_of_ints(fn, backend):
     assert run(fn, [(torch.tensor(values),) for values in ([3, 4, 5], [6, 7, 8], [1, 2, 9])], backend) == 1
 

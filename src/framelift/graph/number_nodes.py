@@ -16,6 +16,7 @@ from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from ..reasons import Interrupt
 from .facts import SymbolicFacts
 from .numbers import Float, Int, NUMBERS
 from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
@@ -108,7 +109,11 @@ class NumberNodes:
         found = self._nodes.get(expression)
         if found is None:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
-            found = self._nodes[expression] = sympy_interp(PythonReferenceAnalysis, leaves, expression).node
+            try:
+                with torch._C._EnableTorchFunction():   # by which torch.sym_max and its kin know a proxy
+                    found = self._nodes[expression] = sympy_interp(PythonReferenceAnalysis, leaves, expression).node
+            except Exception as error:
+                raise Interrupt("symbolic-number", f"the calculation {expression}") from error
         return found
 
     def assertions(self, live: set[int]) -> None:

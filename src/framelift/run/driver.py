@@ -304,7 +304,10 @@ def _leaving(entry: Any, calls: Any) -> Any:
 
 def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
     """A frame that runs plainly does so where the relations hold that led there."""
-    lines = preamble_of(symbols, None)
+    try:
+        lines = preamble_of(symbols, None)
+    except Interrupt:    # then wherever the guards hold
+        return None, []
     info.relations = Relations(lines)
     entry = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))
     return entry, [*lines.tensors, *lines.places]

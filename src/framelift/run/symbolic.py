@@ -13,6 +13,7 @@ from ..graph.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ..graph.symbols import FromSize, Symbols
 from ..guard.explain import where
 from ..guard.misses import Miss
+from ..reasons import Interrupt
 from ..places import place_of
 from .record import Input
 
@@ -67,7 +68,10 @@ class Relations:
 
 def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
     """The lines that run before the graph."""
-    return preamble(symbols, arguments, symbols.used)
+    try:
+        return preamble(symbols, arguments, symbols.used)
+    except Exception as error:    # a relation that has no form in Python
+        raise Interrupt("symbolic-number", "a relation between sizes or numbers") from error
 
 
 def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
