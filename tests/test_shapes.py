@@ -356,6 +356,24 @@ def test_functions_of_one_factory_take_turns():
     run(lambda f, x: (f(x), f.__name__), calls)
 
 
+def test_a_function_told_by_its_code_is_still_itself():
+    def make(scale):
+        def inner(x):
+            return x * scale
+        return inner
+
+    special = make(2)
+    renamed = make(3)
+    renamed.__name__ = "other"
+    marked = make(4)
+    marked.note = 7
+
+    def fn(f, x):
+        return f(x), f is special, f.__name__, getattr(f, "note", 0)
+
+    run(fn, [(f, torch.ones(2)) for f in (make(1), make(5), make(6), special, renamed, marked, make(7), special, renamed)])
+
+
 def test_dictionaries_whose_keys_change_are_read_key_by_key():
     def fn(x, table):
         return x * table["base"] + table.get("more", 0)

@@ -305,7 +305,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
 def leaf_attribute(world: World, obj: Any, name: str) -> Any:
     """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by equality."""
     value = getattr(obj, name)
-    origin = const(obj).to("attr", name)
+    origin = (world.function_origins.get(id(obj)) or const(obj)).to("attr", name)
     if is_leaf(value):
         world.guard(origin, "EQ", value)
         return value

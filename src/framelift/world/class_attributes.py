@@ -126,29 +126,30 @@ _FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__
 
 def read_function(world: World, function: Any, name: str) -> Any:
     """`f.name` for an external function (or property, staticmethod, classmethod object)."""
+    root = world.function_origins.get(id(function)) or const(function)
     own = getattr(function, "__dict__", None)
     pending = world.overlay.get((id(function), name), ABSENT)
     if pending is not ABSENT and pending is not DELETED:
         return pending
     if own is not None and name in own:
-        value = let_in(world, own[name], const(function).to("dict").to("item", name))
+        value = let_in(world, own[name], root.to("dict").to("item", name))
         _core.know(function, name, VALUE, value)
         return value
     if name in _FUNCTION_LEAVES:
         return leaf_attribute(world, function, name)
     if name == "__code__":
-        world.guard(const(function), "CODE", function.__code__)
+        world.guard(root, "CODE", function.__code__)
         return function.__code__
     if name in ("__wrapped__", "__func__", "fget", "fset", "fdel", "__isabstractmethod__") and hasattr(function, name):
-        return let_in(world, getattr(function, name), const(function).to("attr", name))
+        return let_in(world, getattr(function, name), root.to("attr", name))
     if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
         return getattr(function, name)
     if name == "__dict__":
         return InstanceDict.of(world, function)
     if name in ("__globals__", "__closure__", "__builtins__"):
-        return let_in_opaque(world, getattr(function, name), const(function).to("attr", name), detail=f"function.{name}")
+        return let_in_opaque(world, getattr(function, name), root.to("attr", name), detail=f"function.{name}")
     if own is not None:
-        world.guard(const(function).to("dict"), "ABSENT", name, name)
+        world.guard(root.to("dict"), "ABSENT", name, name)
     return getattr(function, name)
 
 

@@ -42,6 +42,8 @@ class World:
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
         self.function_origins: dict[int, Origin] = {}   # of functions told by their code, by their id
+        self.told_by_code: set[Any] = set()             # their code
+        self.functions: dict[Any, list[Origin]] = {}    # code -> places of functions that are constants
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
