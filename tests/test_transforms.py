@@ -135,3 +135,18 @@ def test_with_symbolic_sizes(name: str) -> None:
     for size in (3, 4):
         x = torch.linspace(-1, 1, size * size).reshape(size, size)
         torch.testing.assert_close(compiled(x), PROGRAMS[name](x))
+
+
+def test_under_a_level_of_forward_mode() -> None:
+    forward_ad = torch.autograd.forward_ad
+    framelift.reset()
+    compiled = framelift.compile(lambda x: x.sin() * 2, backend="aot_eager")
+    x = torch.ones(3)
+    compiled(x)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones(3))
+        torch.testing.assert_close(forward_ad.unpack_dual(compiled(dual)).tangent, x.cos() * 2)
+    compiled(x)
+    assert framelift.stats()["graphs"] == 1
+    with pytest.raises(framelift.exc.Unsupported), forward_ad.dual_level():
+        framelift.compile(lambda x: x.sin(), backend="aot_eager", fullgraph=True)(x)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
@@ -104,13 +105,20 @@ def import_modes(session: Any, modes: list[Any]) -> None:
 
 
 def import_transforms(session: Any, moment: Moment) -> None:
-    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack."""
-    if not moment.transforms:
-        return
-    session.recorder.live.begin_inside(moment.transforms)
-    if not moment.plain:
-        raise Interrupt("active-transform", session.recorder.live.ask(described_transforms)[-1][0].lower())
-    session.world.guard(const(MODES).to("attr", "transforms"), "EQ", session.recorder.live.ask(described_transforms))
+    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack.
+
+    Most calls are inside of none, and stay so by a guard: the torch state tells of functorch's, and here is forward-mode's.
+    """
+    level = forward_ad._current_level
+    session.world.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
+    if moment.transforms:
+        session.recorder.live.begin_inside(moment.transforms)
+        stack = session.recorder.live.ask(described_transforms)
+        if not moment.plain:
+            raise Interrupt("active-transform", stack[-1][0].lower())
+        session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
+    elif level >= 0 and not moment.plain:   # compiled graphs drop tangents
+        raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 
 def note_changes(session: Any) -> None:
