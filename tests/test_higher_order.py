@@ -201,6 +201,15 @@ def test_a_tensor_that_leaves_its_body_unseen() -> None:
     assert "KEPT" not in globals()
 
 
+def test_cond_on_a_symbolic_size_is_decided_while_capturing() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.size(0) > 3, lambda a: a * 2, lambda a: a + 1, (x,))
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=True)
+    for size in (2, 4, 5, 3):
+        x = torch.ones(size)
+        torch.testing.assert_close(compiled(x), x * 2 if size > 3 else x + 1)
+
+
 def test_flex_attention() -> None:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     torch.manual_seed(0)

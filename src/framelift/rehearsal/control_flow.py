@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from ..graph.facts import Facts
+from ..graph.numbers import NUMBERS
 from ..graph.values import Body, Value
 from .bodies import Rehearsed, fresh, values_in
 from .higher_order import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
@@ -85,13 +86,13 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     def signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> None: ...
     pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
     name, recorder = "torch.cond", session.recorder
-    if type(pred) in (bool, int, float):   # decided while capturing, so the other branch is not there
+    if type(pred) in (bool, int, float, *NUMBERS):   # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
     if not recorder.is_stand_in(pred):
         raise refuse(name, f"Expected pred to be bool or tensor, but got {type(pred).__name__}")
     decides = recorder.value_of(pred)
-    if decides.facts.size.numel() != 1 or decides.facts.dtype is not torch.bool:
-        raise refuse(name, f"Expected pred to be a boolean tensor of one element, but got {decides.facts}")
+    if decides.facts.size.numel() != 1:
+        raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {type(operands).__name__}")
     branches = [_Outputs(recorder, name, pure_body(session, name, fn, tuple(operands))) for fn in (true_fn, false_fn)]
