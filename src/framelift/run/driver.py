@@ -46,7 +46,7 @@ from .profiling import profiled
 from .record import Capture, Record, counts, ending
 from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
-from .tracing import untraced
+from .tracing import untold, untraced
 
 __all__ = ["Driver"]
 
@@ -347,7 +347,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with untraced(), profiled(function.__qualname__), session.recorder:
+        with untraced(), untold(), profiled(function.__qualname__), session.recorder:
             _core.rehearse(session, function, locals_, *(stop or ()))
         return session, session.plan, None
     except Interrupt as interrupt:

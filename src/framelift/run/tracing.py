@@ -1,12 +1,18 @@
-"""Debuggers, profilers and coverage tools are told nothing of a rehearsal: their callbacks are not the program's code."""
+"""Debuggers, profilers and coverage tools are told nothing of a rehearsal: their callbacks are not the program's code.
+
+Nor is anybody told of interrupts that generators meet when they are closed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import Any
 
-__all__ = ["untraced"]
+from ..reasons import Interrupt
+
+__all__ = ["untold", "untraced"]
 
 _TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
 
@@ -35,3 +41,21 @@ def untraced() -> Iterator[None]:
                 monitoring.set_events(tool, mask)
         sys.setprofile(profile)
         sys.settrace(trace)
+
+
+@contextlib.contextmanager
+def untold() -> Iterator[None]:
+    """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
+
+    Python would write that to stderr, and it is nobody's news.
+    """
+    before = sys.unraisablehook
+
+    def quiet(unraisable: Any) -> None:
+        if unraisable.exc_type is not Interrupt:
+            before(unraisable)
+    sys.unraisablehook = quiet
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
