@@ -19,6 +19,13 @@ static bool give_dict(PyObject* object, PyObject* dict) {
 #endif
 }
 
+// new(cls): object.__new__(cls)
+static PyObject* make_new(PyObject*, PyObject* type) {
+  static PyObject* nothing = PyTuple_New(0);
+  if (!PyType_Check(type) || !nothing) return PyErr_Format(PyExc_TypeError, "new(class)");
+  return PyBaseObject_Type.tp_new((PyTypeObject*)type, nothing, nullptr);
+}
+
 // instance(cls, dict): an object of a Python class without built-in base, with this very dictionary.
 static PyObject* instance(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 2 || !PyType_Check(args[0]) || !PyDict_Check(args[1])) return PyErr_Format(PyExc_TypeError, "instance(class, dict)");
@@ -57,6 +64,7 @@ static PyObject* store(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 static PyMethodDef methods[] = {
+    {"new", make_new, METH_O, "new(cls): as object.__new__"},
     {"store", (PyCFunction)(void*)store, METH_FASTCALL, "store(object, name, value): as object.__setattr__, nothing where it is set already"},
     {"instance", (PyCFunction)(void*)instance, METH_FASTCALL, "instance(cls, dict): as object.__new__, with this dictionary"},
     {"ordered", (PyCFunction)(void*)ordered, METH_FASTCALL, "ordered(cls, dict or None, key, value, ...): as OrderedDict.__new__, filled"},

@@ -175,11 +175,30 @@ def instance(walk: Walk, node: Node) -> Recipe:
     arguments = kind.arguments(walk, obj)
     shell = (walk.constant(layout.base, layout.base.__name__), ".__new__(", name, *((", ",) if arguments else ()),
              *arguments, ")")
+    stores = _stores(walk, node, cls, layout)
+    if stores is not None:
+        return Recipe(None, (walk.constant(_core.new, "new"), "(", name, ")"), stores)
     items, whole = kind.contents(walk, node)
     fills, parts = _attributes(walk, node, cls, layout)
     if not items and not fills and not parts:
         return Recipe(make=shell)
     return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, whole=whole)
+
+
+#: CPython keeps so many attributes of an instance without a dictionary
+_WITHOUT_DICTIONARY = 30
+
+
+def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ...] | None:
+    """One store per attribute, where that means the same and nobody else holds the dictionary: the instance then has none."""
+    if layout.base is not object or layout.dictionary is None or layout.slots or not sets_plainly(cls):
+        return None
+    found = layout.dictionary.__get__(node.obj)
+    if type(found) is not dict or not 0 < len(found) <= _WITHOUT_DICTIONARY or is_shared(found):
+        return None
+    if not all(type(name) is str and is_attribute_name(name) for name in found) or not walk.scene.stores_plainly(cls, found):
+        return None
+    return tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items())
 
 
 def _at_once(walk: Walk, layout: Layout, name: str, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:

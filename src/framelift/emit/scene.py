@@ -7,7 +7,7 @@ cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
 from ..origin import Origin
@@ -37,3 +37,6 @@ class Scene(Protocol):
 
     def is_internal_class(self, cls: type) -> bool:
         """Whether the class was created inside the rehearsal."""
+
+    def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
+        """Whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now on."""

@@ -10,7 +10,7 @@ import builtins
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import torch
@@ -444,6 +444,12 @@ class Session:
 
     def is_internal_class(self, cls: type) -> bool:
         return _core.is_internal(cls)
+
+    def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
+        if any(effect.kind.endswith("type") for effect in self.world.effects):
+            return False
+        found = [self.world.lookup(cls, name) for name in names]
+        return not any(hasattr(type(one), "__set__") or hasattr(type(one), "__delete__") for one in found)
 
     @property
     def shadows(self) -> list[Shadow]:
