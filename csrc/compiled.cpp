@@ -84,11 +84,21 @@ static PyObject* take_values(const std::vector<int32_t>& which, const std::vecto
   return tuple;
 }
 
+// As take_values, where the first slots are just what is asked for.
+static PyObject* take_first(size_t count, PyObject** slots) {
+  PyObject* tuple = PyTuple_New((Py_ssize_t)count);
+  if (!tuple || !count) return tuple;
+  memcpy(&PyTuple_GET_ITEM(tuple, 0), slots, count * sizeof(PyObject*));
+  memset(slots, 0, count * sizeof(PyObject*));
+  return tuple;
+}
+
 static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
   Program& program = *entry->program->program;
-  PyObject* inputs = take_values(program.inputs, program.last_use, 0, slots);
+  PyObject* inputs = program.inputs_first ? take_first(program.inputs.size(), slots)
+                                          : take_values(program.inputs, program.last_use, 0, slots);
   PyObject* externals = inputs ? take_values(program.externals, program.last_use, program.inputs.size(), slots) : nullptr;
-  for (int32_t i = 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
+  for (int32_t i = program.inputs_first && inputs ? (int32_t)program.inputs.size() : 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
   PyObject* result = nullptr;
   if (externals) {
     PyObject* arguments[] = {nullptr, inputs, externals};
@@ -113,6 +123,7 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
     return -1;
   }
   memset(slots, 0, bytes);
+  bool emptied = false;
   int node, check, verdict = 0;
   Outcome outcome;
   {
@@ -130,6 +141,7 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       if (before != Mode::Off) thread_state().mode = Mode::Paused;
       Range range("run", entry->info);
       *result = run_entry(entry, slots);
+      emptied = true;
       thread_state().mode = before;
       verdict = *result ? 1 : -1;
       if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -146,7 +158,7 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       }
     }
   }
-  for (int32_t i = 0; i < program.slot_count; i++) Py_XDECREF(slots[i]);
+  for (int32_t i = 0; !emptied && i < program.slot_count; i++) Py_XDECREF(slots[i]);
   if (!on_stack) PyMem_Free(slots);
   return verdict;
 }

@@ -53,7 +53,7 @@ struct Word {
   const uint64_t* at;
   uint64_t expect;
 };
-static constexpr uint32_t kAhead = 5;  // how many tensors ahead memory is fetched
+static constexpr uint32_t kAhead = 8;  // how many tensors ahead memory is fetched
 
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
 
@@ -199,6 +199,7 @@ struct Program {
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals;            // slots
   std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others
+  bool inputs_first = false;                         // input i is slot i, and nobody else asks for it
   std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;    // (node, check) of SAME checks
   int32_t slot_count = 0;

@@ -297,6 +297,8 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
     last_use[i] = !used[asked[i]];
     used[asked[i]] = true;
   }
+  inputs_first = true;
+  for (size_t i = 0; i < inputs.size(); i++) inputs_first = inputs_first && inputs[i] == (int32_t)i && last_use[i];
   if (state_or_none != Py_None) {
     const TorchState* snapshot = torch_state_of(state_or_none);
     if (!snapshot) return complain("state is a torch_state() or None", state_or_none);
