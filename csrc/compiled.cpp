@@ -163,26 +163,63 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
   return verdict;
 }
 
+// The entry that last served calls with this first argument: tried first.  Addresses are only compared; guards decide.
+struct Hint {
+  const void *entries = nullptr, *first = nullptr, *entry = nullptr;
+  Py_ssize_t place = 0;
+};
+static constexpr size_t kHints = 1024;
+
+static Hint& hint_for(PyObject* entries, PyObject* first) {
+  static Hint hints[kHints];
+  return hints[(((uint64_t)entries >> 4) * 31 + ((uint64_t)first >> 4)) % kHints];
+}
+
+// Try one place of the list.  As try_entries; *at is moved on.
+static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  PyObject* item = PyList_GET_ITEM(entries, *at);
+  if (Py_TYPE(item) != &Entry_Type) {
+    PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
+    return -1;
+  }
+  EntryObject* entry = (EntryObject*)Py_NewRef(item);
+  int verdict = 0;
+  if (!is_dead(entry)) {
+    verdict = try_entry(entry, locals, n, result);
+    (*at)++;
+  } else if (PyList_SetSlice(entries, *at, *at + 1, nullptr) < 0) {
+    verdict = -1;
+  }
+  Py_DECREF(entry);
+  return verdict;
+}
+
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   if (!PyList_Check(entries)) {
     PyErr_SetString(PyExc_TypeError, "entries are a list");
     return -1;
   }
+  PyObject* first = n > 0 ? locals[0] : nullptr;
+  const void* tried = nullptr;
+  bool several = PyList_GET_SIZE(entries) > 1;
+  if (several) {
+    const Hint& hint = hint_for(entries, first);
+    bool known = hint.entries == entries && hint.first == first && hint.place < PyList_GET_SIZE(entries) &&
+                 PyList_GET_ITEM(entries, hint.place) == hint.entry;
+    Py_ssize_t at = hint.place;
+    tried = known ? hint.entry : nullptr;
+    int verdict = known ? try_place(entries, &at, locals, n, result) : 0;
+    if (verdict != 0) return verdict;
+  }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries);) {  // the list may change while Python code runs
-    PyObject* item = PyList_GET_ITEM(entries, i);
-    if (Py_TYPE(item) != &Entry_Type) {
-      PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
-      return -1;
-    }
-    EntryObject* entry = (EntryObject*)Py_NewRef(item);
-    int verdict = 0;
-    if (!is_dead(entry)) {
-      verdict = try_entry(entry, locals, n, result);
+    const void* entry = PyList_GET_ITEM(entries, i);
+    if (entry == tried) {
       i++;
-    } else if (PyList_SetSlice(entries, i, i + 1, nullptr) < 0) {
-      verdict = -1;
+      continue;
     }
-    Py_DECREF(entry);
+    Py_ssize_t place = i;
+    int verdict = try_place(entries, &i, locals, n, result);
+    if (verdict > 0 && several) hint_for(entries, first) = {entries, first, entry, place};
     if (verdict != 0) return verdict;
   }
   return 0;

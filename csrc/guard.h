@@ -186,6 +186,7 @@ PyObject* kind_names();
 // guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
 bool immutable_leaf(PyObject* value);
+bool simple_leaf(PyObject* value);  // of a type whose values are immutable and compare without Python code
 bool has_leaf_keys(PyObject* dict);
 bool init_leaves();
 
@@ -202,6 +203,7 @@ struct Program {
   bool inputs_first = false;                         // input i is slot i, and nobody else asks for it
   std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;    // (node, check) of SAME checks
+  std::vector<std::pair<uint32_t, uint32_t>> looks;   // (node, check): what one look at an argument tells
   int32_t slot_count = 0;
   bool has_state = false;
   TorchState state;
@@ -239,6 +241,7 @@ struct Program {
   void put(uint32_t at, const Record& record);
   bool build_distinct(PyObject* list);
   Outcome check_distinct(Walk& walk);
+  bool fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check);
   PyObject* fetch_node(Node& node, Walk& walk, Outcome* outcome);
   bool check_same(Walk& walk);
   int find_given(long given) const;

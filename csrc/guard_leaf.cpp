@@ -13,6 +13,8 @@ static bool is_simple(PyTypeObject* type) {
   return false;
 }
 
+bool simple_leaf(PyObject* value) { return is_simple(Py_TYPE(value)); }
+
 bool immutable_leaf(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (is_simple(type)) return true;

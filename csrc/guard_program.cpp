@@ -71,6 +71,7 @@ void Program::clear() {
   same.clear();
   distinct.clear();
   distinct_arguments.clear();
+  looks.clear();
   inputs.clear();
   externals.clear();
   std::vector<PyObject*> all;
@@ -237,6 +238,11 @@ void Program::settle_flags() {
       only_tensor &= one_of(kind, {"TENSOR", "SAME"});
     }
     node.lone = node.argument && only_tensor && node.end == node.index + 1;
+    for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
+      const Check& check = node.checks[k];
+      bool tells = check.tensor ? !tensor_runs_code(*check.tensor) : !strcmp(check.kind->name, "EQ") && simple_leaf(check.leaf);
+      if (tells) looks.emplace_back((uint32_t)i, (uint32_t)k);
+    }
     if (node.parent < 0) continue;
     Node& parent = nodes[node.parent];
     const char* step = node.step->name;

@@ -305,6 +305,21 @@ Outcome Program::check_distinct(Walk& walk) {
   return outcome;
 }
 
+// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.
+bool Program::fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check) {
+  for (auto [index, number] : looks) {
+    const Node& node = nodes[index];
+    const Check& check = node.checks[number];
+    PyObject* value = node.number < count ? locals[node.number] : nullptr;
+    bool ran_code = false;
+    if (value && check.tensor ? tensor_holds(*check.tensor, value) : value && same_leaf(value, check.leaf, &ran_code) == Outcome::Holds) continue;
+    *failed_node = (int)node.given;
+    *failed_check = value ? (int)number : -1;
+    return true;
+  }
+  return false;
+}
+
 Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check) {
   counters.checks++;
   *failed_node = -1;
@@ -312,6 +327,7 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     *failed_check = 2;
     return Outcome::Fails;
   }
+  if (fails_at_a_look(locals, count, failed_node, failed_check)) return Outcome::Fails;
   if (has_state && !state.matches()) {
     *failed_check = 1;
     return Outcome::Fails;
