@@ -287,6 +287,8 @@ struct OwnCode {
   ~OwnCode() { thread_state().context = context; }
 };
 
+static constexpr int kRounds = 3;
+
 // 1: *result is set; 2: run plainly; -1: exception.
 static int look_up(CompiledObject* self, const Binding& binding, PyObject** result) {
   OwnCode scope;
@@ -294,14 +296,15 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
   PyObject* const* locals = binding.locals();
   Py_ssize_t n = binding.count();
   int verdict = try_entries(entries, locals, n, result);
-  if (verdict == 0) {
+  for (int round = 0; verdict == 0; round++) {  // an entry made by another thread may look further and say no: ask once more
+    if (round == kRounds) {
+      raise_second_miss(self, locals, n);
+      verdict = -1;
+      break;
+    }
     int captured = thread_state().mode == Mode::RunOnly || self->miss == Py_None ? 0 : ask_driver(self, locals, n);
     Py_SETREF(entries, Py_NewRef(self->entries));  // the driver may have put another list there
     verdict = captured < 0 ? -1 : captured == 0 ? 2 : try_entries(entries, locals, n, result);
-    if (verdict == 0) {
-      raise_second_miss(self, locals, n);
-      verdict = -1;
-    }
   }
   if (verdict == 1) self->hits++;
   Py_DECREF(entries);

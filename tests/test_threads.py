@@ -14,10 +14,10 @@ import framelift
 THREADS, CALLS = 4, 25
 
 
-def in_threads(work: Callable[[int], None]) -> None:
+def in_threads(work: Callable[[int], None], count: int = THREADS) -> None:
     """Run `work(number)` in every thread, started together; raise the first failure."""
     failures: list[BaseException] = []
-    barrier = threading.Barrier(THREADS)
+    barrier = threading.Barrier(count)
 
     def body(number: int) -> None:
         try:
@@ -26,7 +26,7 @@ def in_threads(work: Callable[[int], None]) -> None:
         except BaseException as error:  # noqa: BLE001  carried to the main thread
             failures.append(error)
 
-    threads = [threading.Thread(target=body, args=(n,)) for n in range(THREADS)]
+    threads = [threading.Thread(target=body, args=(n,)) for n in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -107,3 +107,22 @@ def test_grad_mode_is_per_thread() -> None:
                 assert enabled == (number % 2 == 0) == out.requires_grad
 
     in_threads(work)
+
+
+def test_one_capture_per_signature() -> None:
+    """Eight threads meet four shapes of one model at once: whoever waits for a capture of the same signature uses it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    inputs = [torch.rand(size, 3) for size in (2, 3, 5, 7)]
+    want = [model(x).detach() for x in inputs]
+    for _ in range(3):
+        compiled = framelift.compile(model, backend="eager", fullgraph=True, dynamic=False)
+        framelift.reset()
+
+        def work(number: int) -> None:
+            for call in range(12):
+                which = (number + call) % len(inputs)
+                assert torch.equal(compiled(inputs[which]), want[which])
+
+        in_threads(work, 8)
+        assert framelift.stats()["captures"] == len(inputs) == len(compiled._compiled.entries)

@@ -90,14 +90,17 @@ class Driver:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
         if config.disable:
             return False
+        before = {id(entry) for entry in entries}
         with _lock:
+            if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
+                return True   # another thread captured it while this one waited
             if function.__code__ in self.record.given_up:
                 return False
             miss = _why_recapture(entries, locals_)
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            if len(entries) >= (self.hooks.recompile_limit or config.recompile_limit):
+            if policy.is_full(entries, locals_, self.hooks.recompile_limit or config.recompile_limit):
                 policy.at_limit(function, entries, why, self.fullgraph and root)
                 self._warn_limit(function, entries, locals_)
                 return False
@@ -130,7 +133,7 @@ class Driver:
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
                     sessions: list[Session]) -> tuple[Any, Capture]:
         code = function.__code__
-        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root)
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()

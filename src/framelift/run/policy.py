@@ -95,6 +95,22 @@ def _recompile(asked: Asked) -> bool:
 _QUESTIONS = (_surroundings, _stance, _recompile)
 
 
+#: all captures of one function together, as a multiple of the limit for one instance
+_INSTANCES = 16
+
+
+def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
+    """The module whose method is called: instances do not share a limit."""
+    first = locals_[0] if locals_ else None
+    return weakref.ref(first) if isinstance(first, torch.nn.Module) else None
+
+
+def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> bool:
+    """Whether the limit of captures is reached: by this instance, or by far too many of them."""
+    owner = owner_of(locals_)
+    return sum(entry.info.owner is owner for entry in entries) >= limit or len(entries) >= _INSTANCES * limit
+
+
 def at_limit(function: types.FunctionType, entries: list[Any], why: str, fullgraph: bool) -> None:
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:

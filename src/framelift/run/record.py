@@ -130,6 +130,7 @@ class Capture:
     file: str
     line: int
     root: bool = True
+    owner: weakref.ref[Any] | None = None   # the module whose method was captured
     guard_count: int = 0
     graph_module: Any = None
     source: str = ""            # the entry, as Python source

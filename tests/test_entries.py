@@ -1,0 +1,117 @@
+"""Several entries of one callable: whose they are, which is used, and when they go."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from framelift import config
+
+
+def counting() -> tuple[list[Any], Any]:
+    """A backend, and the graphs it was given."""
+    graphs: list[Any] = []
+
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        graphs.append(graph_module)
+        return graph_module.forward
+    return graphs, backend
+
+
+def test_instances_do_not_share_a_limit() -> None:
+    graphs, backend = counting()
+
+    class Layer(nn.Module):
+        def __init__(self, kind: str) -> None:
+            super().__init__()
+            self.kind = kind
+
+        @framelift.compile(backend=backend, fullgraph=True)
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + len(self.kind)
+
+    layers = [Layer("k" * n) for n in range(1, 8)]
+    with config.patch(recompile_limit=2):
+        for _ in range(3):
+            for n, layer in enumerate(layers, 1):
+                assert layer(torch.zeros(1)).item() == n
+    assert len(graphs) == len(layers)
+
+
+def test_callables_of_one_function_do_not_share_a_limit() -> None:
+    def f(x: torch.Tensor, kind: str) -> torch.Tensor:
+        return x + len(kind)
+
+    made = [counting() for _ in range(3)]
+    with config.patch(recompile_limit=2):
+        for graphs, backend in made:
+            compiled = framelift.compile(f, backend=backend)
+            for kind in ("a", "bb", "a", "bb"):
+                assert compiled(torch.zeros(1), kind).item() == len(kind)
+            assert len(graphs) == 2
+
+
+def test_the_limit_of_one_instance() -> None:
+    graphs, backend = counting()
+    module = nn.Identity()
+    module.kind = ""
+    compiled = framelift.compile(lambda m, x: x + len(m.kind), backend=backend)
+    with config.patch(recompile_limit=2), warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        for n in range(5):
+            module.kind = "k" * n
+            assert compiled(module, torch.zeros(1)).item() == n
+    assert len(graphs) == 2
+
+
+def test_the_entry_that_served_an_instance_is_only_a_hint() -> None:
+    graphs, backend = counting()
+
+    def f(holder: Any, x: torch.Tensor) -> torch.Tensor:
+        return x + len(holder.kind)
+
+    class Holder:
+        def __init__(self, kind: str) -> None:
+            self.kind = kind
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    holders = [Holder("a"), Holder("bb"), Holder("ccc")]
+    for round_ in range(4):
+        for holder in holders:
+            assert compiled(holder, torch.zeros(1)).item() == len(holder.kind)
+        for holder in holders:   # what each was served by last is wrong now
+            holder.kind = {"a": "bb", "bb": "ccc", "ccc": "a"}[holder.kind]
+    assert len(graphs) == 3
+
+
+def test_entries_go_with_what_they_name() -> None:
+    graphs, backend = counting()
+
+    def f(x: torch.Tensor, function: Any) -> torch.Tensor:
+        return function(x)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for n in range(40):   # more than any limit: each function is gone before the next comes
+        def function(x: torch.Tensor, add: str = "k" * n) -> torch.Tensor:
+            return x + len(add)
+        assert compiled(torch.zeros(1), function).item() == n
+        del function
+        gc.collect()
+    assert len(compiled.entries) <= 2
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_alternating_shapes(same: bool) -> None:
+    graphs, backend = counting()
+    compiled = framelift.compile(lambda x: x * 2, backend=backend, fullgraph=True, dynamic=False)
+    kept = [torch.rand(n) for n in range(2, 8)]
+    for _ in range(3):
+        for x in kept if same else [torch.rand(n) for n in range(2, 8)]:
+            assert torch.equal(compiled(x), x * 2)
+    assert len(graphs) == len(kept)
