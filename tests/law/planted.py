@@ -50,8 +50,8 @@ SEEDS: dict[str, tuple[int, ...]] = {
 
 @contextlib.contextmanager
 def planted(defect: str) -> Iterator[None]:
-    """Build every guard program without what `defect` names."""
-    without = DEFECTS[defect]
+    """Build every guard program without what `defect` names: a row of DEFECTS, or a kind."""
+    without = DEFECTS.get(defect, frozenset({defect}))
 
     def leaky(guards: Sequence[Any], inputs: Any, externals: Any, distinct: Any, state: Any) -> Any:
         kept = [g for g in guards if g.kind not in without]
