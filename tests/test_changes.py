@@ -16,6 +16,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import framelift
+from framelift.guard.kinds import Guard, tensor_facts
+from framelift.guard.program import build_program
+from framelift.origin import const
 
 OFFSET = 1.0
 
@@ -119,15 +122,6 @@ def requires_grad(tensors: Any, flag: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def swapped(one: torch.Tensor, other: torch.Tensor) -> Iterator[None]:
-    torch.utils.swap_tensors(one, other)
-    try:
-        yield
-    finally:
-        torch.utils.swap_tensors(one, other)
-
-
-@contextlib.contextmanager
 def default_dtype() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     try:
@@ -154,7 +148,6 @@ CHANGES: dict[str, Callable[[Model], Any]] = {
     "dtype behind .data": lambda m: attribute_data(m.parts[2].gain, torch.ones(3, dtype=torch.float64)),
     "shape behind .data": lambda m: attribute_data(m.parts[2].gain, torch.full((1,), 4.0)),
     "requires_grad_": lambda m: requires_grad(m.parameters(), False),
-    "swap_tensors": lambda m: swapped(m.parts[0].shift, torch.full((1,), 3.0)),
     "another parameter": lambda m: attribute_of(m.parts[1].linear, "weight", nn.Parameter(torch.eye(3))),
     "another buffer": lambda m: attribute_of(m.parts[1], "shift", torch.full((1,), 9.0)),
     "another module": lambda m: attribute_of(m.parts[1], "linear", nn.Linear(3, 3, bias=False)),
@@ -254,3 +247,17 @@ def test_a_change_is_noticed_at_the_next_call(name: str) -> None:
             want = model(x)
             assert same(compiled(x), want) and same(compiled(x), want)
         assert same(compiled(x), plain) and same(model(x), plain)
+
+
+def test_swapped_tensors_are_noticed() -> None:
+    """On the guard alone: torch refuses to swap a tensor that anything refers to weakly, as its own fake tensors do for a while."""
+    model = Part()
+    origin = const(model).to("dict").to("item", "_buffers").to("item", "shift")
+    program, _ = build_program([Guard(origin, "TENSOR", tensor_facts(model.shift))], [], [], [], None)
+    other = torch.full((1,), 3.0)
+    for _ in range(3):
+        assert program.check(()) is None
+    torch.utils.swap_tensors(model.shift, other)
+    assert program.check(()) is not None
+    torch.utils.swap_tensors(model.shift, other)
+    assert program.check(()) is None

@@ -97,13 +97,14 @@ def test_entries_go_with_what_they_name() -> None:
         return function(x)
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
-    for n in range(40):   # more than any limit: each function is gone before the next comes
-        def function(x: torch.Tensor, add: str = "k" * n) -> torch.Tensor:
-            return x + len(add)
-        assert compiled(torch.zeros(1), function).item() == n
-        del function
-        gc.collect()
-    assert len(compiled.entries) <= 2
+    with config.patch(recompile_limit=2):
+        for n in range(6):   # each function is gone before the next comes
+            def function(x: torch.Tensor, add: str = "k" * n) -> torch.Tensor:
+                return x + len(add)
+            assert compiled(torch.zeros(1), function).item() == n
+            del function
+            gc.collect()
+    assert len(graphs) == 6 and len(compiled.entries) == 1
 
 
 @pytest.mark.parametrize("same", [True, False])
