@@ -9,8 +9,8 @@ PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   using namespace framelift;
-  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_compiled(module) || !init_memory(module) ||
-      !init_places(module) || !init_instances(module) || !init_resume(module)) {
+  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_entries(module) || !init_compiled(module) ||
+      !init_memory(module) || !init_places(module) || !init_instances(module) || !init_resume(module)) {
     Py_DECREF(module);
     return nullptr;
   }

@@ -25,7 +25,7 @@ ThreadState& thread_state();
 // hook.cpp: run `function` in plain Python with its callees captured on behalf of `compiled`; vectorcall arguments.
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
-// compiled.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
+// entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 
@@ -34,6 +34,7 @@ bool init_hook(PyObject* module);
 bool init_probes(PyObject* module);
 bool init_guards(PyObject* module);
 bool init_compiled(PyObject* module);
+bool init_entries(PyObject* module);
 bool init_memory(PyObject* module);
 bool init_instances(PyObject* module);
 bool init_resume(PyObject* module);

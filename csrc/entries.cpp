@@ -1,0 +1,241 @@
+// Entry: guards, what to run, and how often it ran; and trying the entries of a list in turn.
+#include <alloca.h>
+
+#include <cstring>
+
+#include "guard.h"
+#include "ranges.h"
+
+namespace framelift {
+
+struct EntryObject {
+  PyObject_HEAD
+  GuardProgramObject* program;
+  PyObject* run;  // callable(inputs, externals), or None: run the frame in plain Python
+  PyObject* info;
+  unsigned long long hits;
+  char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines and effects
+};
+static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"program", "run", "info", "replayable", nullptr};
+  PyObject *program, *run, *info = Py_None;
+  int replayable = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op", (char**)names, &GuardProgram_Type, &program, &run, &info, &replayable)) return nullptr;
+  EntryObject* self = (EntryObject*)type->tp_alloc(type, 0);
+  if (!self) return nullptr;
+  self->program = (GuardProgramObject*)Py_NewRef(program);
+  self->run = Py_NewRef(run);
+  self->info = Py_NewRef(info);
+  self->replayable = (char)replayable;
+  return (PyObject*)self;
+}
+
+static int entry_traverse(PyObject* self, visitproc visit, void* arg) {
+  EntryObject* entry = (EntryObject*)self;
+  Py_VISIT(entry->program);
+  Py_VISIT(entry->run);
+  Py_VISIT(entry->info);
+  return 0;
+}
+
+static int entry_clear(PyObject* self) {
+  EntryObject* entry = (EntryObject*)self;
+  Py_CLEAR(entry->program);
+  Py_CLEAR(entry->run);
+  Py_CLEAR(entry->info);
+  return 0;
+}
+
+static void entry_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  entry_clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static bool is_dead(EntryObject* entry) { return !entry->program || entry->program->program->dead(); }
+
+static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_dead((EntryObject*)self)); }
+
+static PyMemberDef entry_members[] = {
+    {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
+    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: plain Python"},
+    {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
+    {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
+    {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
+    {nullptr, 0, 0, 0, nullptr}};
+static PyGetSetDef entry_getters[] = {{"dead", entry_dead, nullptr, "Its guards can never hold again.", nullptr},
+                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// The slots' values in the order asked for; each reference moves at its last use.
+static PyObject* take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset, PyObject** slots) {
+  PyObject* tuple = PyTuple_New((Py_ssize_t)which.size());
+  for (size_t i = 0; tuple && i < which.size(); i++) {
+    PyObject*& value = slots[which[i]];
+    PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, last_use[offset + i] ? value : Py_NewRef(value));
+    if (last_use[offset + i]) value = nullptr;
+  }
+  return tuple;
+}
+
+// As take_values, where the first slots are just what is asked for.
+static PyObject* take_first(size_t count, PyObject** slots) {
+  PyObject* tuple = PyTuple_New((Py_ssize_t)count);
+  if (!tuple || !count) return tuple;
+  memcpy(&PyTuple_GET_ITEM(tuple, 0), slots, count * sizeof(PyObject*));
+  memset(slots, 0, count * sizeof(PyObject*));
+  return tuple;
+}
+
+static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
+  Program& program = *entry->program->program;
+  PyObject* inputs = program.inputs_first ? take_first(program.inputs.size(), slots)
+                                          : take_values(program.inputs, program.last_use, 0, slots);
+  PyObject* externals = inputs ? take_values(program.externals, program.last_use, program.inputs.size(), slots) : nullptr;
+  for (int32_t i = program.inputs_first && inputs ? (int32_t)program.inputs.size() : 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
+  PyObject* result = nullptr;
+  if (externals) {
+    PyObject* arguments[] = {nullptr, inputs, externals};
+    result = PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  }
+  Py_XDECREF(inputs);
+  Py_XDECREF(externals);
+  return result;
+}
+
+static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
+static PyObject* miss = nullptr;  // what a run returns to say that this entry is not for this call
+
+// As try_entries, for one entry that the caller keeps alive.
+static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  Program& program = *entry->program->program;
+  size_t bytes = (size_t)program.slot_count * sizeof(PyObject*);
+  bool on_stack = bytes <= 32768;
+  PyObject** slots = (PyObject**)(on_stack ? alloca(bytes + 1) : PyMem_Malloc(bytes));
+  if (!slots) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memset(slots, 0, bytes);
+  bool emptied = false;
+  int node, check, verdict = 0;
+  Outcome outcome;
+  {
+    Range range("guards", entry->info);
+    outcome = program.check(locals, n, slots, &node, &check);
+  }
+  if (outcome == Outcome::Error || !verify(entry->program, locals, n, outcome, node, check)) verdict = -1;
+  if (verdict == 0 && outcome == Outcome::Holds) {
+    entry->hits++;
+    if (entry->run == Py_None) {
+      verdict = 2;
+    } else {
+      // A graph's own frames are nobody's to capture, also where the caller's frames are.
+      Mode before = thread_state().mode;
+      if (before != Mode::Off) thread_state().mode = Mode::Paused;
+      Range range("run", entry->info);
+      *result = run_entry(entry, slots);
+      emptied = true;
+      thread_state().mode = before;
+      verdict = *result ? 1 : -1;
+      if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        verdict = 2;
+      }
+      if (*result == plain) {
+        Py_CLEAR(*result);
+        verdict = 2;
+      }
+      if (*result == miss) {  // the run itself looked further than guards can, before it did anything
+        Py_CLEAR(*result);
+        verdict = 0;
+      }
+    }
+  }
+  for (int32_t i = 0; !emptied && i < program.slot_count; i++) Py_XDECREF(slots[i]);
+  if (!on_stack) PyMem_Free(slots);
+  return verdict;
+}
+
+// The entry that last served calls with this first argument: tried first.  Addresses are only compared; guards decide.
+struct Hint {
+  const void *entries = nullptr, *first = nullptr, *entry = nullptr;
+  Py_ssize_t place = 0;
+};
+static constexpr size_t kHints = 1024;
+
+static Hint& hint_for(PyObject* entries, PyObject* first) {
+  static Hint hints[kHints];
+  return hints[(((uint64_t)entries >> 4) * 31 + ((uint64_t)first >> 4)) % kHints];
+}
+
+// Try one place of the list.  As try_entries; *at is moved on.
+static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  PyObject* item = PyList_GET_ITEM(entries, *at);
+  if (Py_TYPE(item) != &Entry_Type) {
+    PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
+    return -1;
+  }
+  EntryObject* entry = (EntryObject*)Py_NewRef(item);
+  int verdict = 0;
+  if (!is_dead(entry)) {
+    verdict = try_entry(entry, locals, n, result);
+    (*at)++;
+  } else if (PyList_SetSlice(entries, *at, *at + 1, nullptr) < 0) {
+    verdict = -1;
+  }
+  Py_DECREF(entry);
+  return verdict;
+}
+
+int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  if (!PyList_Check(entries)) {
+    PyErr_SetString(PyExc_TypeError, "entries are a list");
+    return -1;
+  }
+  PyObject* first = n > 0 ? locals[0] : nullptr;
+  const void* tried = nullptr;
+  bool several = PyList_GET_SIZE(entries) > 1;
+  if (several) {
+    const Hint& hint = hint_for(entries, first);
+    bool known = hint.entries == entries && hint.first == first && hint.place < PyList_GET_SIZE(entries) &&
+                 PyList_GET_ITEM(entries, hint.place) == hint.entry;
+    Py_ssize_t at = hint.place;
+    tried = known ? hint.entry : nullptr;
+    int verdict = known ? try_place(entries, &at, locals, n, result) : 0;
+    if (verdict != 0) return verdict;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries);) {  // the list may change while Python code runs
+    const void* entry = PyList_GET_ITEM(entries, i);
+    if (entry == tried) {
+      i++;
+      continue;
+    }
+    Py_ssize_t place = i;
+    int verdict = try_place(entries, &i, locals, n, result);
+    if (verdict > 0 && several) hint_for(entries, first) = {entries, first, entry, place};
+    if (verdict != 0) return verdict;
+  }
+  return 0;
+}
+
+bool init_entries(PyObject* module) {
+  miss = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
+  plain = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
+  if (!plain || PyModule_AddObjectRef(module, "PLAIN", plain) < 0) return false;
+  Entry_Type.tp_name = "framelift._core.Entry";
+  Entry_Type.tp_basicsize = sizeof(EntryObject);
+  Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False)";
+  Entry_Type.tp_new = entry_create;
+  Entry_Type.tp_dealloc = entry_dealloc;
+  Entry_Type.tp_traverse = entry_traverse;
+  Entry_Type.tp_clear = entry_clear;
+  Entry_Type.tp_members = entry_members;
+  Entry_Type.tp_getset = entry_getters;
+  return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0;
+}
+
+}  // namespace framelift
