@@ -93,16 +93,15 @@ def test_the_entry_that_served_an_instance_is_only_a_hint() -> None:
 def test_entries_go_with_what_they_name() -> None:
     graphs, backend = counting()
 
-    def f(x: torch.Tensor, function: Any) -> torch.Tensor:
-        return function(x)
+    def f(x: torch.Tensor, cls: Any) -> torch.Tensor:
+        return x + len(cls.text)
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
     with config.patch(recompile_limit=2):
-        for n in range(6):   # each function is gone before the next comes
-            def function(x: torch.Tensor, add: str = "k" * n) -> torch.Tensor:
-                return x + len(add)
-            assert compiled(torch.zeros(1), function).item() == n
-            del function
+        for n in range(6):   # each class is gone before the next comes
+            cls = type("Local", (), {"text": "k" * n})
+            assert compiled(torch.zeros(1), cls).item() == n
+            del cls
             gc.collect()
     assert len(graphs) == 6 and len(compiled.entries) == 1
 
