@@ -7,6 +7,7 @@ its own (`resume_step`), captured like any other.  Both are made from the origin
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ class Breaks:
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
-        if code.co_flags & _NOT_RESUMABLE:
+        if code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):   # its stack and locals instructions are other ones
             return
         frames, _ = self.of(code)
         places = [stop.root]
