@@ -386,3 +386,13 @@ def test_generators_have_the_names_of_their_functions() -> None:
 
 def test_numbers_share_no_memory() -> None:
     assert framelift._core.memory_pattern((X, 5, 5, X)) == (0, 1, 2, 0)
+
+
+def test_reversed_iterators_from_outside_go_on_where_they_stand() -> None:
+    def f(x, walk):
+        return x + next(walk)
+
+    walk, compiled = reversed([1, 2, 3]), framelift.compile(f, backend="eager")
+    assert [compiled(torch.zeros(()), walk).item() for _ in range(3)] == [3.0, 2.0, 1.0]
+    with pytest.raises(StopIteration):
+        compiled(torch.zeros(()), walk)

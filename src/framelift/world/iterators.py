@@ -36,8 +36,9 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", place_of), "EQ", place)
     copy = value.__reduce__()[0](inside)
-    if place:
-        copy.__setstate__(place)
+    if type(copy) is not type(value):   # exhausted, it tells of no sequence any more
+        return None
+    copy.__setstate__(place)   # also 0: a reversed one begins at the other end
     world.register(value, copy, origin)
     world.add_shadow(Shadow(copy, value, origin, place))
     return copy
