@@ -126,9 +126,16 @@ def _name(callable_: Any) -> str:
     return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
 
 
+#: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
+_OWN_LIMITS = ("optimizer <class 'torch.optim.",)
+
+
 def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Not to be compiled: an interrupt that tells the reason given."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
+    inner = getattr(callable_, "_torchdynamo_orig_callable", None)
+    if inner is not None and isinstance(why, str) and why.startswith(_OWN_LIMITS):
+        return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
 

@@ -41,7 +41,12 @@ def optimizer_break(callable_: Any) -> bool:
 
     The driver sees to that by itself.
     """
-    return getattr(callable_, "__name__", "") == "graph_break" and caller().f_code.co_filename == _OPTIMIZER
+    if getattr(callable_, "__name__", "") != "graph_break":
+        return False
+    frame = caller()
+    while frame is not None and frame.f_code.co_name == "graph_break":   # its own frame, where the hook met it
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == _OPTIMIZER
 
 
 def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
