@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import logging
 import runpy
 import sys
@@ -65,19 +66,21 @@ def test_logs_by_environment(quiet, capsys) -> None:
     assert "no topic 'wrong'" in text and "why something was captured again" in text
 
 
-def test_structured_trace(tmp_path) -> None:
-    trace = torch._logging._internal.trace_log
-    handler = logging.StreamHandler(stream := io.StringIO())
-    before = trace.level
-    trace.addHandler(handler)
-    trace.setLevel(logging.DEBUG)
-    handler.setFormatter(torch._logging._internal.TorchLogsFormatter(trace=True))
-    try:
-        compiled()(X, 1)
-    finally:
-        trace.removeHandler(handler)
-        trace.setLevel(before)
-    text = stream.getvalue()
+_TRACED = """
+import io, logging, torch, framelift
+trace = torch._logging._internal.trace_log
+handler = logging.StreamHandler(stream := io.StringIO())
+handler.setFormatter(torch._logging._internal.TorchLogsFormatter(trace=True))
+trace.addHandler(handler)
+trace.setLevel(logging.DEBUG)
+framelift.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(3))
+print(stream.getvalue())
+"""
+
+
+def test_structured_trace() -> None:
+    """In a process of its own: torch's trace log is one per process, and other tests leave it in other states."""
+    text = subprocess.run([sys.executable, "-c", _TRACED], capture_output=True, text=True, check=True).stdout
     assert '"dynamo_output_graph"' in text and '"compilation_metrics"' in text and "framelift_entry" in text
 
 

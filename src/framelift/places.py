@@ -144,7 +144,7 @@ def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
 
 def brief(file: str) -> str:
     """A file's name as reports show it: relative to the current folder, or to where packages are installed."""
-    for root in (os.getcwd(), *_library_folders()):
+    for root in (*_library_folders(), os.getcwd()):   # packages first: an environment may lie in the current folder
         if root and file.startswith(root.rstrip(os.sep) + os.sep):
             return file[len(root.rstrip(os.sep)) + 1:]
     return file
