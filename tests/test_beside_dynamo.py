@@ -61,3 +61,22 @@ def test_wrappers_that_come_later_are_noticed(tagged_modules: None) -> None:
         assert compiled(torch.ones(1))[1] is True
     finally:
         nn.Module.__init__ = before
+
+
+@pytest.mark.parametrize(("name", "options"), [("SGD", {}), ("SGD", {"fused": True}), ("Adam", {}), ("Adam", {"fused": True}), ("Adagrad", {"fused": True})])
+def test_optimizers_that_it_marks_as_disabled(name: str, options: dict[str, bool]) -> None:
+    """Its first compilation marks parts of torch.optim for its own sake: no wish of the user's."""
+    from torch._dynamo.eval_frame import TorchPatcher
+    TorchPatcher.patch()
+    weights = [torch.rand(3, requires_grad=True) for _ in range(2)]
+    for weight in weights:
+        weight.grad = torch.ones(3)
+    twins = [weight.detach().clone().requires_grad_() for weight in weights]
+    for twin in twins:
+        twin.grad = torch.ones(3)
+    plain = getattr(torch.optim, name)(twins, lr=0.1, **options)
+    step = framelift.compile(getattr(torch.optim, name)(weights, lr=0.1, **options).step, backend="eager", fullgraph=True)
+    for _ in range(3):
+        step()
+        plain.step()
+    torch.testing.assert_close(weights, twins)   # compiling, torch.optim chooses operators of its own

@@ -127,7 +127,7 @@ def _name(callable_: Any) -> str:
 
 
 #: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
-_OWN_LIMITS = ("optimizer <class 'torch.optim.",)
+_OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimizer")
 
 
 def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
