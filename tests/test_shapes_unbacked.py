@@ -64,9 +64,25 @@ def test_floats():
 
 
 def test_unless_asked_they_interrupt():
-    captured = framelift.compile(lambda x: x.sum().item(), backend="eager", fullgraph=True)
-    with pytest.raises(framelift.exc.Unsupported):
-        captured(torch.ones(2))
+    captured = framelift.compile(lambda x: x.sum().item(), backend="eager")
+    before = sum(framelift.stats()["breaks"].values())
+    assert captured(torch.ones(2)) == 2
+    assert sum(framelift.stats()["breaks"].values()) == before + 1
+
+
+def test_one_graph_is_asking():
+    captured = framelift.compile(lambda x: (x * x.sum().item(), x[x > 1]), backend="eager", fullgraph=True)
+    for data in ([1.0, 2.0], [3.0, 4.0]):
+        x = torch.tensor(data)
+        torch.testing.assert_close(captured(x), (x * x.sum(), x[x > 1]))
+
+
+def test_a_branch_on_such_a_number_still_interrupts():
+    def fn(x):
+        return x * 2 if x.sum().item() > 0 else x
+
+    with pytest.raises(framelift.exc.Unsupported, match="item"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
 
 
 def test_marked_unbacked():

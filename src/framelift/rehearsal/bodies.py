@@ -139,7 +139,7 @@ class Surroundings:
             effect = world.effects[self._effects]
             return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
-            if _contents(obj) != before:
+            if _contents(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
                 return f"a {type(obj).__name__} from outside of it"
         for shadow in world.shadows[self._shadows:]:
             if _contents(shadow.copy) != _contents(shadow.before):

@@ -23,7 +23,7 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from ..world.leaves import is_constant, is_leaf
-from .registry import CODE_HANDLERS
+from .registry import CODE_HANDLERS, SUBSTITUTES
 from .substitutes_code import optimizer_break
 
 __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
@@ -137,6 +137,24 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if inner is not None and isinstance(why, str) and why.startswith(_OWN_LIMITS):
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
+
+
+#: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the user's
+_OWN_MODULES = ("torch.optim.",)
+
+
+def _disabled_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The wrapper that torch puts around functions of its own."""
+    own = SUBSTITUTES.get(id(callable_))
+    if own is not None:
+        return own[1](session, callable_, args, kwargs)
+    inner = _core.read(callable_, "__wrapped__")
+    if inner.__module__.startswith(_OWN_MODULES):
+        return _core.captured(inner, args, kwargs)
+    raise Interrupt("disabled", _name(inner))
+
+
+CODE_HANDLERS[torch._disable_dynamo(lambda: None).__code__] = _disabled_by_torch
 
 
 def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_operator,
     substitutes_pickle,
     substitutes_print,
+    substitutes_logging,
     substitutes_random,
     substitutes_stdlib,
     substitutes_weakref,

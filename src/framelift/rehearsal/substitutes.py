@@ -24,6 +24,7 @@ from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
+from .frame_views import caller
 from .new_classes import made_class
 from .modes import torch_call
 from .registry import pure, substitute
@@ -187,7 +188,11 @@ def _no_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwar
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return True
+    return session.whole or caller().f_code.co_qualname not in _OTHER_RESULTS
+
+
+#: code that computes something else when it is compiled: padding is kept by a nested tensor or is not.  Only who asks for one graph gets that.
+_OTHER_RESULTS = frozenset({torch.nn.TransformerEncoder.forward.__qualname__})
 
 
 @substitute(torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing)

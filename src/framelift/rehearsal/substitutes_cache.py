@@ -8,9 +8,10 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from .bodies import Surroundings
 from .registry import substitute
 
-__all__ = ["is_own_cache"]
+__all__ = ["call_through", "is_own_cache"]
 
 _WRAPPER = functools._lru_cache_wrapper
 
@@ -18,6 +19,20 @@ _WRAPPER = functools._lru_cache_wrapper
 def is_own_cache(wrapper: Any) -> bool:
     """Whether a cache was made inside, around a Python function: what it calls is watched, and what it keeps is nobody else's."""
     return _core.is_internal(wrapper) and isinstance(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
+
+
+def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
+    function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
+    recorder = session.recorder
+    around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
+    result = _core.captured(function, args, kwargs)
+    changed = around.changed() or len(recorder.written) > written and "a tensor" or any(
+        step.effect for step in recorder.tape[steps:]) and "random numbers or tensors"
+    if changed:
+        name = getattr(function, "__qualname__", "a function")
+        raise Interrupt("unknown-callable", f"{name} under functools.lru_cache (it changes {changed} the first time it is called)")
+    return result
 
 
 @substitute(_WRAPPER)

@@ -123,13 +123,15 @@ def _len(session: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _extreme(builtin: Any, symbolic: Any) -> None:
-    """The greater or lesser of two ints is one more symbolic int; nothing need be decided."""
+    """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one more such float."""
     otherwise = SUBSTITUTES[id(builtin)][1] if id(builtin) in SUBSTITUTES else lambda _session, callable_, args, kwargs: _core.natively(callable_, args, kwargs)
 
     @substitute(builtin)
     def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
             return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
+        if len(args) == 2 and not kwargs and all(type(arg) in (Float, float) for arg in args) and any(type(a) is Float and a.hint is None for a in args):
+            return next(arg.home for arg in args if type(arg) is Float).float_op(symbolic, args)
         return otherwise(session, callable_, args, kwargs)
 
 

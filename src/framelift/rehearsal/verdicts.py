@@ -23,7 +23,7 @@ from . import (  # noqa: F401  (they fill the tables)
     attention, autograd_function, control_flow, higher_order, hooks, marks, pure, python_tables, regions, subclasses, substitutes, substitutes_numbers,
     substitutes_torch, torch_rules, transforms)
 from .recorder import is_torch_operation
-from .substitutes_cache import is_own_cache
+from .substitutes_cache import call_through, is_own_cache
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
@@ -37,7 +37,6 @@ KNOWN_CONTEXTS: frozenset[type] = frozenset({
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
-_CALLED_THROUGH = (functools.partial, functools._lru_cache_wrapper)
 
 
 def describe(callable_: Any) -> str:
@@ -109,14 +108,20 @@ def _wrapper(callable_: Any) -> Any:
     if isinstance(callable_, _core.Compiled):
         return True
     kind = type(callable_)
-    if known_kind(kind) is functools._lru_cache_wrapper and is_own_cache(callable_):
-        return None
-    caller = pure.resolve(callable_)[0] if not isinstance(callable_, type) else None
-    if kind is types.MethodWrapperType or any(derives(kind, wrapper) and caller is pure.member(wrapper, "__call__") for wrapper in _CALLED_THROUGH):
+    if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
         return True
     if isinstance(getattr(type(callable_), "__call__", None), _core.Compiled):
         return True   # an instance of a class that was compiled in place
     return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
+
+
+def _calls_as(callable_: Any, kind: type) -> bool:
+    """Whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
+    return derives(type(callable_), kind) and pure.resolve(callable_)[0] is pure.member(kind, "__call__")
+
+
+def _cache(callable_: Any) -> Any:
+    return call_through if _calls_as(callable_, functools._lru_cache_wrapper) else None
 
 
 def _in(table: dict[int, Any]) -> Any:
@@ -190,6 +195,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_substitute),
     (HANDLER, _operation),
     (NATIVE, _own_cache),
+    (HANDLER, _cache),
     (UNWRAP, _wrapper),
     (HANDLER, _caller_substitute),
     (HANDLER, autograd_function.is_function_class),
@@ -210,8 +216,6 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
         bound = let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
-    if derives(type(callable_), functools._lru_cache_wrapper):
-        return _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__, args, kwargs
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")
         return _core.captured(method.fget, (callable_,), None) if type(method) is property else method, args, kwargs

@@ -137,7 +137,7 @@ class Driver:
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
-        once = functools.partial(rehearse, moment=moment, whole=self.fullgraph and root, made=sessions)
+        once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions)
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
         info.guard_count = len(world.guards)
@@ -364,6 +364,17 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
             leave()
         if collecting:
             gc.enable()
+
+
+def _taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC,
+                   **options: Any) -> tuple[Session, Any, BaseException | None]:
+    """A rehearsal for who asks for one graph: values that would be taken out of tensors are numbers of the graph, where nothing else does."""
+    found = rehearse(function, locals_, dynamism, whole=True, **options)
+    if isinstance(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
+        with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+            again = rehearse(function, locals_, dynamism, whole=True, **options)
+        return found if isinstance(again[2], Interrupt) else again
+    return found
 
 
 def _closure(function: types.FunctionType) -> list[Any]:

@@ -7,6 +7,7 @@ asking again is told to the probes with `_core.know`.
 from __future__ import annotations
 
 import _thread
+import functools
 import types
 from typing import Any
 
@@ -162,6 +163,10 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         return value
     if cls is classmethod:
         value = types.MethodType(found.__func__, type(obj))
+        _core.know(obj, name, VALUE, value)
+        return value
+    if cls is functools._lru_cache_wrapper:   # binds as a function does
+        value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
         _core.know(obj, name, VALUE, value)
         return value
     if isinstance(found, _C_DESCRIPTORS):

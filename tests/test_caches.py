@@ -1,0 +1,97 @@
+"""functools.lru_cache from outside is called through, and logging asks for levels: neither may show more than plain Python does."""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import torch
+
+import framelift
+from support import check
+
+
+class Doubler:
+    """A class with a cache as a method, as libraries have for messages that are told once."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    @functools.lru_cache(None)   # noqa: B019
+    def twice(self, n: int) -> int:
+        return 2 * n
+
+    @functools.lru_cache(None)   # noqa: B019
+    def tell(self, n: int) -> None:
+        self.told.append(n)
+
+
+def test_a_cache_is_a_method() -> None:
+    doubler = Doubler()
+
+    def f(x):
+        return x * doubler.twice(3)
+
+    check(f, torch.ones(2))
+
+
+def test_what_a_cached_function_changes_it_changes_once() -> None:
+    doubler, calls = Doubler(), []
+
+    @functools.lru_cache(None)
+    def cached(n):
+        calls.append(n)
+        return n * 2
+
+    @functools.lru_cache(None)
+    def drawn(n):
+        return torch.rand(n)
+
+    def f(x):
+        doubler.tell(1)
+        return x * cached(3) + drawn(2)
+
+    compiled = framelift.compile(f, backend="eager")
+    torch.manual_seed(0)
+    first = compiled(torch.ones(2))
+    assert torch.equal(compiled(torch.ones(2)), first)
+    assert calls == [3] and doubler.told == [1]
+
+
+def test_levels_of_loggers() -> None:
+    log = logging.getLogger("framelift.tests.levels")
+    log.setLevel(logging.ERROR)
+    heard: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record):
+            heard.append(record.getMessage())
+
+    @functools.lru_cache(None)
+    def once(text):
+        log.warning(text)
+
+    def f(x):
+        once("first")
+        log.info("second")
+        return x + 1 if log.isEnabledFor(logging.WARNING) else x - 1
+
+    log.addHandler(Ear())
+    log.propagate = False
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(())) == 0 and not heard
+    assert logging.WARNING not in log._cache   # type: ignore[attr-defined]
+    log.setLevel(logging.WARNING)
+    compiled = framelift.compile(f, backend="eager")
+    assert compiled(torch.ones(())) == 2 and compiled(torch.ones(())) == 2 and heard == ["first"]
+
+
+def test_padding_is_as_in_plain_python() -> None:
+    torch.manual_seed(0)
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).eval()
+    x, mask = torch.rand(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        want = encoder(x, src_key_padding_mask=mask)
+        torch.testing.assert_close(framelift.compile(encoder, backend="eager")(x, src_key_padding_mask=mask), want)
+        whole = framelift.compile(encoder, backend="eager", fullgraph=True)(x, src_key_padding_mask=mask)   # as who compiles it is told
+    torch.testing.assert_close(whole[~mask], want[~mask])
