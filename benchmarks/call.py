@@ -46,7 +46,7 @@ def cold_seconds_per_call(compiled: Any, kwargs: dict[str, Any], calls: int) -> 
     return median(seen)
 
 
-def measure(program: Program, calls: int, rounds: int, cold: bool) -> Row:
+def measure(program: Program, calls: int, rounds: int, cold: bool = False) -> Row:
     reset()
     with torch.no_grad():
         ready = {name: prepare(name, program) for name in FRONT_ENDS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -42,3 +44,11 @@ def test_every_public_name_has_an_example(name: str) -> None:
         assert value.__doc__
     elif inspect.isclass(value) or callable(value):
         assert ">>>" in (value.__doc__ or ""), name
+
+
+def test_the_demo_runs() -> None:
+    """In a process of its own, as `make demo` does, for the smallest of its programs."""
+    demo = Path(__file__).resolve().parents[1] / "demo" / "demo.py"
+    done = subprocess.run([sys.executable, str(demo), "--only", "function"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "bit for bit" in done.stdout and "entry:" in done.stdout
