@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch  # noqa: F401  (the native core needs its libraries)
 
-from . import compat, config, decorators, exc, shapes, testing
+from . import compat, config, decorators, exc, export, shapes, testing
 from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
 from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
@@ -47,6 +47,7 @@ __all__ = [
     "error_on_graph_break",
     "exc",
     "explain",
+    "export",
     "forbid_in_graph",
     "fullgraph_capture",
     "get_default_backend",

@@ -26,7 +26,7 @@ from ..guard.explain import where
 from .numbers import Bool, Float, Int
 from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
 
-__all__ = ["NAMESPACE", "Preamble", "broken_promises", "preamble", "text_of"]
+__all__ = ["NAMESPACE", "Assumptions", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
 
 _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
           operator.pow: "**", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
@@ -177,6 +177,25 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
     return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assumptions:
+    """What a rehearsal relied on: `meanings` of the names, in an order in which they can be calculated (text for calculations), and `checks` with
+    their user lines."""
+
+    meanings: dict[str, Any]
+    checks: tuple[tuple[str, Any], ...]
+    constants: dict[str, Any]
+
+
+def assumptions(symbols: Symbols) -> Assumptions:
+    """The relations of a rehearsal, for those who make their own lines of them; without what only the graph knows."""
+    constants: dict[str, Any] = {}
+    rows = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])]
+    needed = _closure(symbols, set().union(*(row[1] for row in rows)))
+    meanings = {name: _call_text(m.func, m.args, constants) if type(m) is Calculation else m for name, m in symbols.meanings.items() if name in needed}
+    return Assumptions(meanings, tuple((text, line) for text, _, line in rows), constants)
 
 
 def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:

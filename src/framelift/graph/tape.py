@@ -34,10 +34,11 @@ __all__ = ["Step", "build_body", "build_graph"]
 class Step:
     """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's frames.
 
-    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.
+    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the modules being called, where
+    somebody wants to know (export/session.py).
     """
 
-    __slots__ = ("args", "effect", "inputs", "kwargs", "places", "state", "stays", "target")
+    __slots__ = ("args", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
 
     def __init__(self, target: Target, args: list[Any], kwargs: dict[str, Any], inputs: list[Value], state: State,
                  effect: bool, stays: int = UNKNOWN) -> None:
@@ -49,6 +50,7 @@ class Step:
         self.state = state
         self.effect = effect
         self.places = places()
+        self.modules: Any = None
 
     def __repr__(self) -> str:
         return f"<step {self.target.name}{' !' if self.effect else ''}>"
@@ -159,6 +161,8 @@ class _Builder:
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
+        if step.modules is not None:
+            node.meta["nn_module_stack"] = step.modules
 
     def output(self, outputs: Any) -> None:
         self._add(self._unused("output"), "output", "output", (rebuild(outputs, self.node_of),), {})

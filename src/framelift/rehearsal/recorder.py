@@ -76,11 +76,11 @@ class Finished:
 
 
 class Recorder:
-    """Records one rehearsal."""
+    """Records one rehearsal, on the tape given."""
 
-    def __init__(self) -> None:
+    def __init__(self, tape: list[Step] | None = None) -> None:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
-        self.tape: list[Step] = []                  # of the body being recorded, if there is one
+        self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
         self._main_tape = self.tape
         self.overrides = False                      # a tensor of an overriding subclass was met
         self.subclasses_off = False                 # the program switched overriding by subclasses off

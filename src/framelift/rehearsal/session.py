@@ -41,10 +41,11 @@ class Session:
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
     def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any], dynamism: Dynamism = STATIC,
-                 moment: modes.Moment | None = None) -> None:
+                 moment: modes.Moment | None = None, tape: list[Any] | None = None) -> None:
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None
+        self.exporting = False
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
@@ -54,7 +55,7 @@ class Session:
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
-        self.recorder = Recorder()
+        self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values

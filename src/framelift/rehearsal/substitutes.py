@@ -195,6 +195,11 @@ def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 _OTHER_RESULTS = frozenset({torch.nn.TransformerEncoder.forward.__qualname__})
 
 
-@substitute(torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing)
+@substitute(torch.compiler.is_exporting)
+def _exporting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return session.exporting
+
+
+@substitute(torch.jit.is_scripting, torch.jit.is_tracing)
 def _not_here(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False

@@ -48,7 +48,7 @@ from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
 from .tracing import untold, untraced
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "rehearse"]
 
 _lock = threading.RLock()
 CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the backend bound
@@ -337,13 +337,14 @@ def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: 
 
 
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-             whole: bool = False, made: list[Session] | None = None,
-             stop: tuple[types.CodeType, int] | None = None) -> tuple[Session, Any, BaseException | None]:
+             whole: bool = False, made: list[Session] | None = None, stop: tuple[types.CodeType, int] | None = None,
+             begin: Callable[..., Session] = Session) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
-    `stop` is a twin that stops, and the count of the root's probes at which it does; `made` collects sessions to be closed.
+    `stop` is a twin that stops, and the count of the root's probes at which it does; `made` collects sessions to be closed; `begin` makes the
+    session.
     """
-    session = Session(function, plan_return, dynamism, moment)
+    session = begin(function, plan_return, dynamism, moment)
     session.whole = whole
     if made is not None:
         made.append(session)

@@ -1,0 +1,171 @@
+"""The call to be exported: its leaves and their names, which of their sizes and numbers are dynamic, and fakes of them.
+
+What the user says of dynamic shapes is read, checked and solved by torch.export's own code, which leaves marks on the example tensors; here they are
+put back as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..graph.symbols import NO_MARKS, Marks
+from ..origin import Origin, arg
+from ..world.dynamism import Dynamism, marks_of
+
+__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "dynamism_of", "fakes_of", "marks_kept", "mark_everything"]
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of `root`: `places` are the origins of its leaves, `names` the arguments of the graph's own signature."""
+
+    root: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    leaves: list[Any]
+    places: list[Origin | None]
+    spec: Any
+    names: list[str]
+
+
+def call_of(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """The call as data."""
+    found, spec = pytree.tree_flatten_with_path((args, kwargs))
+    return Call(root, args, kwargs, [leaf for _, leaf in found], [_place(path) for path, _ in found], spec, _names(root, args, kwargs))
+
+
+def _place(path: tuple[Any, ...]) -> Origin | None:
+    """Where captured code finds a leaf; None where that is not by items alone."""
+    first, *rest = path
+    place = arg(0, "args") if first.idx == 0 else arg(1, "kwargs")
+    for key in rest:
+        if isinstance(key, pytree.SequenceKey):
+            place = place.to("item", key.idx)
+        elif isinstance(key, pytree.MappingKey):
+            place = place.to("item", key.key)
+        else:
+            return None
+    return place
+
+
+def _names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    function = root.forward if isinstance(root, torch.nn.Module) else root
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind_partial(*args).arguments
+    except (TypeError, ValueError):
+        return [f"arg_{i}" for i in range(len(args))] + list(kwargs)
+    names: list[str] = []
+    for name, value in bound.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}_{i}" for i in range(len(value))]
+        else:
+            names.append(name)
+    return names + list(kwargs)
+
+
+class ExportDynamism(Dynamism):
+    """Symbolic are the sizes of just these tensors, by id, and the numbers at these places."""
+
+    def __init__(self, sizes: dict[int, frozenset[int]], numbers: list[Origin]) -> None:
+        super().__init__({str(place): True for place in numbers})
+        self.sizes = sizes
+
+    def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
+        return self.sizes.get(id(tensor), frozenset()), NO_MARKS
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith("_dynamo_") or name in ("_has_dynamo_dim_marking", "_specialize_on")
+
+
+@contextlib.contextmanager
+def marks_kept(call: Call) -> Iterator[None]:
+    """Whatever marks are left on the example tensors inside, they are afterwards as they were."""
+    tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
+    before = [{name: value.copy() if isinstance(value, (set, dict)) else value for name, value in tensor.__dict__.items() if _is_mark(name)}
+              for tensor in tensors]
+    try:
+        yield
+    finally:
+        for tensor, marks in zip(tensors, before):
+            for name in [name for name in tensor.__dict__ if _is_mark(name)]:
+                del tensor.__dict__[name]
+            tensor.__dict__.update(marks)
+
+
+def mark_everything(call: Call) -> None:
+    """Try every size as a dynamic one."""
+    for leaf in call.leaves:
+        if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
+            leaf.__dict__.setdefault("_dynamo_weak_dynamic_indices", set()).update(range(leaf.dim()))
+
+
+def as_module(root: Any) -> torch.nn.Module:
+    """A callable in the form that torch.export's code expects."""
+    if isinstance(root, torch.nn.Module):
+        return root
+    made = torch.nn.Module()
+    made.forward = root
+    return made
+
+
+def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
+    """What is symbolic in the rehearsal: all that the user declared dynamic, or marked so."""
+    from torch.export import dynamic_shapes as torch_shapes
+    wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
+    combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
+    torch_shapes._check_dynamic_shapes(combined, dynamic_shapes)
+    sizes: dict[int, frozenset[int]] = {}
+    for constraint in torch_shapes._process_dynamic_shapes(combined, dynamic_shapes):
+        if isinstance(constraint, torch_shapes._ConstraintTarget) and not isinstance(constraint, torch_shapes._RelaxedConstraint):
+            sizes[constraint.t_id] = sizes.get(constraint.t_id, frozenset()) | {constraint.dim}
+    for leaf in call.leaves:
+        if isinstance(leaf, torch.Tensor):
+            marks, maybe, static = marks_of(leaf)
+            sizes[id(leaf)] = (sizes.get(id(leaf), frozenset()) | maybe | set(marks.dynamic)) - static
+    numbers = []
+    for place, leaf in zip(call.places, pytree.tree_leaves((wrapped, wrapped_named))):
+        if isinstance(leaf, torch_shapes._IntWrapper) and _is_dynamic(leaf.dynamism) and place is not None:
+            numbers.append(place)
+    return ExportDynamism({key: dims for key, dims in sizes.items() if dims}, numbers)
+
+
+def _is_dynamic(hint: Any) -> bool:
+    return hint is not None and hint.type.name in ("AUTO", "DYNAMIC")
+
+
+@dataclass(frozen=True, eq=False)
+class Fakes:
+    """The call's arguments as fakes of one mode, with what torch.export's solver needs besides."""
+
+    mode: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    equalities: Any
+    signature: inspect.Signature
+    dynamic_shapes: Any
+    leaves: list[Any] = field(default_factory=list)
+
+    def solve(self, graph_module: Any) -> None:
+        """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
+        from torch._export.non_strict_utils import produce_guards_and_solve_constraints
+        produce_guards_and_solve_constraints(fake_mode=self.mode, gm=graph_module, dynamic_shapes=self.dynamic_shapes,
+                                             equalities_inputs=self.equalities, original_signature=self.signature)
+
+
+def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:
+    """Fakes with symbols for what is dynamic.  `deferred`: relations that the shapes' language cannot say are checked by the graph."""
+    from torch._export import non_strict_utils
+    accepted = inspect.signature(non_strict_utils.make_fake_inputs).parameters
+    options = {name: deferred for name in ("prefer_deferred_runtime_asserts_over_guards",) if name in accepted}
+    mode, args, kwargs, equalities, signature, shapes = non_strict_utils.make_fake_inputs(
+        as_module(call.root), call.args, call.kwargs, dynamic_shapes, **options)
+    return Fakes(mode, args, kwargs, equalities, signature, shapes, pytree.tree_leaves((args, kwargs)))

@@ -1,0 +1,133 @@
+"""From a program, or its captured graph, to ATen operators over fakes: PyTorch's own tracing of dispatched operators (make_fx, or AOTAutograd).
+
+A captured graph is a program without Python left in it, so both are lowered the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .capture import Captured, called_as
+from .inputs import Call, Fakes
+
+__all__ = ["Lowered", "lower_captured", "lower_program"]
+
+_ROOT = "_export_root"    # the attribute by which torch.export's code knows the program's module in a wrapper
+
+
+@dataclass(eq=False)
+class Lowered:
+    """The graph of ATen operators with its signature and constants, and the structures around it."""
+
+    artifact: Any
+    in_spec: Any
+    out_spec: Any
+    call_specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def _lowering(pre_dispatch: bool) -> Callable[..., Any]:
+    from torch.export import _trace
+    return _trace._export_to_aten_ir_make_fx if pre_dispatch else functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
+
+
+def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: bool) -> Lowered:
+    """Lower a graph that a rehearsal made.  Its relations must have been said of the fakes before."""
+    module = captured.graph_module
+    if not pre_dispatch:    # the graph is without autograd: grad mode has no meaning in it
+        for node in module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
+            module.graph.erase_node(node)
+    called_as(module, call, captured.spec)
+    return lower_program(replace(call, root=module), fakes, pre_dispatch, ())
+
+
+def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str]) -> Lowered:
+    """Lower the program itself: its Python runs once, over fakes."""
+    from torch._export import non_strict_utils as helpers
+    from torch._export.utils import _fakify_params_buffers
+    from torch._guards import TracingContext, tracing
+    from torch._library.fake_class_registry import FakeScriptObject
+    found = Lowered(None, None, None)
+    state = _fakify_params_buffers(fakes.mode, call.root)
+    with contextlib.ExitStack() as stack:
+        for context in (fakes.mode, helpers._NonStrictTorchFunctionHandler(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
+            stack.enter_context(context)
+        module, args, kwargs, constants, real_of = stack.enter_context(
+            helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode))
+        for name, given in (("_fakify_module_inputs", (fakes.args, fakes.kwargs, fakes.mode)), ("_override_builtin_ops", ())):
+            if hasattr(helpers, name):
+                stack.enter_context(getattr(helpers, name)(*given))
+        artifact = _lowering(pre_dispatch)(module, args, kwargs, state, constants, produce_guards_callback=fakes.solve,
+                                           transform=functools.partial(_flat, found, preserved))
+    artifact.constants = {name: real_of[value] if isinstance(value, FakeScriptObject) else value for name, value in artifact.constants.items()}
+    found.artifact = artifact
+    return found
+
+
+@contextlib.contextmanager
+def _dynamo_options() -> Iterator[None]:
+    """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these are export's options for that."""
+    from torch.export import _trace
+    options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}
+    with _trace.torch._dynamo.config.patch(options):
+        yield
+
+
+def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -> Callable[..., Any]:
+    """Around the function that traces: the module gives its leaves, and structures are noted."""
+    def run(stack: Any, module: Any, args: Any, *, kwargs: Any = None, **options: Any) -> Any:
+        from torch._export.wrappers import _wrap_submodules
+        flat = _Flat(module, found)
+        wrapped = contextlib.nullcontext() if isinstance(module, torch.fx.GraphModule) else _wrap_submodules(
+            flat, [f"{_ROOT}.{name}" for name in preserved], found.call_specs)
+        with wrapped:
+            graph_module, signature = lower(stack, flat, args, kwargs=kwargs or {}, **options)
+        for name in ("parameters", "buffers", "inputs_to_buffers", "inputs_to_parameters", "buffers_to_mutate", "parameters_to_mutate"):
+            if hasattr(signature, name):
+                setattr(signature, name, pytree.tree_map(_without_root, getattr(signature, name)))
+        for node in graph_module.graph.nodes:
+            if "nn_module_stack" in node.meta:
+                node.meta["nn_module_stack"] = {f"L__self__{_without_root(key)}": pytree.tree_map(_without_root, value)
+                                                for key, value in node.meta["nn_module_stack"].items()}
+        return graph_module, signature
+    return run
+
+
+def _without_root(name: Any) -> Any:
+    if isinstance(name, str) and name.startswith(_ROOT):
+        return name[len(_ROOT):].removeprefix(".")
+    return name
+
+
+class _Flat(torch.nn.Module):
+    """The program's module, giving the leaves of its result."""
+
+    def __init__(self, module: torch.nn.Module, found: Lowered) -> None:
+        super().__init__()
+        self._export_root = module
+        self.__dict__["_found"] = found
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        found, module = self.__dict__["_found"], self._export_root
+        found.in_spec = pytree.tree_structure((args, kwargs))
+        if isinstance(module, torch.fx.GraphModule):
+            result = _interpreted(module, args, kwargs)
+        else:
+            result = module(*args, **kwargs)
+        leaves, found.out_spec = pytree.tree_flatten(result)
+        return tuple(leaves)
+
+
+def _interpreted(module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A graph runs node by node, so that what is known of its nodes is known of those made here."""
+    from torch.export._unlift import _check_input_constraints_pre_hook as check
+    if check in module._forward_pre_hooks.values():
+        check(module, args, kwargs)
+    with torch.fx.traceback.preserve_node_meta():
+        return torch.fx.Interpreter(module).run(*args, *kwargs.values())

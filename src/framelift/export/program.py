@@ -1,0 +1,131 @@
+"""`export`: a program and one call of it as a `torch.export.ExportedProgram`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .capture import capture
+from .inputs import Call, call_of, dynamism_of, fakes_of, marks_kept
+from .lowering import Lowered, lower_captured, lower_program
+
+__all__ = ["export"]
+
+
+def export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None, strict: bool = False,
+           preserve_module_call_signature: Sequence[str] = (), prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
+    """One call of a module as a `torch.export.ExportedProgram`.
+
+    Args:
+        mod: the module; args, kwargs: example arguments.
+        dynamic_shapes: which sizes may change, as torch.export.export takes it: by argument names or positions, with `torch.export.Dim`.
+        strict: capture by rehearsal: the program's Python is watched, and what it reads of sizes is solved with the shapes.  Otherwise its
+            Python simply runs once over fake tensors.
+        preserve_module_call_signature: paths of modules whose calls `torch.export.unflatten` is to keep as they are.
+        prefer_deferred_runtime_asserts_over_guards: relations that dynamic shapes cannot say are checked by the graph instead of being errors.
+
+    >>> import torch, framelift
+    >>> program = framelift.export.export(torch.nn.Linear(2, 1), (torch.ones(3, 2),), strict=True)
+    >>> program.module()(torch.ones(3, 2)).shape
+    torch.Size([3, 1])
+    """
+    if not isinstance(mod, torch.nn.Module):
+        raise ValueError(f"`mod` must be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if isinstance(mod, torch.jit.ScriptModule):
+        raise ValueError("Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "
+                         "to an ExportedProgram using `TS2EPConverter(mod, args, kwargs).convert()` instead.")
+    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, preserve_module_call_signature=tuple(preserve_module_call_signature), pre_dispatch=True,
+                   prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
+
+
+def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None, *, strict: bool = True,
+            preserve_module_call_signature: Sequence[str] = (), pre_dispatch: bool = False,
+            prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
+    """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
+    from torch.export import _trace, exported_program
+    args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
+    state = _trace._get_original_state_dict(mod)
+    call = call_of(mod, args, kwargs)
+    build = exported_program._disable_prexisiting_fake_mode(_lowered)
+    with marks_kept(call):
+        lowered, mode = build(call, dynamic_shapes, strict, preserve_module_call_signature, pre_dispatch, prefer_deferred_runtime_asserts_over_guards)
+        graph_module, ranges, entries = _finished(call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict)
+    program = _program(mod, call, lowered, graph_module, ranges, entries, state, pre_dispatch)
+    verify(program)
+    return program
+
+
+def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool, deferred: bool) -> tuple[Lowered, Any]:
+    from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+    captured = None
+    if strict and not preserved:
+        captured = capture(call, dynamism_of(call, dynamic_shapes))
+    fakes = fakes_of(call, dynamic_shapes, deferred)
+    try:
+        if captured is not None:
+            with fakes.mode:
+                captured.relied.holds(fakes.leaves)
+            lowered = lower_captured(captured, call, fakes, pre_dispatch)
+        else:
+            lowered = lower_program(call, fakes, pre_dispatch, preserved)
+    except GuardOnDataDependentSymNode as error:
+        if not strict:
+            raise
+        raise UserError(UserErrorType.ANTI_PATTERN, f"Consider annotating your code using torch._check*(). {error}",
+                        case_name="constrain_as_size_example") from error
+    _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
+    return lowered, fakes.mode
+
+
+def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:
+    """The graph with its metadata, the ranges of its symbols, and how modules were called."""
+    from torch.export import _trace
+    artifact = _trace.ExportArtifact(aten=lowered.artifact, in_spec=lowered.in_spec, out_spec=lowered.out_spec, fake_mode=mode,
+                                     module_call_specs=lowered.call_specs)
+    graph_module = artifact.aten.gm
+    graph_module.meta["inline_constraints"] = _trace._get_inline_constraints(mode)
+    ranges = _trace._get_range_constraints(call.root, artifact, call.args, call.kwargs, dynamic_shapes)
+    signatures = {_without_root(name): _signature(specs["in_spec"], specs["out_spec"]) for name, specs in lowered.call_specs.items()}
+    if preserved:
+        _trace._rewrite_tracepoint_node(graph_module)
+        made = _trace.CollectTracepointsPass(signatures, artifact.aten.sig)(graph_module)
+        graph_module = made.graph_module
+    names = _trace._get_forward_arg_names(call.root, call.args, call.kwargs)
+    entries = _call_graph(call.root, signatures, _signature(lowered.in_spec, lowered.out_spec, names))
+    _trace._verify_nn_module_stack(graph_module)
+    _trace._verify_stack_trace(graph_module)
+    _trace._verify_placeholder_names(graph_module, artifact.aten.sig)
+    return graph_module, ranges, entries
+
+
+def _signature(in_spec: Any, out_spec: Any, names: list[str] | None = None) -> Any:
+    from torch.export import ModuleCallSignature
+    return ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec, forward_arg_names=names)
+
+
+def _call_graph(root: torch.nn.Module, signatures: dict[str, Any], own: Any) -> list[Any]:
+    """An entry for each module of the program, by its path, then for repeated calls."""
+    from torch.export import ModuleCallEntry
+    paths = dict.fromkeys(name for name, _ in root.named_modules(remove_duplicate=False))
+    known = {**signatures, "": own}
+    return [ModuleCallEntry(fqn=name, signature=known.get(name)) for name in (*paths, *(name for name in signatures if name not in paths))]
+
+
+def _without_root(name: str) -> str:
+    from torch.export._trace import _strip_root
+    return _strip_root(name)
+
+
+def _program(mod: torch.nn.Module, call: Call, lowered: Lowered, graph_module: Any, ranges: Any, entries: list[Any], state: dict[str, Any],
+             pre_dispatch: bool) -> Any:
+    from torch._export import utils, verifier
+    from torch.export import ExportedProgram
+    if not pre_dispatch:
+        utils.remove_proxy_from_state_dict(state, in_place=True)
+    utils._update_gm_meta_if_possible(graph_module, mod)
+    checks = verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier
+    return ExportedProgram(root=graph_module, graph=graph_module.graph, graph_signature=lowered.artifact.sig, state_dict=state, range_constraints=ranges,
+                           module_call_graph=entries, example_inputs=(call.args, call.kwargs), constants=lowered.artifact.constants, verifiers=[checks])

@@ -1,0 +1,171 @@
+"""The rehearsal of an exported call: what it gave as leaves and structure, what it assigned, and which modules were being called.
+
+An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is assumed of the data, and
+values of inputs are no facts to rely on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import types
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import config
+from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..graph.numbers import NUMBERS
+from ..reasons import Interrupt
+from ..rehearsal.modes import at_rest
+from ..rehearsal.session import Session
+from ..run.driver import rehearse
+from ..run.messages import break_of, full_graph_message, uncaptured_message
+from ..world.dynamism import Dynamism
+
+__all__ = ["Exit", "ModuleTape", "rehearse_call"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit:
+    """What the call gave: its leaves (stand-ins, symbolic numbers, constants) and structure; `assigned`: buffers that were assigned to.
+
+    `lost` names the effects on objects outside that a graph cannot have.
+    """
+
+    leaves: list[Any]
+    spec: Any
+    assigned: list[tuple[torch.Tensor, Any]]
+    lost: list[str]
+
+
+#: the root of every export.  Not framelift's own file, so that it is captured code.
+_scope: dict[str, Any] = {}
+exec(builtins.compile("def around(function, flatten):\n    def exported(*args, **kwargs):\n        return flatten(function(*args, **kwargs))\n"
+                      "    return exported\n", "<export>", "exec"), _scope)
+
+_CALL = torch.nn.Module._call_impl.__code__
+
+
+class ModuleTape(list[Any]):
+    """A tape that knows, for each step, the modules being called: path and class by a key that tells repeated calls apart."""
+
+    def __init__(self, root: Any) -> None:
+        super().__init__()
+        self.names: dict[int, str] = {}
+        if isinstance(root, torch.nn.Module):
+            for name, module in root.named_modules():
+                self.names.setdefault(id(module), name)
+        self._calls: dict[Any, tuple[str, str]] = {}    # frames of module calls: key and path
+        self._counts: dict[str, int] = {}
+
+    def append(self, step: Any) -> None:
+        step.modules = self._stack()
+        super().append(step)
+
+    def _stack(self) -> dict[str, tuple[str, str]]:
+        found: list[tuple[str, tuple[str, str]]] = []
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code is not rehearse.__code__:
+            code = frame.f_code
+            if code.co_name == "_call_impl" and code.co_filename == _CALL.co_filename:
+                module = frame.f_locals.get("self")
+                name = self.names.get(id(module))
+                if name is not None:
+                    cls = type(module)
+                    found.append((self._key(frame, name), (name, f"{cls.__module__}.{cls.__qualname__}")))
+            frame = frame.f_back  # type: ignore[assignment]
+        return dict(reversed(found))
+
+    def _key(self, frame: types.FrameType, name: str) -> str:
+        known = self._calls.get(frame)
+        if known is None:
+            count = self._counts.get(name, 0)
+            self._counts[name] = count + 1
+            known = self._calls[frame] = (f"L__self__{name}" + (f"@{count}" if count else ""), name)
+        return known[0]
+
+
+class _ExportSession(Session):
+    """A session whose root is an exported call."""
+
+    def __init__(self, root: Any, function: types.FunctionType, _plan: Any, dynamism: Dynamism, moment: Any) -> None:
+        super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
+        self.exporting = True
+        self.recorder.guard_values = None
+        self.recorder.assume = lambda *_: False  # type: ignore[method-assign]
+
+
+def _exit(session: Any, value: Any) -> Exit:
+    leaves, spec = value
+    assigned, lost = _effects(session)
+    for leaf in leaves:
+        if not _may_leave(session, leaf):
+            raise Interrupt("result-object", type(leaf).__qualname__)
+    return Exit(list(leaves), spec, assigned, lost)
+
+
+#: what may be the result of an exported call, besides tensors and symbolic numbers
+_PLAIN = (int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format, slice)
+
+
+def _may_leave(session: Any, leaf: Any) -> bool:
+    return session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
+
+
+def _effects(session: Any) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
+    """Buffers that were assigned to, with what they are now; and the other effects, in words."""
+    assigned: list[tuple[torch.Tensor, Any]] = []
+    lost = [f"{effect.kind} {effect.key}" if isinstance(effect.key, str) else effect.kind for effect in session.effects]
+    for shadow in session.shadows:
+        copy, before = shadow.copy, shadow.before
+        if not isinstance(copy, dict) or not isinstance(before, dict):
+            if isinstance(before, (list, set)) and [*map(id, before)] != [*map(id, copy)]:
+                lost.append(str(shadow.origin))
+            continue
+        for key in {**before, **copy}:
+            if before.get(key) is copy.get(key):
+                continue
+            old, new = before.get(key), copy.get(key)
+            if shadow.origin.key == "_buffers" and session.recorder.is_stand_in(old) and session.recorder.is_stand_in(new):
+                assigned.append((session.recorder.external(old), new))
+            else:
+                lost.append(f"{shadow.origin}[{key!r}]")
+    return assigned, lost
+
+
+def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism) -> tuple[Any, Exit]:
+    """Rehearse one call of `root`.  The session is to be closed by the caller.
+
+    Raises `framelift.exc.Unsupported` where the call cannot be captured whole, and what the call itself raises.
+    """
+    function = _scope["around"](root, pytree.tree_flatten)
+    name = getattr(root, "__qualname__", type(root).__qualname__)
+    made: list[Any] = []
+    with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True), at_rest() as moment:
+        session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
+                                        begin=functools.partial(_ExportSession, root))
+    if stop is None:
+        for what in dict.fromkeys(found.lost):
+            warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)
+        return session, found
+    try:
+        _refuse(stop, session, name)
+    finally:
+        session.close()
+    raise InternalError("unreachable")
+
+
+def _refuse(stop: BaseException, session: Any, name: str) -> None:
+    if not isinstance(stop, Interrupt):
+        raise stop
+    if stop.error is not None:
+        raise stop.error
+    told = break_of(stop, session)
+    if stop.operator:
+        raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, told), stop.reason.id) from None
+    raise Unsupported(full_graph_message(name, told), stop.reason.id) from None
