@@ -175,6 +175,7 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   if (!info) return _PyEval_EvalFrameDefault(ts, frame, 1);
   if (info->kind == CodeInfo::Twin) {
     if (!r->root_frame && code == r->root_code) r->root_frame = frame;
+    Times::Frame timed(r->times, code);
     return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   }
   if (info->kind == CodeInfo::Own) {
@@ -418,6 +419,9 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
   if (made && PyObject_SetAttrString(args[0], "generators", made) < 0) PyErr_Clear();
   Py_XDECREF(made);
+  PyObject* times = rehearsal.times.as_list();
+  if (!times || PyObject_SetAttrString(args[0], "times", times) < 0) PyErr_Clear();
+  Py_XDECREF(times);
   PyErr_Restore(type, value, traceback);
   return result;
 }

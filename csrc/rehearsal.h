@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "state.h"
+#include "times.h"
 
 namespace framelift {
 
@@ -63,6 +64,7 @@ struct Rehearsal {
   bool stopped = false;               // the root was stopped: no captured code runs any more
   std::vector<PyObject*> made_generators;  // owned weak references
   std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
+  Times times;
   ~Rehearsal();
 };
 

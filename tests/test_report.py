@@ -72,6 +72,28 @@ def test_reset_clears_the_record() -> None:
     assert f.report().captures == 0 and str(f).endswith("not captured yet>")
 
 
+def test_a_module_prints_its_paragraph_and_shows_its_modules() -> None:
+    f = framelift.compile(Model(), backend="eager")
+    f(X)
+    assert str(f).startswith("<compiled Model: 1 graph with") and repr(f).startswith("OptimizedModule(\n  (_orig_mod): Model(")
+
+
+def test_time_is_known_by_function_without_asking() -> None:
+    def inner(x, depth):
+        return inner(x, depth - 1) + 1 if depth else x
+
+    def outer(x):
+        return inner(x, 3) * 2
+
+    f = compiled(outer)
+    f(X)
+    times = {one.name.rpartition(".")[2]: one for one in f.report().times}
+    assert times["inner"].calls == 4 and times["outer"].calls == 1 and not times["inner"].library
+    assert 0 < times["outer"].own < times["outer"].total <= f.report().phases["rehearse"]
+    assert 0 < times["inner"].own <= times["inner"].total * 1.001      # the outermost frames only
+    assert "rehearsing time by function" in f.report().to_text()
+
+
 # ---- breaks, recaptures, constants ------------------------------------------------------------------------------------
 
 def test_breaks_are_grouped_by_root_cause() -> None:
@@ -86,6 +108,76 @@ def test_breaks_are_grouped_by_root_cause() -> None:
     assert one.source.caret.splitlines()[1].strip("^ ") == "" and one.times >= 1
     assert one.page == "docs/reasons/tensor-bool.md" and "torch.where(y.sum() > 0, a, b)" in one.fix
     assert [link.text.split()[0] for link in one.provenance] == ["gt", "sum", "sin", "x,"]
+
+
+def test_a_break_says_its_callers_and_what_it_costs() -> None:
+    def first(x):
+        return branch(x) + 1
+
+    def second(x):
+        return branch(x * 2) - 1
+
+    def both(x):
+        return first(x) + second(x)
+
+    f = compiled(both)
+    f(X)
+    (one,) = f.report().breaks
+    assert sorted(caller.expression for caller in one.callers) == ["branch(x * 2)", "branch(x)"]
+    assert one.graphs >= 2 and one.extra >= 3 and 0 < one.seconds < f.report().seconds
+    assert "further captures because of it" in f.report().to_text()
+
+
+def accumulate(x, items):
+    total = 0.0
+    for item in items:
+        total += (x * item).sum().item()
+        x = x + total
+    return x
+
+
+def test_steps_of_a_loop_around_a_break_are_no_break_of_their_own() -> None:
+    f = compiled(accumulate)
+    f(X, [X, X + 1, X + 2])
+    found = f.report()
+    (one,) = found.breaks
+    assert one.reason == "tensor-item" and [loop.expression.partition(":")[0] for loop in one.loops] in (["for item in items"], ["items"])
+    assert str(f).count("1 break,") == 1
+
+
+def divided(x):
+    return x / x.abs().max().item()
+
+
+def test_values_on_the_stack_are_called_by_their_expressions() -> None:
+    f = compiled(divided)
+    f(X), f(X * 2), f(X * 3)
+    found = f.report()
+    (again,) = found.recaptures
+    assert again.origin == "x.abs().max().item()" and again.result_of == found.breaks[0].id and "the fix of that break" in again.fix
+    behind = next(c for c in found.functions[0].captures if c.resume)
+    assert behind.after == found.breaks[0].id and "# goes on behind: x.abs().max().item()" in behind.resume
+    assert "# with the values of: x, x.abs().max().item()" in behind.resume and behind.resume.endswith("return x / x.abs().max().item()\n")
+    shown = found.to_json() + found.to_text()
+    assert '".1' not in shown and " .1" not in shown and " .0" not in shown
+
+
+def test_printing_has_a_fix_of_its_own() -> None:
+    def told(x):
+        print("here")
+        return x + 1
+
+    (one,) = framelift.dry_run(told, X).breaks
+    assert "reorderable_logging_functions.add(print)" in one.fix
+    with framelift.config.patch(reorderable_logging_functions={print}):
+        assert not framelift.dry_run(told, X).breaks
+
+
+def test_guards_say_what_each_call_compares() -> None:
+    f = framelift.compile(Model(), backend="eager")
+    f(X), f(X)
+    tree = f.report().functions[0].captures[0].guard_tree
+    assert sum(guard.words for guard in tree) > 0 and any(guard.words == 0 for guard in tree)
 
 
 def test_recaptures_are_old_new_diffs_by_value() -> None:
@@ -163,7 +255,7 @@ def test_json_follows_its_schema_and_ids_are_stable() -> None:
         texts.append([json.loads(one.report().to_json()) for one in (f, g)])
     for document in texts[0]:
         assert matches(document, SCHEMA, SCHEMA["$defs"])
-        assert document["schema"] == 1
+        assert document["schema"] == 2
     ids = [[(b["id"], [r["id"] for r in d["recaptures"]]) for d in document for b in d["breaks"] or [{"id": ""}]] for document in texts]
     assert ids[0] == ids[1] and any("tensor-bool@" in id_ for id_, _ in ids[0])
 

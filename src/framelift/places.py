@@ -15,7 +15,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "brief", "caret", "expression", "first_use", "place_of", "places_of", "shown_stack", "stack_text", "users"]
+__all__ = ["Place", "brief", "caret", "expression", "first_use", "is_library", "place_of", "places_of", "shown_stack", "stack_text", "users"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,14 @@ def _library_folders() -> tuple[str, ...]:
     return paths["purelib"], paths["platlib"], paths["stdlib"]
 
 
+def is_library(file: str) -> bool:
+    """Whether a file belongs to an installed package or to Python itself, rather than to the user."""
+    return file.startswith((*_library_folders(), "<frozen"))
+
+
 def users(places: tuple[Place, ...]) -> Place | None:
     """The innermost place that is the user's own code rather than an installed library's; else the innermost."""
     for place in reversed(places):
-        if not place.file.startswith(_library_folders()):
+        if not is_library(place.file):
             return place
     return places[-1] if places else None

@@ -52,6 +52,7 @@ class Session:
         self.point: Point | None = None       # where the root was stopped
         self.raised_at = -1                   # offset at which the root met an exception that has to be raised again
         self.generators: list[tuple[int, int]] = []   # (root's unit, root's probes) whenever a generator was made
+        self.times: list[tuple[types.CodeType, int, float, float]] = []   # (code, frames, seconds in it, with what it calls)
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes

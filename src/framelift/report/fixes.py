@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..reasons import REASONS
 
-__all__ = ["FIXES", "break_fix", "recapture_fix"]
+__all__ = ["CALLABLES", "FIXES", "break_fix", "recapture_fix", "result_fix"]
 
 #: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
 FIXES: dict[str, str] = {
@@ -21,12 +21,27 @@ FIXES: dict[str, str] = {
 }
 
 
-def break_fix(reason: str, expression: str) -> str:
-    """The fix for a break at `expression`."""
-    if reason in FIXES and expression:
-        return FIXES[reason].format(e=expression)
+#: callable, as the break's detail names it -> fix.  Before the reason's own.
+CALLABLES: dict[str, str] = {
+    "print": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(print); or not at all: "
+             "framelift.config.ignore_logging_functions.add(print); or move `{e}` outside the compiled function.",
+    "_warnings.warn": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(warnings.warn); or move `{e}` outside "
+                      "the compiled function.",
+}
+
+
+def break_fix(reason: str, expression: str, detail: str = "") -> str:
+    """The fix for a break at `expression`; `detail` names what it is about."""
+    text = CALLABLES.get(detail.partition(" (")[0]) or FIXES.get(reason)
+    if text and expression:
+        return text.format(e=expression)
     found = REASONS.get(reason)
     return found.hint if found is not None else ""
+
+
+def result_fix(origin: str) -> str:
+    """For a value that changes because a break gives it anew at each call."""
+    return f"`{origin}` is what a break gives back to Python: the fix of that break is the fix of this."
 
 
 def _equal(origin: str, old: str, new: str) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import operator
 import re
+import textwrap
 from typing import Any
 
 import torch
 
-from ..places import brief
+from ..places import Place, brief, expression
+from ..run.going_on import GoingOn
+from .events import Event
 
-__all__ = ["readable", "user_line"]
+__all__ = ["readable", "resume_source", "user_line"]
+
+#: Python's own spelling of operators
+_INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
+          operator.pow: "**", operator.matmul: "@", operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<",
+          operator.rshift: ">>", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+_PREFIX = {operator.neg: "-", operator.invert: "~", operator.pos: "+"}
 
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)\n    (?P<text>.*)\n')
 
@@ -45,12 +57,43 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
     return "\n".join([f"def graph({', '.join(inputs)}):", *(rows[1:] if rows and not rows[0] else rows)]) + "\n"
 
 
+def resume_source(resumed: GoingOn, event: Event) -> str:
+    """Where a capture behind a break begins, what it is given, and the function's source from there.
+
+    The code itself is made from the function's bytecode: what is shown is what it stands for.
+    """
+    rows = []
+    if resumed.after:
+        rows.append(f"# goes on behind: {'; or '.join(f'{expression(p)} (line {p.line})' for p in resumed.after)}")
+    names = [event.stack.get(name, name) for name in resumed.arguments]
+    rows.append(f"# with the values of: {', '.join(names) or 'nothing'}")
+    rows.append(f"# {brief(resumed.place.file)}:{resumed.place.line} in {resumed.place.function}")
+    return "\n".join([*rows, *_rest(resumed.place, event.note.line)]) + "\n"
+
+
+def _rest(place: Place, first: int) -> list[str]:
+    """The lines of the function that begins at `first`, from the place on."""
+    linecache.checkcache(place.file)
+    lines = linecache.getlines(place.file)
+    try:
+        block = inspect.getblock(lines[first - 1:])
+    except Exception:     # no source, or not what it was
+        return []
+    return textwrap.dedent("".join(block[place.line - first:])).splitlines()
+
+
 def _call(node: torch.fx.Node) -> str:
     args = [*map(_show, node.args), *(f"{name}={_show(value)}" for name, value in node.kwargs.items())]
     if node.op == "call_method":
         return f"{args[0]}.{node.target}({', '.join(args[1:])})"
     if node.op == "get_attr":
         return f"self.{node.target}"
+    if node.target in _INFIX and len(args) == 2:
+        return f"{args[0]} {_INFIX[node.target]} {args[1]}"
+    if node.target in _PREFIX and len(args) == 1:
+        return f"{_PREFIX[node.target]}{args[0]}"
+    if node.target is operator.getitem:
+        return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if isinstance(node.args[1], tuple) and node.args[1] else args[1]}]"
     target = torch.fx.node._get_qualified_name(node.target) if callable(node.target) else str(node.target)
     return f"{target.removeprefix('_operator.').replace('torch.nn.functional', 'F')}({', '.join(args)})"
 

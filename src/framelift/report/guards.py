@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..guard.explain import _show, path
@@ -19,11 +20,16 @@ _WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN":
           "SAME": "is the same object as", "CHECK": "satisfies"}
 
 
-def guard_tree(program: Any) -> tuple[Guard, ...]:
-    """The nodes in the order of the program, each with its depth; nodes without checks below them are left out."""
+def guard_tree(program: Any, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
+    """The nodes in the order of the program, each with its depth; nodes without checks below them are left out.
+
+    `named` says a path in the user's words.
+    """
     if program is None:
         return ()
     described = [program.describe(node) for node in range(program.stats()["nodes"])]
+    words = collections.Counter(node for node, _ in program.records())
+    visited = set(program.unsettled())
     useful = [bool(row[3]) for row in described]
     for node in range(len(described) - 1, -1, -1):
         if useful[node] and described[node][0] >= 0:
@@ -37,9 +43,10 @@ def guard_tree(program: Any) -> tuple[Guard, ...]:
     while pending:
         node, depth = pending.pop()
         _, step, key, checks = described[node]
-        name = path(program, node) if depth == 0 else STEPS[step].text.format(base="", key=key)
-        rows.append(Guard(depth, name, path(program, node), tuple(check_words(program, kind, value) for kind, value in checks),
-                          _where(program, node)))
+        whole = named(path(program, node))
+        name = whole if depth == 0 else STEPS[step].text.format(base="", key=key)
+        rows.append(Guard(depth, name, whole, tuple(check_words(program, kind, value) for kind, value in checks),
+                          _where(program, node), words[node], node in visited))
         pending.extend((child, depth + 1) for child in reversed(children.get(node, [])))
     return tuple(rows)
 
@@ -88,14 +95,25 @@ def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
     """(path, value, kind, place of the read) for every value that the captured code holds for constant."""
     if program is None:
         return
+    of_torch: list[bool] = []      # parents come before their children
     for node in range(program.stats()["nodes"]):
         lines = _lines(program, node)
-        for number, (kind, value) in enumerate(program.describe(node)[3]):
+        parent, _, key, checks = program.describe(node)
+        of_torch.append(_is_torchs(key) if parent < 0 else of_torch[parent])
+        if of_torch[node]:
+            continue
+        for number, (kind, value) in enumerate(checks):
             found = _constant(kind, value)
             if found is None:
                 continue
             line = lines[number] if number < len(lines) else None
             yield path(program, node), found[0], found[1], place_of(*line) if isinstance(line, tuple) else None
+
+
+def _is_torchs(root: Any) -> bool:
+    """Whether what a path starts from is a module of torch, its globals, or something defined there: no choice of the user's."""
+    name = dict.get(root, "__name__") if isinstance(root, dict) else getattr(root, "__module__", None) or getattr(root, "__name__", None)
+    return isinstance(name, str) and name.partition(".")[0] == "torch"
 
 
 def relied_on(relations: Any) -> Iterator[tuple[str, str, str, Place | None]]:

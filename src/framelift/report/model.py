@@ -16,9 +16,9 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 __all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Report", "Source",
-           "Specialisation", "schema"]
+           "Specialisation", "Time", "schema"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}
 
@@ -67,8 +67,12 @@ class Break:
     stack: tuple[Source, ...]   # from the captured function down, outermost first
     provenance: tuple[Link, ...]
     functions: tuple[str, ...]  # ids of the functions it splits
+    callers: tuple[Source, ...] # the expressions that call its function, where that is not the compiled one itself
+    loops: tuple[Source, ...]   # loops around it: once it is met, their steps run in plain Python too
     times: int                  # captures that it ended
-    seconds: float              # wall time of these captures
+    graphs: int                 # graphs that end at it
+    extra: int                  # further captures that it made necessary: of what follows it, of callees on their own
+    seconds: float              # wall time of these
     fix: str
     page: str
 
@@ -84,6 +88,7 @@ class Recapture:
     changes: tuple[tuple[str, str], ...]    # (old, new), in order
     sentence: str               # of the last one
     source: Source | None       # the expression that reads the value
+    result_of: str              # id of the break whose result the value is: fixed with it; "" for any other value
     times: int
     seconds: float              # wall time of the captures it caused
     fix: str
@@ -111,6 +116,20 @@ class Guard:
     path: str                   # the whole path
     checks: tuple[str, ...]     # in words
     source: str                 # "file:line", the read that made it
+    words: int                  # comparisons that each call makes for it; 0 where a check above it speaks for it
+    visited: bool               # each call looks at it in full: nothing remembered speaks for it
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Where rehearsing spent its time, by function of the program."""
+
+    name: str
+    source: Source              # of its `def`
+    library: bool               # an installed package's function rather than the user's own
+    calls: int
+    own: float                  # seconds in its own code, and in what framelift did for it
+    total: float                # seconds with all that it calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +143,8 @@ class Capture:
     guards: int
     inputs: tuple[str, ...]     # what the graph is given
     reason: str                 # id of the break that ended it, or ""
+    after: str                  # id of the break it goes on behind, or ""
+    resume: str                 # where and with which values it goes on, and the source from there; "" for a whole function
     recapture: str              # id of the recapture that caused it, or ""
     phases: tuple[Phase, ...]
     seconds: float
@@ -141,6 +162,7 @@ class Function:
     name: str
     source: Source
     root: bool                  # the function that was compiled, rather than one that is captured below it
+    library: bool               # torch's own function, captured because something below it broke
     hits: int
     captures: tuple[Capture, ...]
 
@@ -160,6 +182,7 @@ class Report:
     seconds: float
     cpu_seconds: float
     phases: dict[str, float]    # wall seconds by phase
+    times: tuple[Time, ...]     # the same by function, the most expensive first
     functions: tuple[Function, ...]
     breaks: tuple[Break, ...]
     recaptures: tuple[Recapture, ...]
@@ -231,4 +254,4 @@ def _type(hint: Any) -> dict[str, Any]:
 
 #: the JSON schema of `Report.to_json()`
 SCHEMA: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "framelift report", **schema(Report),
-                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Break, Recapture, Specialisation, Guard, Capture, Function)}}
+                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Time, Break, Recapture, Specialisation, Guard, Capture, Function)}}

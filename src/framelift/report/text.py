@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .model import FORMS, Report, Source
+from .model import FORMS, Break, Report, Source
 
-__all__ = ["lines", "render"]
+__all__ = ["cost", "lines", "render"]
 
 Line = tuple[str, str]   # (style, text); styles are the keys of _STYLES
 _STYLES = {"title": "bold", "head": "bold cyan", "bad": "bold red", "warn": "yellow", "fix": "green", "code": "", "caret": "red",
            "dim": "dim", "": ""}
 _MOST = 12               # rows of one kind before the rest is only counted
+_MOST_TIMES = 6
 
 
 def render(report: Report, *, colour: bool, width: int) -> str:
@@ -43,6 +44,7 @@ def lines(report: Report) -> Iterator[Line]:
     yield from _breaks(report)
     yield from _recaptures(report)
     yield from _functions(report)
+    yield from _times(report)
     yield from _specialisations(report)
 
 
@@ -75,9 +77,19 @@ def _breaks(report: Report) -> Iterator[Line]:
         for link in one.provenance:
             where = f" ({link.source.file}:{link.source.line}: {link.source.expression})" if link.source else ""
             yield "dim", f"    from: {link.text}{where}"
-        yield "dim", f"    cost: ended {_count(one.times, 'capture')} in {_count(len(one.functions), 'function')}, {one.seconds * 1e3:.1f} ms"
+        for caller in one.callers:
+            yield "dim", f"    called at {caller.file}:{caller.line} in {caller.function}: {caller.expression}"
+        for loop in one.loops:
+            yield "dim", f"    in a loop ({loop.file}:{loop.line}) whose steps run in plain Python because of it"
+        yield "dim", f"    cost: {cost(one)}"
         yield "fix", f"    fix: {one.fix}"
         yield "dim", f"    more: {one.page}"
+
+
+def cost(one: Break) -> str:
+    """What a break costs, in words."""
+    text = f"splits {_count(one.graphs, 'graph')} in {_count(len(one.functions), 'function')}"
+    return f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms" if one.extra else text
 
 
 def _recaptures(report: Report) -> Iterator[Line]:
@@ -105,6 +117,17 @@ def _functions(report: Report) -> Iterator[Line]:
                    f"{_count(sum(c.operations for c in one.captures), 'operation')}, {_count(one.hits, 'call')} served{state}")
     if len(report.functions) > _MOST:
         yield "dim", f"  … and {len(report.functions) - _MOST} more"
+
+
+def _times(report: Report) -> Iterator[Line]:
+    """The program's functions that took longest to rehearse: own time, and with all they call."""
+    if report.times:
+        yield "head", "\nrehearsing time by function"
+    for one in report.times[:_MOST_TIMES]:
+        yield "dim" if one.library else "", (f"  {one.own * 1e3:8.1f} ms own, {one.total * 1e3:8.1f} ms in all, {_count(one.calls, 'call')}: "
+                                             f"{one.name} ({one.source.file}:{one.source.line})")
+    if len(report.times) > _MOST_TIMES:
+        yield "dim", f"  … and {len(report.times) - _MOST_TIMES} more"
 
 
 def _specialisations(report: Report) -> Iterator[Line]:

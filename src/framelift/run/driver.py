@@ -40,10 +40,11 @@ from .defects import is_defect, tell_of_defect
 from .failing import runnable
 from .flags import error_flag
 from .frames import muted, resolve_code, skipped
+from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, full_graph_message, uncaptured_message
 from .profiling import profiled
-from .record import Capture, Record, counts, ending
+from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
 from .tracing import untold, untraced
@@ -110,6 +111,7 @@ class Driver:
             try:
                 with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
                     entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"), sessions)
+                    info.spent = spent(sessions)
             except Exception as error:
                 if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
@@ -134,6 +136,7 @@ class Driver:
                     sessions: list[Session]) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        info.resumed = going_on(self.breaks, code)
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()

@@ -19,7 +19,7 @@ def break_of(stop: Interrupt, session: Any) -> Break:
     if stop.subject is not None and recorder.is_stand_in(stop.subject):
         links = chain(recorder.value_of(stop.subject), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor"))
     stop.subject = None
-    return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links)
+    return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
 
 def full_graph_message(name: str, stop: Break) -> str:

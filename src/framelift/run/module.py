@@ -58,6 +58,10 @@ class OptimizedModule(torch.nn.Module):
         if "_orig_mod" in self.__dict__.get("_modules", ()):   # nn.Module's own __init__ sets it first
             self._orig_mod.training = mode
 
+    def __str__(self) -> str:
+        """What was captured so far, in one paragraph; `repr` shows the modules."""
+        return str(self._compiled)
+
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]

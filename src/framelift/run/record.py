@@ -10,7 +10,7 @@ import itertools
 import time
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,10 +22,12 @@ from ..guard.explain import described, path
 from ..guard.misses import Miss
 from ..places import Place
 from .events import tell
+from .going_on import GoingOn
 
-__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "counts", "ending", "record_of"]
+__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Spent", "counts", "ending", "record_of", "spent"]
 
 _MOST_NOTES = 1000     # per compiled callable; the oldest go first
+_MOST_SPENT = 60       # functions of one capture; the cheapest are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Break:
     hint: str
     places: tuple[Place, ...] = ()
     provenance: tuple[Link, ...] = ()
+    detail: str = ""            # what the sentence is about: the callable's or the type's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,31 @@ class Phase:
     name: str
     start: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Rehearsing time of one function of the program: in its own code, and with all it calls."""
+
+    name: str
+    file: str
+    line: int
+    calls: int
+    own: float
+    total: float
+
+
+def spent(sessions: Iterable[Any]) -> tuple[Spent, ...]:
+    """What the sessions of one capture measured, the most expensive functions first."""
+    sums: dict[tuple[str, str, int], list[float]] = {}
+    for session in sessions:
+        for code, calls, own, total in session.times:
+            row = sums.setdefault((code.co_qualname, code.co_filename, code.co_firstlineno), [0, 0.0, 0.0])
+            row[0] += calls
+            row[1] += own
+            row[2] += total
+    dearest = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_SPENT]
+    return tuple([Spent(*key, int(calls), own, total) for key, (calls, own, total) in dearest])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,8 @@ class Note:
     miss: Miss | None
     cpu_seconds: float
     phases: tuple[Phase, ...]
+    spent: tuple[Spent, ...]
+    resumed: GoingOn | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
 
     @property
@@ -144,6 +174,8 @@ class Capture:
     miss: Miss | None = None    # the same as data
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
+    spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
+    resumed: GoingOn | None = None          # for a capture that goes on behind a break
     examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
     given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
@@ -199,7 +231,7 @@ class Record:
         """A capture is finished."""
         self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
-                               capture.cpu_seconds, tuple(capture.phases), weakref.ref(capture)))
+                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture)))
         tell("done", capture)
 
     def clear(self) -> None:

@@ -82,7 +82,8 @@ def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
 def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
     """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.symbols
-    known = getattr(symbols.env, "backed_var_to_val", None) or symbols.env.var_to_val    # renamed between versions of torch
+    name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"    # renamed between versions of torch
+    known = getattr(symbols.env, name)
     hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
 
     def concrete(argument: Any) -> Any:

@@ -23,15 +23,17 @@ function breakCard(b) {
     ${at(b.source)}${code(b.source)}
     ${b.inner ? `<p class=dim>below it ${esc(b.inner.file)}:${b.inner.line} in ${esc(b.inner.function)}: <code>${esc(b.inner.expression)}</code></p>` : ""}
     ${from ? `<details open><summary>Where the value comes from</summary><ol>${from}</ol></details>` : ""}
+    ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${esc(s.file)}:${s.line} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
+    ${b.loops.map(s => `<p class=dim>In a loop (${esc(s.file)}:${s.line}) whose steps run in plain Python because of it.</p>`).join("")}
     <p class=fix>Fix: ${esc(b.fix)}</p>
-    <p class=dim>Cost: ended ${many(b.times, "capture")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}, ${ms(b.seconds)} · ${esc(b.page)}</p>
+    <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
 }
 
 function recaptureCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
   return `<article class="card warn" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recapture")} <span class=tag>${esc(r.kind)}</span></h3>
-    <p class=dim><a href="${link(r.function)}">${esc(r.function)}</a> · ${ms(r.seconds)}</p>
+    <p class=dim><a href="${link(r.function)}">${esc(r.function)}</a> · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
     ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
@@ -44,9 +46,15 @@ function functionRows(list) {
   return `<div class=scroll><table><tr><th>function<th class=n>captures<th class=n>operations<th class=n>guards<th class=n>calls served<th class=n>time<th>state</tr>${list.map(f => {
     const sum = key => f.captures.reduce((n, c) => n + c[key], 0);
     const broken = f.captures.some(c => c.status === "broken");
-    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n>${f.captures.length}
+    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : f.library ? " <span class=tag>torch</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n>${f.captures.length}
       <td class=n>${sum("operations")}<td class=n>${sum("guards")}<td class=n>${f.hits}<td class=n>${ms(sum("seconds"))}<td>${broken ? "<span class=bad-text>broken</span>" : "<span class=ok>captured</span>"}</tr>`;
   }).join("")}</table></div>`;
+}
+
+function timeRows(list) {
+  const most = Math.max(1e-9, ...list.map(t => t.own));
+  return `<div class=scroll><table><tr><th>function<th class=n>calls<th class=n>own<th><th class=n>with what it calls</tr>${list.map(t => `<tr><td class="${t.library ? "dim" : ""}">${esc(t.name)}<br><span class=dim>${esc(t.source.file)}:${t.source.line}</span>
+    <td class=n>${t.calls}<td class=n>${ms(t.own)}<td class=share><div class=bar><i class=p-rehearse style="left:0;width:${100 * t.own / most}%"></i></div><td class=n>${ms(t.total)}</tr>`).join("")}</table></div>`;
 }
 
 function timeline() {
@@ -56,7 +64,8 @@ function timeline() {
   const lanes = all.map(({f, c}) => `<div class=lane><span title="${esc(c.id)}"><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(c.id.split("#").pop())}</span><div class=bar>${c.phases.map(p =>
     `<i class="p-${PHASES.includes(p.name) ? p.name : "other"}" style="left:${100 * p.start / end}%;width:${100 * p.seconds / end}%" title="${esc(p.name)}: ${ms(p.seconds)}"></i>`).join("")}</div></div>`).join("");
   const legend = Object.entries(R.phases).map(([n, s]) => `<span><i class="p-${PHASES.includes(n) ? n : "other"}"></i>${esc(n)} ${ms(s)}</span>`).join("");
-  return `<div class=legend>${legend}</div>${lanes || "<p class=dim>Nothing was captured.</p>"}<p><button id=trace type=button>Download as Chrome trace</button></p>`;
+  return `<div class=legend>${legend}</div>${lanes || "<p class=dim>Nothing was captured.</p>"}<p><button id=trace type=button>Download as Chrome trace</button></p>
+    ${R.times.length ? `<h2>Rehearsing time by function</h2>${timeRows(R.times.slice(0, 40))}` : ""}`;
 }
 
 function chromeTrace() {
@@ -66,15 +75,30 @@ function chromeTrace() {
 
 const comments = text => esc(text).replace(/^(\s*#.*)$/gm, "<span class=comment>$1</span>");
 
+// A row per value, its checks in words; a number says how many comparisons each call makes for it and all below it.
 function guardTree(c) {
-  return `<div class=tree>${c.guard_tree.map(g => `<div style="padding-left:${g.depth * 1.2}em">${esc(g.step)} <span class=dim>${g.checks.map(esc).join("; ")}</span>${g.source ? ` <span class=tag>${esc(g.source)}</span>` : ""}</div>`).join("")}</div>`;
+  const rows = c.guard_tree, sums = rows.map(g => g.words), ends = [];
+  for (let i = rows.length - 1; i >= 0; i--) {
+    let next = i + 1;
+    while (next < rows.length && rows[next].depth > rows[i].depth) { sums[i] += sums[next]; next = ends[next]; }
+    ends[i] = next;
+  }
+  const line = i => { const g = rows[i]; return `${esc(g.step)} <span class=dim>${g.checks.map(esc).join("; ")}</span>${g.source ? ` <span class=tag>${esc(g.source)}</span>` : ""}`
+    + `<span class=words title="comparisons at each call, here and below">${g.visited ? "<span class=warn-text>in full</span> " : ""}${sums[i] || ""}</span>`; };
+  const part = (from, to) => { let html = ""; for (let i = from; i < to; i = ends[i]) html += ends[i] > i + 1
+    ? `<details${rows[i].depth < 2 ? " open" : ""}><summary>${line(i)}</summary><div class=below>${part(i + 1, ends[i])}</div></details>` : `<div class=leaf>${line(i)}</div>`; return html; };
+  const total = rows.reduce((n, g) => n + g.words, 0);
+  return `<p class=dim>Each call makes ${many(total, "comparison")} for these.
+    Values without a number are spoken for by a check above them.</p><div class=tree>${part(0, rows.length)}</div>`;
 }
 
 function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
     <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}</span></p>
+    ${c.after ? `<p>Goes on behind <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
     ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Captured again because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
+    ${c.resume ? `<details><summary>What it goes on with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
     ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
     ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
     ${c.entry ? `<details><summary>Entry: the function that runs instead</summary><pre>${comments(c.entry)}</pre></details>` : ""}

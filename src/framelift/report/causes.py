@@ -1,0 +1,130 @@
+"""Events grouped by root cause: breaks with what they cost, values that changed with what they caused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..places import Place, expression, users
+from ..reasons import page
+from .events import Event, at, maybe, source
+from .fixes import break_fix, recapture_fix, result_fix
+from .model import Break, Link, Recapture
+
+__all__ = ["Causes"]
+
+_MOST_CALLERS = 8
+
+
+class Causes:
+    """The breaks and recaptures of one report, and which of them each event belongs to."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self.break_ids: dict[tuple[Any, ...], str] = {}
+        self.recapture_ids: dict[tuple[Any, ...], str] = {}
+        self.after: dict[int, tuple[Any, ...]] = {}     # number of a note that goes on behind a break -> that break
+        self._follow()
+        self.breaks = self._breaks()
+        self.recaptures = self._recaptures()
+
+    def _follow(self) -> None:
+        """A capture that goes on behind an expression follows the break that was last seen below it."""
+        last: dict[Place, tuple[Any, ...]] = {}
+        for event in self.events:
+            note = event.note
+            if note.resumed is not None:
+                found = next((last[place] for place in note.resumed.after if place in last), None)
+                if found is not None:
+                    self.after[note.number] = found
+            if note.stop is not None:
+                last.update(dict.fromkeys(note.stop.places, self.cause(event)))
+
+    def cause(self, event: Event) -> tuple[Any, ...]:
+        """The break that ended an event.  A loop's next step is plain only because of the break before it."""
+        return self.after.get(event.note.number, event.cause) if event.goes_on_with_a_loop else event.cause
+
+    def id_of(self, event: Event) -> str:
+        """The same by its id."""
+        return self.break_ids[self.cause(event)] if event.note.stop is not None else ""
+
+    def recapture_of(self, event: Event) -> str:
+        """The recapture that caused an event."""
+        return self.recapture_ids.get(event.change, "") if event.note.miss is not None else ""
+
+    def followed(self, event: Event) -> str:
+        """The break that an event goes on behind."""
+        cause = self.after.get(event.note.number)
+        return self.break_ids.get(cause, "") if cause is not None else ""
+
+    # ---- breaks ----
+
+    def _breaks(self) -> tuple[Break, ...]:
+        groups: dict[tuple[Any, ...], list[Event]] = {}
+        for event in self.events:
+            if event.note.stop is not None:
+                groups.setdefault(self.cause(event), []).append(event)
+        return tuple(self._break(cause, events) for cause, events in groups.items())
+
+    def _break(self, cause: tuple[Any, ...], events: list[Event]) -> Break:
+        first = events[0]
+        stop = first.note.stop
+        assert stop is not None
+        place = users(stop.places) or first.definition
+        inner = stop.places[-1] if stop.places and stop.places[-1] is not place else None
+        id_ = self.break_ids[cause] = unused(f"{stop.reason}@{at(place)}", self.break_ids.values())
+        loops = dict.fromkeys(event.note.stop.places[0] for event in events[1:] if event.note.stop is not None and event.cause != cause)
+        extra = [event for event in self.events if not event.note.root and self._made_necessary(event, cause)]
+        return Break(
+            id_, stop.reason, stop.sentence, maybe(place), maybe(inner), tuple(map(source, stop.places)),
+            tuple(Link(link.text if link.place else first.origin(link.text), maybe(link.place)) for link in stop.provenance),
+            tuple(dict.fromkeys(event.function for event in events)), _callers(events, place), tuple(map(source, loops)),
+            len(events), sum(event.note.has_graph for event in events), len(extra), sum(event.note.seconds for event in extra),
+            break_fix(stop.reason, expression(place) if place is not None else "", stop.detail), page(stop.reason))
+
+    def _made_necessary(self, event: Event, cause: tuple[Any, ...]) -> bool:
+        """What goes on behind a break, and callees that are captured on their own because it strikes inside them."""
+        after = self.after.get(event.note.number)
+        if after is not None:
+            return after == cause
+        return event.note.stop is not None and event.cause == cause
+
+    # ---- recaptures ----
+
+    def _recaptures(self) -> tuple[Recapture, ...]:
+        groups: dict[tuple[Any, ...], list[Event]] = {}
+        for event in self.events:
+            if event.note.miss is not None and not event.library:
+                groups.setdefault(event.change, []).append(event)
+        return tuple(self._recapture(key, events) for key, events in groups.items())
+
+    def _recapture(self, key: tuple[Any, ...], events: list[Event]) -> Recapture:
+        rows = [(event, event.note.miss) for event in events if event.note.miss is not None]
+        first, last = events[0], rows[-1][1]
+        _, origin, kind = key
+        place = last.place if kind == "RELATION" else first.place(last.origin, last.place)
+        id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
+        changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
+        result = self.followed(first) if first.note.resumed is not None and last.origin.partition("[")[0] in first.stack else ""
+        fix = result_fix(origin) if result else recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new)))
+        return Recapture(id_, first.function, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, len(events),
+                         sum(event.note.seconds for event in events), fix)
+
+
+def _callers(events: Iterable[Event], place: Place) -> tuple[Any, ...]:
+    """The distinct expressions that call the function of a break, the nearest above it."""
+    found: dict[Place, None] = {}
+    for event in events:
+        places = event.note.stop.places if event.note.stop is not None else ()
+        if place in places and places.index(place) > 0:
+            found[places[places.index(place) - 1]] = None
+    return tuple(source(one) for one in list(found)[:_MOST_CALLERS])
+
+
+def unused(id_: str, taken: Iterable[str]) -> str:
+    """Two causes at one place are numbered in the order they were met."""
+    known, number, candidate = set(taken), 1, id_
+    while candidate in known:
+        number += 1
+        candidate = f"{id_}~{number}"
+    return candidate

@@ -1,0 +1,91 @@
+"""The notes of compiled callables as reports see them: functions, values and places by the names that the user gave them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from ..places import Place, brief, caret, expression
+from ..run.record import Note
+from .model import Source
+from .names import Names
+
+__all__ = ["Event", "at", "maybe", "source"]
+
+_STACK = re.compile(r"(?:(?<=\s)|^)\.(?:\d+|handled|receiver)\b")
+
+
+class Event:
+    """A note, with its function's id and its values' names as reports show them."""
+
+    def __init__(self, note: Note, names: Names) -> None:
+        self.note = note
+        self.names = names
+        code = names.code if note.root else None
+        self.name = names.title if code is not None else note.name
+        self.file, self.line = (code.co_filename, code.co_firstlineno) if code is not None else (note.file, note.line)
+        self.function = f"{self.name}@{brief(self.file)}:{self.line}"
+        # torch's own functions run on many kinds of modules: that they are captured for each is nothing to be fixed
+        self.library = not note.root and brief(self.file).startswith("torch/")
+        self.stack = dict(note.resumed.names) if note.resumed is not None else {}
+
+    def origin(self, path: str) -> str:
+        """A guarded value's path in the user's words."""
+        return self.text(self.names.origin(path, self.note.root)) if self.stack else self.names.origin(path, self.note.root)
+
+    def place(self, path: str, place: Place | None) -> Place | None:
+        """Where a value is read."""
+        return self.names.place(path, place, self.note.root)
+
+    def text(self, text: str) -> str:
+        """A sentence that mentions such paths."""
+        text = self.names.text(text, self.note.root)
+        return _STACK.sub(lambda found: self.stack.get(found[0], found[0]), text) if self.stack else text
+
+    @property
+    def definition(self) -> Place:
+        """The line of the function's `def`."""
+        return Place(self.file, self.line, self.line, -1, -1, self.name)
+
+    @property
+    def cause(self) -> tuple[Any, ...]:
+        """What breaks are grouped by."""
+        return cause(self.note)
+
+    @property
+    def change(self) -> tuple[Any, ...]:
+        """What recaptures are grouped by."""
+        miss = self.note.miss
+        assert miss is not None
+        return self.function, self.origin(miss.origin), miss.kind
+
+    @property
+    def goes_on_with_a_loop(self) -> bool:
+        """Whether it ended at the next step of a loop that a break before it had interrupted."""
+        stop, resumed = self.note.stop, self.note.resumed
+        return stop is not None and resumed is not None and stop.reason == "opaque-object" and len(stop.places) == 1 and stop.places[0] in resumed.loops
+
+
+def cause(note: Note) -> tuple[Any, ...]:
+    """What breaks are grouped by."""
+    stop = note.stop
+    assert stop is not None
+    return stop.reason, stop.places[-1] if stop.places else None, stop.sentence
+
+
+@functools.lru_cache(maxsize=4096)
+def source(place: Place) -> Source:
+    """A place with its text."""
+    return Source(brief(place.file), place.file, place.line, place.column, place.end_line, place.end_column, place.function,
+                  expression(place), caret(place))
+
+
+def maybe(place: Place | None) -> Source | None:
+    """The same, where there is a place."""
+    return source(place) if place is not None else None
+
+
+def at(place: Place | None) -> str:
+    """A place as part of an id."""
+    return f"{brief(place.file)}:{place.line}:{place.column}" if place is not None else "?"
