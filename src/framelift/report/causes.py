@@ -105,7 +105,7 @@ class Causes:
         place = last.place if kind == "RELATION" else first.place(last.origin, last.place)
         id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
-        result = self.followed(first) if first.note.resumed is not None and last.origin.partition("[")[0] in first.stack else ""
+        result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""
         fix = result_fix(origin) if result else recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new)))
         return Recapture(id_, first.function, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, len(events),
                          sum(event.note.seconds for event in events), fix)

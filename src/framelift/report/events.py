@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from typing import Any
 
 from ..places import Place, brief, caret, expression
@@ -12,8 +11,6 @@ from .model import Source
 from .names import Names
 
 __all__ = ["Event", "at", "maybe", "source"]
-
-_STACK = re.compile(r"(?:(?<=\s)|^)\.(?:\d+|handled|receiver)\b")
 
 
 class Event:
@@ -32,7 +29,8 @@ class Event:
 
     def origin(self, path: str) -> str:
         """A guarded value's path in the user's words."""
-        return self.text(self.names.origin(path, self.note.root)) if self.stack else self.names.origin(path, self.note.root)
+        path = self.names.origin(path, self.note.root)
+        return self.note.resumed.said(path) if self.note.resumed is not None else path
 
     def place(self, path: str, place: Place | None) -> Place | None:
         """Where a value is read."""
@@ -41,7 +39,7 @@ class Event:
     def text(self, text: str) -> str:
         """A sentence that mentions such paths."""
         text = self.names.text(text, self.note.root)
-        return _STACK.sub(lambda found: self.stack.get(found[0], found[0]), text) if self.stack else text
+        return self.note.resumed.said(text) if self.note.resumed is not None else text
 
     @property
     def definition(self) -> Place:

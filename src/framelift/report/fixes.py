@@ -11,7 +11,8 @@ __all__ = ["CALLABLES", "FIXES", "break_fix", "recapture_fix", "result_fix"]
 #: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
 FIXES: dict[str, str] = {
     "tensor-bool": "Compute both sides and choose with torch.where({e}, a, b), or write the branch as torch.cond({e}, f, g, operands).",
-    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, take it outside the compiled function.",
+    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, let the graph take it "
+                   "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
     "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
     "unknown-callable": "Call `{e}` before the compiled function and pass its result in, or do the same with torch or plain Python code.",
     "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",

@@ -409,7 +409,8 @@ def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> Miss | None:
     last = entries[0]
     failure = last.program.check(locals_)
     if failure is not None:
-        return miss_of(last.info.explain, failure, locals_)
+        miss = miss_of(last.info.explain, failure, locals_)
+        return last.info.resumed.missed(miss) if last.info.resumed is not None else miss
     return last.info.relations.why() if last.info.relations is not None else None
 
 

@@ -5,9 +5,11 @@ Such a capture's parameters are the frame's locals, which have names, and its st
 
 from __future__ import annotations
 
+import re
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..guard.misses import Miss
 from ..places import Place, expression, place_of
 from ..twin.flow import Flow
 from ..twin.producers import producers
@@ -15,6 +17,8 @@ from ..twin.resume import stops_after
 from .breaks import Breaks
 
 __all__ = ["GoingOn", "going_on"]
+
+_PARAMETER = re.compile(r"(?:(?<=\s)|^)\.(?:\d+|handled|receiver)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,15 @@ class GoingOn:
     names: tuple[tuple[str, str], ...]      # parameter -> expression
     arguments: tuple[str, ...]              # all parameters
     loops: tuple[Place, ...]                # the loops that are gone on with
+
+    def said(self, text: str) -> str:
+        """A path or sentence with such parameters called by their expressions."""
+        names = dict(self.names)
+        return _PARAMETER.sub(lambda found: names.get(found[0], found[0]), text)
+
+    def missed(self, miss: Miss) -> Miss:
+        """The same for why an entry was not used."""
+        return replace(miss, origin=self.said(miss.origin), sentence=self.said(miss.sentence))
 
 
 def going_on(breaks: Breaks, code: types.CodeType) -> GoingOn | None:
