@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import itertools
 import re
 import types
 from collections.abc import Callable
@@ -50,17 +51,17 @@ class Portrait:
         self.nodes: list[tuple[Any, ...]] = []
         self.exact = exact
         self.own = own                      # is this class or function part of the program (look inside) or not
-        self._parents: list[tuple[int, str]] = []   # how each node was reached first, for messages
+        self._parents: list[tuple[int, Any]] = []   # how each node was reached first, for messages: from which, and its place there
         self._here = -1
         self._seen: dict[int, Node] = {}
         self._storages: dict[int, int] = {}
         self._alive: list[Any] = []         # ids are only unique while the objects live
 
-    def add(self, value: Any, label: str = "") -> Any:
-        """The node number of `value`, or for a value without identity its own description; `label` is the step to it."""
+    def add(self, value: Any, label: Any = None) -> Any:
+        """The node number of `value`, or for a value without identity its own description; `label` is the step to it: a key or a place."""
         cls = type(value)
         if cls in PLAIN:
-            return PLAIN[cls], without_addresses(value) if cls is str else value
+            return PLAIN[cls], without_addresses(value) if cls is str else repr(value) if self.exact and (cls is float or cls is complex) else value
         if _is_value(value):
             return tuple(map(self.add, value)) if type(value) is tuple else _leaf(value)
         known = self._seen.get(id(value))
@@ -81,7 +82,7 @@ class Portrait:
         steps = []
         while number >= 0:
             number, label = self._parents[number]
-            steps.append(label)
+            steps.append("" if label is None else f"[{label!r}]" if type(label) in PLAIN else "[...]")
         return "value" + "".join(reversed(steps))
 
     def storage(self, tensor: torch.Tensor) -> Any:
@@ -95,10 +96,7 @@ class Portrait:
 
     def children(self, values: Any, labels: Any = None) -> tuple[Any, ...]:
         """Several values; without `labels` they are counted."""
-        add = self.add
-        if labels is None:
-            return tuple([add(v, f"[{i}]") for i, v in enumerate(values)])
-        return tuple([add(v, f"[{k!r}]" if type(k) in PLAIN else "[...]") for v, k in zip(values, labels)])
+        return tuple(map(self.add, values, itertools.count() if labels is None else labels))
 
     def release(self) -> None:
         self._alive.clear()
@@ -125,6 +123,8 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
 
 def difference(a: Portrait, b: Portrait) -> str | None:
     """The first difference in words, or None.  Walks both portraits together from the root."""
+    if a.exact and b.exact and a.root == b.root and a.nodes == b.nodes:    # data is bytes there, floats are text
+        return None
     partners: dict[int, int] = {}
     taken: dict[int, int] = {}
     waiting: list[tuple[Any, Any]] = []
@@ -171,7 +171,7 @@ def _same_tensor(p: torch.Tensor, q: torch.Tensor, exact: bool) -> bool:
 
 def _bytes(t: torch.Tensor) -> bytes:
     """The data bit for bit: NaN equals itself, and 0.0 is not -0.0."""
-    return torch.empty(t.shape, dtype=t.dtype).copy_(t).flatten().view(torch.uint8).numpy().tobytes()
+    return t.cpu().contiguous().resolve_conj().resolve_neg().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def _short(node: tuple[Any, ...]) -> str:
@@ -196,7 +196,9 @@ def _class_name(self: Portrait, cls: type) -> Any:
 
 
 def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
-    data = t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
+    data: Any = t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
+    if self.exact:
+        data = tuple(data.shape), data.dtype, _bytes(data)
     facts = (type(t), t.device, t.layout, t.requires_grad, t.is_leaf, t.is_conj(), t.is_neg(), t.is_inference())
     if self.exact and t.layout is torch.strided:
         facts += (t.stride(), self.storage(t))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import random
 import sys
@@ -84,7 +85,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
     module = sys.modules[WORLD] = types.ModuleType(WORLD)
     world = vars(module)
-    exec(compile(program.source, name, "exec", dont_inherit=True), world)
+    exec(_code(program.source, name), world)
     target = wrap(world["TARGET"])
     seen = []
     try:
@@ -101,6 +102,11 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
         linecache.cache.pop(name, None)
         del sys.modules[WORLD]
     return seen
+
+
+@functools.lru_cache(maxsize=2)     # both worlds, once
+def _code(source: str, name: str) -> types.CodeType:
+    return compile(source, name, "exec", dont_inherit=True)
 
 
 def _call(target: Any, world: dict[str, Any], program: Program) -> Any:
