@@ -1,7 +1,6 @@
 // The numbered call rule.  What a C callable is comes from the Python tables, asked once per callable and remembered.
 #include "calls.h"
-
-#include <torch/csrc/autograd/python_variable.h>
+#include "orders.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -28,7 +27,7 @@ static std::unordered_map<const void*, Verdict> verdicts;       // by method def
 static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;                 // callables for which the order of a set given to them is nothing
-static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_note_order;
+static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
@@ -170,32 +169,6 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
-// A set of handles or tensors iterates by their addresses: which objects they are is then a fact.
-int note_order(Rehearsal* r, PyObject* obj) {
-  if (!PyAnySet_CheckExact(obj) || PySet_GET_SIZE(obj) < 2) return 0;
-  Py_ssize_t position = 0;
-  PyObject* element;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(obj, &position, &element, &hash)) {
-    if (!r->external.count(element) && !PyType_IsSubtype(Py_TYPE(element), (PyTypeObject*)THPVariableClass)) continue;
-    PyObject* args[] = {obj};
-    PyObject* done = ask_session(r, name_note_order, args, 1);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
-  }
-  return 0;
-}
-
-// C code given a set may walk it.  The methods of sets themselves do not show their order, but for one.
-static int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
-  PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  if (receiver && PyAnySet_CheckExact(receiver))
-    return strcmp(((PyCFunctionObject*)callable)->m_ml->ml_name, "pop") ? 0 : note_order(r, receiver);
-  for (Py_ssize_t i = 0; i < nargs; i++)
-    if (note_order(r, args[i]) < 0) return -1;
-  return 0;
-}
-
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
@@ -328,7 +301,6 @@ bool init_calls(PyObject* module) {
   name_deny = PyUnicode_InternFromString("deny");
   name_deny_handle = PyUnicode_InternFromString("deny_handle");
   name_unwrap = PyUnicode_InternFromString("unwrap");
-  name_note_order = PyUnicode_InternFromString("note_order");
   return PyModule_AddFunctions(module, methods) == 0;
 }
 

@@ -9,8 +9,6 @@ bool is_symbolic_number(PyObject* value);
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // The same with a tuple and a dict (or NULL).
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs);
-// The order of a set about to be walked is a fact where it depends on addresses from outside.
-int note_order(Rehearsal* r, PyObject* obj);
 bool init_calls(PyObject* module);
 bool init_looks(PyObject* module);  // looks.cpp
 

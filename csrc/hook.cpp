@@ -2,6 +2,7 @@
 // entry runs or the driver is asked; otherwise CPython does what it always does.
 #include <vector>
 
+#include "orders.h"
 #include "resume.h"
 #include "frame_access.h"
 
@@ -362,6 +363,7 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
   HookScope hook;
   HandledScope handled;
+  WalksScope walks;
   Rehearsal rehearsal;
   rehearsal.session = args[0];
   if (n == 5) {

@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "frame_access.h"
+#include "orders.h"
 #include "resume.h"
 
 namespace framelift {
@@ -573,7 +574,7 @@ static PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_looks(module) || PyModule_AddFunctions(module, methods) < 0) return false;
+  if (!init_calls(module) || !init_orders() || !init_looks(module) || PyModule_AddFunctions(module, methods) < 0) return false;
   PyObject* table = PyDict_New();
   for (PyMethodDef* d = probes; table && d->ml_name; d++) {
     PyObject* f = PyCFunction_New(d, nullptr);

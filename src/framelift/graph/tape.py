@@ -66,7 +66,7 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbo
     asked = [value for value in outputs if type(value) is Value]
     if symbols is not None:
         asked += graph_values(symbols, numbers)
-    live = _live_steps(tape, asked)
+    live = list(tape)   # all of them: one whose result nobody needs may still raise on real data
     builder = _Builder(base)
     inputs: list[Any] = []
     if symbols is not None:
@@ -87,18 +87,10 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
     `values` are the values in that.
     """
-    live = _live_steps(tape, values)
+    live = list(tape)
     builder = _Builder(base)
     lifted = builder.placeholders(live, values, operands)
     return builder.finish(live, outputs), lifted
-
-
-def _live_steps(tape: Sequence[Step], outputs: Sequence[Value]) -> list[Step]:
-    """The steps that are written: all of them, since one whose result nobody needs may still raise on real data.
-
-    None where there is neither a result nor an effect: a frame that only looked at shapes needs no graph.
-    """
-    return list(tape) if outputs or any(step.effect for step in tape) else []
 
 
 class _Builder:

@@ -32,6 +32,7 @@ from .flags import Blocks
 from .known_values import guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
+from .substitutes_identity import hashed_parts
 from .substitutes_mappings import as_dict
 
 __all__ = ["Session"]
@@ -371,12 +372,17 @@ class Session:
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, or given to C code that may walk it: its order follows from its elements' addresses."""
-        for element in elements:
-            if isinstance(element, torch.Tensor):
-                raise Interrupt("unsupported-code", "a walk over a set of tensors")
-            record = self.world.by_seen.get(id(element))
-            if record is not None and record.origin.step != "const":
-                self.world.guard(record.origin, "IS", record.original)
+        for element in set.copy(elements) if isinstance(elements, set) else frozenset.copy(elements):
+            self._note_address(element)
+
+    def _note_address(self, element: Any) -> None:
+        if isinstance(element, torch.Tensor):
+            raise Interrupt("unsupported-code", "a walk over a set of tensors")
+        record = self.world.by_seen.get(id(element))
+        if record is not None and record.origin.step != "const":
+            self.world.guard(record.origin, "IS", record.original)
+        for part in hashed_parts(element):
+            self._note_address(part)
 
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)

@@ -6,6 +6,9 @@ such a number cannot be rebuilt (emit/leaves.py asks the scene).
 
 from __future__ import annotations
 
+import types
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +20,7 @@ from ..world.opaque import Opaque
 from .registry import substitute
 from .substitutes import exactly
 
-__all__: list[str] = []
+__all__ = ["hashed_parts"]
 
 
 def _original(session: Any, obj: Any) -> Any:
@@ -36,15 +39,36 @@ def _original(session: Any, obj: Any) -> Any:
 _BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
 
 
+#: types whose hash C code makes of the hashes of other objects: how those are found
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    frozenset: lambda value: tuple(frozenset.copy(value)),
+    types.MethodType: lambda value: (value.__self__, value.__func__),
+    types.BuiltinMethodType: lambda value: () if isinstance(value.__self__, types.ModuleType | None) else (value.__self__,),
+    types.MethodWrapperType: lambda value: (value.__self__,),
+    weakref.ref: lambda value: (value(),),
+}
+#: bound objects are hashed by the address of what they are bound to, whatever its class says
+_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+
+
+def hashed_parts(obj: Any) -> tuple[Any, ...]:
+    """The objects that the hash of `obj` is made of by C code."""
+    for base in type(obj).__mro__:
+        if base in _PARTS:
+            return _PARTS[base](obj) if type(obj).__hash__ is base.__hash__ else ()
+    return ()
+
+
 def _check_elements(session: Any, obj: Any) -> bool:
-    """The hash of a tuple or frozenset is made of those of its elements, and C code asks them.  True: some are addresses inside."""
+    """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are addresses inside."""
     inside = False
-    for element in obj if isinstance(obj, (tuple, frozenset)) else ():
+    for element in hashed_parts(obj):
         if is_leaf(element) or is_constant(element):
             continue
         if type(element) is Opaque or isinstance(element, torch.Tensor):
             raise Interrupt("unknown-callable", "hash of an object by its address")
-        if type(element).__hash__ is object.__hash__:
+        if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
             inside |= _original(session, element) is None
         else:
             inside |= _check_elements(session, element)

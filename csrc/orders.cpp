@@ -1,0 +1,73 @@
+// Sets of handles iterate by the handles' addresses: once captured code sees that order, which objects they are is a fact.
+#include "orders.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+
+namespace framelift {
+
+static PyObject* name_note_order;
+
+// Whether an element's hash may come from an address outside: a handle, a tensor, or what holds one.
+static bool by_address(Rehearsal* r, PyObject* element) {
+  if (PyUnicode_CheckExact(element) || PyLong_CheckExact(element)) return false;
+  return r->external.count(element) || PyTuple_Check(element) || PyAnySet_Check(element) || PyMethod_Check(element) ||
+         PyCFunction_Check(element) || PyWeakref_Check(element) || !strcmp(Py_TYPE(element)->tp_name, "method-wrapper") ||
+         PyType_IsSubtype(Py_TYPE(element), (PyTypeObject*)THPVariableClass);
+}
+
+int note_order(Rehearsal* r, PyObject* obj) {
+  if (!PyAnySet_Check(obj) || PySet_GET_SIZE(obj) < 2) return 0;
+  Py_ssize_t position = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(obj, &position, &element, &hash)) {
+    if (!by_address(r, element)) continue;
+    PyObject* args[] = {obj};
+    PyObject* done = ask_session(r, name_note_order, args, 1);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+  }
+  return 0;
+}
+
+// The methods of sets themselves do not show their order, but for one.
+int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
+  PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  if (receiver && PyAnySet_Check(receiver))
+    return strcmp(((PyCFunctionObject*)callable)->m_ml->ml_name, "pop") ? 0 : note_order(r, receiver);
+  for (Py_ssize_t i = 0; i < nargs; i++)
+    if (note_order(r, args[i]) < 0) return -1;
+  return 0;
+}
+
+// Subclasses take the slot over when they are made, so ours may outlive its scope: it is the original without a rehearsal.
+static getiterfunc set_walk, frozenset_walk;
+static long scopes = 0;
+
+static bool seen(PyObject* set) {
+  Rehearsal* r = thread_state().mode == Mode::Rehearse ? current_rehearsal() : nullptr;
+  return !r || r->interrupt || note_order(r, set) == 0;
+}
+static PyObject* walk_set(PyObject* set) { return seen(set) ? set_walk(set) : nullptr; }
+static PyObject* walk_frozenset(PyObject* set) { return seen(set) ? frozenset_walk(set) : nullptr; }
+
+WalksScope::WalksScope() {
+  if (scopes++) return;
+  PySet_Type.tp_iter = walk_set;
+  PyFrozenSet_Type.tp_iter = walk_frozenset;
+}
+WalksScope::~WalksScope() {
+  if (--scopes) return;
+  PySet_Type.tp_iter = set_walk;
+  PyFrozenSet_Type.tp_iter = frozenset_walk;
+}
+
+bool init_orders() {
+  set_walk = PySet_Type.tp_iter;
+  frozenset_walk = PyFrozenSet_Type.tp_iter;
+  return (name_note_order = PyUnicode_InternFromString("note_order")) != nullptr;
+}
+
+}  // namespace framelift

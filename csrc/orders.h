@@ -1,0 +1,18 @@
+// The order of sets: it follows from hashes, and those of many objects from where they lie in memory.
+#pragma once
+#include "rehearsal.h"
+
+namespace framelift {
+
+// The order of a set about to be walked is a fact where it depends on addresses from outside.
+int note_order(Rehearsal* r, PyObject* obj);
+// The same for a call of C code, which may walk what it is given.
+int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs);
+// While it lives, walks over sets that any C code begins for captured code are seen: unpacking, star calls, `list += set` …
+struct WalksScope {
+  WalksScope();
+  ~WalksScope();
+};
+bool init_orders();
+
+}  // namespace framelift
