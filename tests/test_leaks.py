@@ -196,3 +196,18 @@ def test_bert_dies() -> None:
     references = [weakref.ref(o) for o in (model, compiled, out, out.last_hidden_state, next(model.parameters()))]
     del model, compiled, out, kwargs
     dies(*references)
+
+
+def test_gradients_die_without_the_collector() -> None:
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = framelift.compile(lambda: optimizer.step(), backend="eager")
+    model(torch.ones(4)).sum().backward()
+    step()
+    grad = weakref.ref(model.weight.grad)
+    gc.disable()
+    try:
+        optimizer.zero_grad()
+        assert grad() is None
+    finally:
+        gc.enable()

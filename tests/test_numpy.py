@@ -122,3 +122,26 @@ def test_what_tensors_do_not_have_is_not_captured() -> None:
     frozen = np.zeros(2)
     frozen.flags.writeable = False
     assert np.array_equal(captured(frozen), np.zeros(2))
+
+
+def test_attributes_that_torch_does_not_have_break() -> None:
+    def program(a: Any) -> Any:
+        a += 1
+        text = a.tobytes()
+        a += 1
+        return text
+
+    framelift.reset()
+    plain, watched = np.array([1, 2]), np.array([1, 2])
+    assert framelift.compile(program, backend="eager")(watched) == program(plain)
+    assert (plain == watched).all() and framelift.stats()["graphs"] == 2
+
+
+def test_attributes_that_nobody_has() -> None:
+    def program(a: Any) -> Any:
+        try:
+            return a.nothing
+        except AttributeError as error:
+            return str(error), a + 1
+
+    compare(program, np.array([1, 2]))

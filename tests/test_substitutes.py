@@ -582,3 +582,19 @@ def test_partial_of_a_partial():
     def program(x, f):
         return functools.partial(f, 2)(x), functools.partial(functools.partial(f, 2), x)()
     check(program, X, functools.partial(lambda a, b, c: a + b * c, 1))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_checks_of_what_is_known(dynamic):
+    def program(x):
+        torch._check(x.size(0) == 2, lambda: f"{x.size(0)} rows")
+        torch._check(cond=True)
+        return x + torch.sym_max(2, 3) + torch.sym_int(2.5) + torch.sym_float(1)
+    check(program, X, dynamic=dynamic)
+
+
+def test_checks_that_fail():
+    def program(x):
+        torch._check(x.size(0) == 3, lambda: f"{x.size(0)} rows")
+        return x + 1
+    check(program, X, raises=RuntimeError, graphs=None, captures=None)

@@ -154,3 +154,14 @@ def test_lazy_modules_are_captured_from_the_second_call_on() -> None:
     torch.testing.assert_close(first, net(x))
     torch.testing.assert_close(compiled(x), net(x))
     assert framelift.stats()["graphs"] >= 1
+
+
+def test_a_tensor_used_after_its_memory_was_exchanged() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.data = y
+        x.add_(1)
+        return x
+
+    x, y = torch.zeros(3), torch.ones(3)
+    out = framelift.compile(f, backend="eager")(x, y)
+    assert out is x and torch.equal(x, torch.full((3,), 2.0)) and torch.equal(y, x)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..places import Place, places_of, users
+from .facts import Facts
 from .values import Value
 
 __all__ = ["Link", "chain"]
@@ -38,5 +39,7 @@ def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[L
 
 def _kind(value: Value) -> str:
     facts = value.facts
+    if not isinstance(facts, Facts):   # of a tensor that is something else by now
+        return "a tensor"
     shape = ", ".join(map(str, facts.size))
     return f"a {str(facts.dtype).removeprefix('torch.')} tensor of shape ({shape})"

@@ -108,6 +108,12 @@ class Recorder:
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
         self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
+    def close(self) -> None:
+        """Let go of the real tensors now, not when the collector comes."""
+        for value in self._inputs.values():
+            value.external = None
+        self.__dict__.clear()
+
     # ---- stand-ins ----
 
     def stand_in(self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS) -> torch.Tensor:

@@ -161,7 +161,7 @@ class Session:
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
         if self.__dict__:
-            self.recorder.grad_of = None
+            self.recorder.close()
             self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:

@@ -146,7 +146,7 @@ def _symbolic(func: Any, count: int) -> Callable[..., Any]:
     def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
             plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
-            return _core.natively(callable_, plain, kwargs)
+            return _core.unwatched(callable_, plain, kwargs)   # written in Python: as captured code it would come here again
         home = next(arg.home for arg in args if type(arg) is Int)
         return home.int_op(func, *args)
     return handler
@@ -160,7 +160,8 @@ for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
 def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a number that only the graph knows: believed, and checked by the graph."""
     if not args or type(args[0]) is not Bool:
-        return _core.natively(callable_, args, kwargs)
+        given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
+        return _core.captured(torch._check_with, (RuntimeError,), {"message": None, **given})
     message = args[1] if len(args) > 1 else kwargs.get("message")
     text = _core.captured(message, (), None) if callable(message) else "Expected cond to be True, but got False."
     args[0].home.expect(args[0])
@@ -175,12 +176,12 @@ def _check_is_size(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 @substitute(torch.sym_int)
 def _sym_int(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.natively(callable_, args, kwargs)
+    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.unwatched(callable_, args, kwargs)
 
 
 @substitute(torch.sym_float)
 def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.natively(callable_, args, kwargs)
+    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.unwatched(callable_, args, kwargs)
 
 
 @substitute(torch.Size.numel)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..origin import Origin
+from ..reasons import Interrupt
 from .world import World
 
 __all__ = ["Array", "Scalar", "array_over", "import_array", "numpy", "tnp"]
@@ -31,6 +32,11 @@ class Array(_Base):  # type: ignore[misc]
     @property
     def __class__(self) -> type:  # type: ignore[override]
         return numpy.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self.__class__, name):
+            raise Interrupt("unknown-callable", f"numpy.{name}")
+        raise AttributeError(f"'numpy.{self.__class__.__name__}' object has no attribute {name!r}", name=name, obj=self)
 
 
 class Scalar(Array):

@@ -266,7 +266,7 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
         return _constant(world, value, origin)
-    if type(receiver) is Opaque or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+    if type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
