@@ -19,6 +19,7 @@ import torch
 
 from .. import _core, config
 from ..graph.numbers import NUMBERS, Bool, Float, Int
+from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
@@ -146,7 +147,9 @@ def _symbolic(func: Any, count: int) -> Callable[..., Any]:
     def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
             plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
-            return _core.unwatched(callable_, plain, kwargs)   # written in Python: as captured code it would come here again
+            if not all(type(arg) in (int, float, bool) for arg in plain):
+                raise Interrupt("unknown-callable", f"torch.{callable_.__name__}")
+            return callable_(*plain, **kwargs)   # paused: as captured code it would come here again
         home = next(arg.home for arg in args if type(arg) is Int)
         return home.int_op(func, *args)
     return handler
@@ -176,12 +179,12 @@ def _check_is_size(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 @substitute(torch.sym_int)
 def _sym_int(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.unwatched(callable_, args, kwargs)
+    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(int, args, kwargs)
 
 
 @substitute(torch.sym_float)
 def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.unwatched(callable_, args, kwargs)
+    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(float, args, kwargs)
 
 
 @substitute(torch.Size.numel)

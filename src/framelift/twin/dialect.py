@@ -99,10 +99,11 @@ class Dialect:
     depth: int
     calls: tuple[bytes, ...]        # calls[n]: call the first slot with the n + 1 slots above it
     load_cell: str                  # opcode that pushes a cell itself
+    null_above: bool                # the NULL of a call that is no method's lies above the callable, not below it
 
 
 def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, int], call: Callable[[int], bytes],
-          load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None) -> Dialect:
+          load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None, null_above: bool = False) -> Dialect:
     """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
     spans = spans or {}
     sizes, directions, rules = [1] * 256, [0] * 256, [None] * 256
@@ -120,4 +121,4 @@ def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, in
         plain[number] = entry.where == "all"
         free[number] = entry.where in ("all", "free")
     return Dialect(version, table, tuple(rules), tuple(sizes), tuple(directions), bytes(plain), bytes(free), mark,
-                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell)
+                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell, null_above)

@@ -197,6 +197,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
         "co_varnames": names, "co_nlocals": len(names), "co_cellvars": (), "co_freevars": free, "co_argcount": len(arguments),
         "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
     if stops:
+        ops = _with_bound_method(ops, start)
         shell = code.replace(**form)
         before = {}
         consts.append(_core.hand_over)
@@ -210,6 +211,28 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     for index, unit in offsets:
         consts[index] = units.get(unit, 0)
     return Made(made.replace(co_consts=tuple(consts)), order, units, {new: old for old, new in units.items()})
+
+
+def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:
+    """A method load at `start` gives the bound method and a NULL: of a method and its receiver the call would go past the probes."""
+    if start.name not in _METHOD_LOADS or start.name != "LOAD_METHOD" and not start.arg & 1:
+        return ops
+    dialect, place = current(), ops.index(start)
+    name, arg = ("LOAD_ATTR", start.arg) if start.name == "LOAD_METHOD" else (start.name, start.arg & ~1)
+    load = make(name, arg, like=start)
+    load.caches = dialect.spans[load.op] - 1
+    null = [make("PUSH_NULL", like=start)]
+    if not dialect.null_above:   # below what the load takes
+        null += [make("SWAP", depth, like=start) for depth in range(_METHOD_LOADS[start.name] + 1, 1, -1)]
+    put = [load, *null] if dialect.null_above else [*null, load]
+    for op in put:
+        op.handler = start.handler
+    start.op, start.arg, start.caches = make("NOP").op, 0, 0   # stays for those who jump to it
+    return [*ops[:place + 1], *put, *ops[place + 1:]]
+
+
+#: loads that may give a method and its receiver, and how much of the stack they take
+_METHOD_LOADS = {"LOAD_METHOD": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 3}
 
 
 def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]]:

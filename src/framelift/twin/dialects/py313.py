@@ -64,4 +64,4 @@ def _call(count: int) -> bytes:
 def dialect() -> Dialect:
     """The tables of CPython 3.13."""
     return build((3, 13), RULES, caches=_inline_cache_entries, call=_call, load_cell="LOAD_FAST",
-                 mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"))
+                 mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"), null_above=True)
