@@ -1,5 +1,7 @@
-// Which tensors share their memory: what a graph that writes to its inputs was built on.
+// Which tensors share their memory, and which have hooks: what graphs that write to inputs or add to gradients were built on.
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <unordered_map>
 
@@ -27,7 +29,32 @@ static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
   return pattern;
 }
 
-static PyMethodDef methods[] = {{"memory_pattern", memory_pattern, METH_O, "for each tensor the place of the first one with the same storage"},
+static bool has_entries(PyObject* table) { return table && (!PyDict_Check(table) || PyDict_GET_SIZE(table) > 0); }
+
+// Whether something runs when gradients come to a leaf: hooks on the tensor, on what it gathers, or on the node that gathers.
+static bool is_hooked(PyObject* item) {
+  const at::Tensor& tensor = THPVariable_Unpack(item);
+  auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (!meta) return false;
+  auto* own = (THPVariable*)item;
+  if (!meta->hooks_.empty() && (!own->backward_hooks || has_entries(own->backward_hooks))) return true;
+  if (meta->post_acc_grad_hooks_ && (!own->post_accumulate_grad_hooks || has_entries(own->post_accumulate_grad_hooks))) return true;
+  auto gathers = torch::autograd::impl::try_get_grad_accumulator(tensor);
+  return gathers && (!gathers->pre_hooks().empty() || !gathers->post_hooks().empty());
+}
+
+// hooked(tensors): whether one of them is; what is no tensor is not.
+static PyObject* hooked(PyObject*, PyObject* tensors) {
+  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "hooked takes a tuple of tensors");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
+    PyObject* item = PyTuple_GET_ITEM(tensors, i);
+    if (PyType_IsSubtype(Py_TYPE(item), (PyTypeObject*)THPVariableClass) && is_hooked(item)) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
+static PyMethodDef methods[] = {{"hooked", hooked, METH_O, "whether a hook runs when gradients come to one of the tensors"},
+                                {"memory_pattern", memory_pattern, METH_O, "for each tensor the place of the first one with the same storage"},
                                 {nullptr, nullptr, 0, nullptr}};
 
 bool init_memory(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }

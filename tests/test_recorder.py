@@ -114,7 +114,7 @@ INTERRUPTS = {
     "data-dependent-shape": [lambda x: x.nonzero(), lambda x: x[x > 0], lambda x: x.unique(), lambda x: x.masked_select(x > 0)],
     "torch-operation": [lambda x: x.sum().backward(), lambda x: x.register_hook(print), lambda x: torch.nn.Parameter(x) * 2,
                         lambda x: x.requires_grad_(), lambda x: setattr(x, "requires_grad", True), lambda x: setattr(x, "data", x * 2),
-                        lambda x: torch.zeros(3, requires_grad=True), lambda x: x.t_() if False else x.unsqueeze_(0),
+                        lambda x: x.t_() if False else x.unsqueeze_(0),
                         lambda x: torch.rand(3, generator=torch.Generator()), lambda x: x.resize_(2), lambda x: x.apply_(abs),
                         lambda x: x.to_sparse()],
     "torch-operation-failed": [lambda x: x @ x, lambda x: x.view(5), lambda x: torch.cat([x, x[0]])],

@@ -16,29 +16,36 @@ from .facts import SymbolicFacts
 from .numbers import Float
 from .symbols import Calculation, Symbols
 
-__all__ = ["examples_for"]
+__all__ = ["examples_for", "number_example"]
 
 
 def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
     """The example inputs of a graph, and the mode that knows their fakes.  `facts` are those of the tensors, by id."""
     _forget_calculated(symbols)
     mode = FakeTensorMode(shape_env=symbols.env)
-    by_name = {str(symbol): symbol for symbol in symbols.env.var_to_range}
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     examples: list[Any] = []
     for node, argument in zip(nodes, arguments):
         if isinstance(argument, torch.Tensor):
             example: Any = argument
             fake: Any = _fake(mode, argument, facts[id(argument)])
-        elif type(argument) is Float:
-            example = torch.tensor(argument.hint, dtype=torch.float64)
-            fake = mode.from_tensor(example, static_shapes=True)
-            fake.item_memo = symbols.raw(argument)
         else:
-            example = fake = symbols.env.create_symintnode(by_name[argument], hint=_hint(symbols, by_name[argument]))
+            example, fake = number_example(symbols, mode, argument)
         node.meta["example_value"] = fake
         examples.append(example)
     return examples, mode
+
+
+def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tuple[Any, Any]:
+    """The example of a number among a graph's inputs, a Float or the name of an int, and what stands for it in the mode."""
+    if type(argument) is Float:
+        example = torch.tensor(argument.hint, dtype=torch.float64)
+        fake: Any = mode.from_tensor(example, static_shapes=True)
+        fake.item_memo = symbols.raw(argument)
+        return example, fake
+    symbol = next(symbol for symbol in symbols.env.var_to_range if str(symbol) == argument)
+    number = symbols.env.create_symintnode(symbol, hint=_hint(symbols, symbol))
+    return number, number
 
 
 def _forget_calculated(symbols: Symbols) -> None:

@@ -180,6 +180,8 @@ class Fakes:
             with warnings.catch_warnings(), mode, enable_python_dispatcher() if mode.shape_env is not None else contextlib.nullcontext():
                 warnings.simplefilter("ignore")    # the graph will warn when it runs
                 return call(fakes)
+        except Interrupt:
+            raise
         except GuardOnDataDependentSymNode as error:
             raise Interrupt("data-dependent-shape", name) from error
         except DynamicOutputShapeException as error:
@@ -193,6 +195,10 @@ class Fakes:
         finally:
             torch.set_autocast_cache_enabled(cache)
             _log.disabled = quiet
+
+    def run(self, name: str, call: Callable[[list[Any]], Any], fakes: list[Any]) -> Any:
+        """What `call` gives for these fakes, which are the caller's own."""
+        return self._run(name, self.mode, call, fakes)
 
     def make(self, facts: Facts) -> FakeTensor:
         """A new fake with these facts."""

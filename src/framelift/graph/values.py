@@ -31,10 +31,11 @@ class Value:
     `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
     or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
     `exact` says that its strides are believed: fakes are sometimes wrong about them for operations on oddly laid out tensors.
+    `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter"; `gathered`: and a backward inside has added to its `.grad`.
     A result has `step` (the tape step that made it) and `path` (its place in the step's result); an input has `external`.
     """
 
-    __slots__ = ("exact", "external", "facts", "name", "path", "stand_in", "step", "storage", "view")
+    __slots__ = ("exact", "external", "facts", "gathered", "name", "path", "rooted", "stand_in", "step", "storage", "view")
 
     def __init__(self, stand_in: torch.Tensor, facts: Facts, storage: Storage, view: str = "") -> None:
         self.stand_in = stand_in
@@ -44,6 +45,8 @@ class Value:
         self.exact = True
         self.external: torch.Tensor | None = None
         self.name = ""
+        self.rooted = ""
+        self.gathered = False
         self.step: object = None
         self.path: tuple[int, ...] = ()
         storage.values.append(self)

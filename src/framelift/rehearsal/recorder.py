@@ -25,6 +25,7 @@ from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
 from ..graph.number_nodes import graph_values, numbers_in
 from ..graph.numbers import NUMBERS
+from ..graph.replay import replay
 from ..graph.state import LeftState, SavedState, State, check_state, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
@@ -33,9 +34,10 @@ from ..graph.values import Storage, Value
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .live import record_live
+from .histories import without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
-from .torch_rules import GIVES_VALUES, RULES
+from .torch_rules import GIVES_VALUES, RULES, make_leaf
 from .torch_rules_attributes import ATTRIBUTES, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
 from . import torch_rules_taken, torch_rules_known, torch_rules_scalars  # noqa: F401  (they add their rows to the rules, in this order)
@@ -60,6 +62,7 @@ class Finished:
     `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
     torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad mode.
     The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
+    `odd` are outputs that the graph gives without a history, and what they are to become (graph/replay.py).
     """
 
     graph_module: GraphModule = field(repr=False)
@@ -73,6 +76,7 @@ class Finished:
     changes_state: bool = False
     without_grad: bool = False
     arguments: list[Any] | None = field(default=None, repr=False)
+    odd: tuple[tuple[int, str], ...] = ()
 
 
 class Recorder:
@@ -101,6 +105,8 @@ class Recorder:
         self._flags = _kernel_choice()
         self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
+        self.differentiated = False                 # the program went through histories, and did not keep them
+        self.reaches_leaves = False                 # a backward of the program's adds to gradients
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self._saved: SavedState | None = None
@@ -187,6 +193,10 @@ class Recorder:
         size, stride = (frozenset(i for i, entry in enumerate(entries) if type(entry) is not int) for entries in (facts.size, facts.stride))
         return size, stride
 
+    def inputs(self) -> list[Value]:
+        """The tensors from outside."""
+        return list(self._inputs.values())
+
     def input_facts(self) -> dict[int, Any]:
         """The facts of the tensors from outside, by their id."""
         return {key: value.facts for key, value in self._inputs.items()}
@@ -246,6 +256,10 @@ class Recorder:
         if kind is types.BuiltinFunctionType and id(func.__self__) in self._values:
             bound = func.__self__
             return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
+        if kwargs and kwargs.get("requires_grad") is True:   # a factory: the leaf is made of what it gives
+            made = self._call(func, args, {**kwargs, "requires_grad": False})
+            make_leaf(self, made, True)
+            return made
         return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
 
     def _shown(self, result: Any) -> Any:
@@ -334,6 +348,17 @@ class Recorder:
             for value in found:
                 exact = exact and value.exact
         return self._results(result, step, (), found, exact)
+
+    def append(self, target: Target, values: list[Value]) -> None:
+        """A step that changes a tensor's metadata, and whose result nobody asks for."""
+        self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
+
+    def retyped(self, stand_in: torch.Tensor, kind: type) -> torch.Tensor:
+        """The same result as a tensor of another class.  Torch function must be off."""
+        value = self.value_of(stand_in)
+        made = Value(new_stand_in(value.facts, kind), value.facts, value.storage, value.view)
+        made.step, made.path, made.exact = value.step, value.path, value.exact
+        return self.adopt(made)
 
     def _note_effect(self, target: Target, outcome: Outcome, found: list[Value]) -> None:
         self.stays = max(self.stays, outcome.stays)
@@ -450,6 +475,7 @@ class Recorder:
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(type(out) is Value and _is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
+        asked, odd = without_histories(self, asked)
         writes = any(storage.written for storage in self._storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
         if without_grad:   # else backends cannot write in place: that might concern autograd
@@ -466,7 +492,12 @@ class Recorder:
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
                         self._left.calls if self._left is not None else (), len(self.violated), self.stays,
                         any(step.state != base for step in self.tape), without_grad,
-                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given])
+                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd)
+
+    def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
+        """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
+        state = self._base or read_state()
+        return replay(self._fakes, name, self.tape, asked, state, self.symbols, then)
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack():
@@ -510,7 +541,7 @@ class Recorder:
 
 def _is_leaf_view(value: Value) -> bool:
     """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
-    return value.external is None and value.facts.requires_grad and value.facts.is_leaf
+    return value.external is None and value.facts.requires_grad and value.facts.is_leaf and not value.rooted
 
 
 class _RecordingMode(TorchFunctionMode):

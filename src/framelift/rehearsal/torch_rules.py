@@ -18,7 +18,7 @@ from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
 
-__all__ = ["GIVES_VALUES", "RULES", "rule", "rule_for"]
+__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for"]
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -71,7 +71,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                 "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
                 "_from_blob _print", *_ANYWHERE),
-        torch.autograd.backward, torch.autograd.grad, torch.nn.Parameter, torch.nn.Buffer,
+        torch.autograd.backward, torch.autograd.grad, torch.nn.Buffer,
         torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer],
     "torch-state": [
         *_named("manual_seed seed initial_seed get_rng_state set_rng_state set_default_device set_default_tensor_type "
@@ -272,8 +272,35 @@ def _extent(size: Any, stride: Any) -> int:
 def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
     if recorder.value_of(args[0]).facts.requires_grad is not wanted:
-        raise Interrupt("torch-operation", "Tensor.requires_grad_, which changes a tensor's autograd state")
+        make_leaf(recorder, args[0], wanted)
     return args[0]
+
+
+def make_leaf(recorder: Any, tensor: Any, wanted: Any) -> None:
+    """A tensor made inside becomes a leaf that requires grad; the graph has a node for that."""
+    value = recorder.value_of(tensor)
+    dtype = value.facts.dtype
+    if wanted is not True or value.external is not None or not value.facts.is_leaf or recorder.in_transform() or recorder.tape_is_a_body() or not (
+            dtype.is_floating_point or dtype.is_complex):
+        raise Interrupt("torch-operation", "Tensor.requires_grad_, which changes a tensor's autograd state")
+    recorder.append(target_of(torch.Tensor.requires_grad_), [value])
+    value.facts = value.facts.but(requires_grad=True)
+    value.rooted = "tensor"
+
+
+@rule(torch.nn.Parameter)
+def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A leaf of its own over the memory of the tensor given; in a graph it is a tensor like any other."""
+    def bound(data: Any = None, requires_grad: Any = True) -> Any:
+        data = recorder.record(target_of(torch.empty), (0,), {}) if data is None else data
+        if not recorder.is_stand_in(data) or type(data) not in (torch.Tensor, torch.nn.Parameter) or type(requires_grad) is not bool:
+            raise Interrupt("torch-operation", "torch.nn.Parameter of something else than a plain tensor")
+        made = recorder.retyped(recorder.record(target_of(torch.Tensor.detach), (data,), {}, keep=True), torch.nn.Parameter)
+        if requires_grad:
+            make_leaf(recorder, made, True)
+        recorder.value_of(made).rooted = "parameter"
+        return made
+    return bound(*args, **kwargs)
 
 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state.py),

@@ -22,6 +22,7 @@ from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..graph.examples import examples_for
 from ..graph.naming import name_placeholders
+from ..graph.replay import with_histories
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -209,6 +210,8 @@ class Driver:
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished))
             info.examples = ()
+            if finished.odd:
+                graph = with_histories(graph, finished.odd)
             graph = with_types(graph, finished.inputs, plan.outputs)
             if session.active_modes:
                 graph = without_modes(graph)
@@ -233,6 +236,8 @@ class Driver:
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(inputs)))
+        if session.recorder.reaches_leaves:
+            entry = _watching_hooks(entry)
         return entry, inputs
 
     def _backend_for(self, session: Session, finished: Any) -> Any:
@@ -283,6 +288,13 @@ def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
     """A graph that writes to its inputs was built on which of them share memory."""
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         return entry(inputs, externals) if _core.memory_pattern(inputs) == pattern else _core.MISS
+    return run
+
+
+def _watching_hooks(entry: Any) -> Any:
+    """A graph that adds to gradients was built for tensors without hooks."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        return _core.MISS if _core.hooked(inputs) else entry(inputs, externals)
     return run
 
 

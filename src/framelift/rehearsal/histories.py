@@ -1,0 +1,58 @@
+"""Results whose history is odd: leaves made inside, histories that the program went through itself, or that lead to nothing outside.
+
+Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without one, and what it
+returned becomes what it is in plain Python afterwards (graph/replay.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..graph.targets import target_of
+from ..graph.values import Value
+from ..reasons import Interrupt
+
+__all__ = ["without_histories"]
+
+
+def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
+    """The outputs, those of an odd kind replaced by what has no history; and which these are."""
+    roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
+    leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted]
+    if not leaves and not roots and not recorder.differentiated:
+        return outputs, ()
+    if any(out.gathered for _, out in leaves):
+        raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
+    with torch._C.DisableTorchFunction():
+        fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
+        if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
+            raise Interrupt("torch-operation", "a leaf made inside, as a result beside others that may depend on it,")
+        odd = {i: fate for i, fate in fates.items() if fate}
+        odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
+        detach = target_of(torch.Tensor.detach)
+        return [recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in odd else out
+                for i, out in enumerate(outputs)], tuple(odd.items())
+
+
+def _fates(recorder: Any, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
+    """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if neither."""
+    places = [i for i, out in enumerate(outputs) if type(out) is Value and out.facts.requires_grad and out.external is None and not out.rooted]
+    used = {id(value) for step in recorder.tape for value in step.inputs}
+    leaves = [value for value in recorder.inputs() if value.facts.requires_grad and id(value) in used]
+    if not places or not (leaves or roots):
+        return {}
+
+    def fate(result: torch.Tensor, ends: list[torch.Tensor]) -> str:
+        try:
+            grads = torch.autograd.grad(result, ends, torch.empty_like(result), retain_graph=True, allow_unused=True)
+        except RuntimeError:
+            return "spent"
+        return "rootless" if all(grad is None for grad in grads[:len(leaves)]) else ""
+
+    def then(results: list[Any]) -> dict[int, str]:
+        return {place: fate(result, results[len(places):]) for place, result in zip(places, results)}
+    found: dict[int, str] = recorder.replay("a result", [*(outputs[i] for i in places), *leaves, *roots], then)
+    return found
