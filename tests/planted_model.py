@@ -1,4 +1,7 @@
-"""A model with three planted breaks, two causes of recaptures and one number that an expression fixes; and each repaired as its fix says."""
+"""A model with three planted breaks, two causes of recaptures and one number that an expression fixes; and each repaired as its fix says.
+
+The docstring of a repaired part is what the report says to do, word for word.  Repaired or not, the model computes the same.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +9,65 @@ import time
 
 import torch
 
+LONGEST = 8     # of the history
 
-def gate(x):
+
+def gate(x, given):
     if x.mean() > 0:
         return x.relu()
     return x
 
 
-def rescale(x):
+def rescale(x, given):
     return x / x.abs().max().item()
 
 
-def stamp(x):
+def stamp(x, given):
     return x + time.time() * 0
 
 
-def temper(x, settings):
-    return x / settings["temperature"]
+def temper(x, given):
+    return x / given["temperature"]
 
 
-def recall(x, history):
-    return x + len(history)
+def recall(x, given):
+    return x + len(given["history"])
 
 
-def repeat(x, n):
-    for _ in [0] * n:
+def repeat(x, given):
+    for _ in [0] * given["n"]:
         x = x * 1.5
     return x
 
 
-def gate_fixed(x):
+def gate_fixed(x, given):
+    """Compute both sides and choose with torch.where(x.mean() > 0, a, b)"""
     return torch.where(x.mean() > 0, x.relu(), x)
 
 
-def rescale_fixed(x):
+def rescale_fixed(x, given):
+    """Keep the value as a tensor instead of `x.abs().max().item()`"""
     return x / x.abs().max()
 
 
-def stamp_fixed(x):
-    return x + 0
+def stamp_fixed(x, given):
+    """Call `time.time()` before the compiled function and pass its result in, as a tensor where it is a number that changes"""
+    return x + given["now"] * 0
 
 
-def temper_fixed(x, settings):
-    return x / settings["temperature"]        # a tensor now
+def temper_fixed(x, given):
+    """pass a tensor"""
+    return x / given["temperature"]
 
 
-def recall_fixed(x, history):
-    return x + history.sum()                  # stacked into a tensor
+def recall_fixed(x, given):
+    """stack its contents into a tensor"""
+    return x + given["history"].sum()
 
 
-def repeat_fixed(x, n):
-    return x * 1.5 ** n
+def repeat_fixed(x, given):
+    """work on tensors there instead of a Python loop, list or branch over the number"""
+    return x * 1.5 ** given["n"]
 
 
 PLANTED = {"gate": gate, "rescale": rescale, "stamp": stamp, "temper": temper, "recall": recall, "repeat": repeat}
@@ -71,23 +82,30 @@ class Planted(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 4)
         self.parts = {name: (FIXED if name in fixed else PLANTED)[name] for name in PLANTED}
 
-    def forward(self, x, settings, history, n):
+    def forward(self, x, given):
         parts = self.parts
         x = self.layer(x)
-        x = parts["temper"](x, settings)
-        x = parts["recall"](x, history)
-        x = parts["repeat"](x, n)
-        x = parts["gate"](x)
-        x = parts["rescale"](x)
-        return parts["stamp"](x)
+        x = parts["temper"](x, given)
+        x = parts["recall"](x, given)
+        x = parts["repeat"](x, given)
+        x = parts["gate"](x, given)
+        x = parts["rescale"](x, given)
+        return parts["stamp"](x, given)
 
 
-def drive(call, fixed=()) -> None:
-    """Calls in which one thing changes at a time: the temperature, the history, the number."""
+def drive(call, fixed=()) -> list[torch.Tensor]:
+    """Calls in which one thing changes at a time: the temperature, the history, the number.  What the fixes ask of the caller is done."""
+    results = []
+
     def go(temperature, length, n):
-        settings = {"temperature": torch.tensor(temperature) if "temper" in fixed else temperature}
-        history = torch.ones(8) if "recall" in fixed else [1] * length     # kept at one length
-        call(torch.ones(2, 4), settings, history, n)
+        given = {"temperature": temperature, "history": [1] * length, "n": n}
+        if "temper" in fixed:
+            given["temperature"] = torch.tensor(temperature)
+        if "recall" in fixed:
+            given["history"] = torch.tensor([1.0] * length + [0.0] * (LONGEST - length))
+        if "stamp" in fixed:
+            given["now"] = torch.tensor(time.time())
+        results.append(call(torch.ones(2, 4), given))
 
     for temperature in (1.5, 2.5):
         go(temperature, 1, 2)
@@ -95,3 +113,4 @@ def drive(call, fixed=()) -> None:
         go(2.5, length, 2)
     for n in (3, 4, 5):
         go(2.5, 3, n)
+    return results

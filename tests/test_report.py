@@ -173,6 +173,19 @@ def test_printing_has_a_fix_of_its_own() -> None:
         assert not framelift.dry_run(told, X).breaks
 
 
+def test_calls_beyond_the_limit_are_told() -> None:
+    f = compiled(scaled, dynamic=False)
+    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="scaled was captured 2 times") as caught:
+        for length in range(5):
+            f(X, 1, [0] * length)
+    assert caught[0].filename == __file__
+    (one,) = f.report().refusals
+    assert (one.name, one.why, one.calls) == ("scaled", "limit", 3) and "values now has 4 items, had 1" in one.sentence
+    assert "3 calls ran in plain Python, config.recompile_limit is reached" in f.report().to_text() and "3 calls left to plain Python" in str(f)
+    framelift.reset()
+    assert not f.report().refusals
+
+
 def test_guards_say_what_each_call_compares() -> None:
     f = framelift.compile(Model(), backend="eager")
     f(X), f(X)
@@ -187,7 +200,7 @@ def test_recaptures_are_old_new_diffs_by_value() -> None:
     f(X, 1, [1, 2, 3])
     (one,) = f.report().recaptures
     assert (one.origin, one.kind, one.times) == ("values", "LEN", 2)
-    assert one.changes == (("1 items", "2 items"), ("2 items", "3 items"))
+    assert one.changes == (("1 item", "2 items"), ("2 items", "3 items"))
     assert one.source.expression == "values" and "len(values)" in one.source.caret
 
 

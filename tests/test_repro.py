@@ -82,6 +82,7 @@ def test_structured_trace() -> None:
     """In a process of its own: torch's trace log is one per process, and other tests leave it in other states."""
     text = subprocess.run([sys.executable, "-c", _TRACED], capture_output=True, text=True, check=True).stdout
     assert '"dynamo_output_graph"' in text and '"compilation_metrics"' in text and "framelift_entry" in text
+    assert '"dynamo_start"' in text and '"frame_id": 0, "frame_compile_id": 0' in text
 
 
 # ---- progress, listeners, profiles --------------------------------------------------------------------------------------
@@ -107,8 +108,23 @@ def test_progress_line(monkeypatch) -> None:
         return graph_module.forward
 
     compiled(backend=slow)(X, 1)
-    assert "framelift: compiling the graph of program (5 operations), 0 s" in shown[0]
+    assert "framelift: compiling the graph of program (5 operations) with slow, 0 s" in shown[0]
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_progress_names_the_line_that_was_reached(monkeypatch) -> None:
+    captures = []
+    monkeypatch.setitem(events.LISTENERS, "phase", [lambda capture, _name: captures.append(capture)])
+    said = []
+
+    def look(graph_module, _examples):
+        said.append(progress.sentence(captures[-1], "rehearse", 2.4))
+        return graph_module.forward
+
+    compiled(backend=look)(X, 1)
+    line = program.__code__.co_firstlineno + 1
+    assert said[0].startswith("framelift: rehearsing program at program (") and said[0].endswith(f"test_repro.py:{line}), 2 s")
+    assert progress.sentence(captures[-1], "rehearse", 3) == "framelift: rehearsing program, 3 s"     # nothing of it is kept
 
 
 @pytest.mark.parametrize(("variable", "value"), [("FRAMELIFT_PROGRESS", "0"), ("CI", "true")])

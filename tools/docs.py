@@ -82,8 +82,8 @@ def report_page() -> str:
     rows = ["# The report's JSON", "", f"`report.to_json()` follows this schema, version {model.SCHEMA_VERSION}; `framelift.report.SCHEMA` is the same as a "
             "JSON schema. Ids are made of names, files and lines, and stay the same from run to run.", ""]
     source = inspect.getsource(model)
-    for cls in (model.Report, model.Function, model.Capture, model.Break, model.Recapture, model.Specialisation, model.Guard, model.Link, model.Phase,
-                model.Source):
+    for cls in (model.Report, model.Function, model.Capture, model.Break, model.Recapture, model.Refusal, model.Specialisation, model.Time, model.Guard, model.Link,
+                model.Phase, model.Source):
         rows += [f"## {cls.__name__}", "", (cls.__doc__ or "").strip(), "", "| field | type | meaning |", "|---|---|---|"]
         body = source.split(f"class {cls.__name__}:")[1].split("\n@dataclass")[0].split("\n    def ")[0]
         for line in body.splitlines():

@@ -12,8 +12,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 
-__all__ = ["TOPICS", "set_logs", "topic"]
+__all__ = ["TOPICS", "set_logs", "topic", "warn"]
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: topic -> what it tells
 TOPICS = {
@@ -34,6 +37,14 @@ def topic(name: str) -> logging.Logger:
     'framelift.breaks'
     """
     return logging.getLogger(f"framelift.{name}")
+
+
+def warn(text: str) -> None:
+    """A warning at the line of the program that called into framelift."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"framelift: {text}", stacklevel=level)
 
 
 def set_logs(**levels: bool | int) -> None:

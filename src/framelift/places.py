@@ -70,7 +70,7 @@ def _located(code: types.CodeType, offset: int) -> Place:
     line, end_line, column, end_column = found
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line
-    if column is None or end_column is None:
+    if column is None or end_column is None or line == end_line and column >= end_column:     # no text, or none of the program's
         return Place(code.co_filename, line, line, -1, -1, code.co_qualname)
     return Place(code.co_filename, line, end_line, _characters(code.co_filename, line, column),
                  _characters(code.co_filename, end_line, end_column), code.co_qualname)

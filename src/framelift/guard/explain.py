@@ -101,7 +101,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "IS": _is,
     "EQ": lambda old, now: f"is now {_show(now)}, was {_show(old)}",
     "CODE": lambda old, now: f"has other code than before (it was {getattr(old, 'co_qualname', 'code that is gone')})",
-    "LEN": lambda old, now: f"now has {builtin_length(now)} items, had {old}",
+    "LEN": lambda old, now: f"now has {builtin_length(now)} {'item' if builtin_length(now) == 1 else 'items'}, had {old}",
     "KEYS": _keys,
     "ABSENT": lambda old, now: f"now has the entry {_show(old)}, which it did not have",
     "NO_LOOKUP": lambda old, now: f"now has the attribute {old}, which it did not have",

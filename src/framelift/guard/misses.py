@@ -10,7 +10,7 @@ from ..places import Place, place_of
 from .explain import _show, explain, path
 from .kinds import TensorFacts, builtin_length, dict_keys, tensor_facts
 
-__all__ = ["Miss", "miss_of"]
+__all__ = ["Miss", "items", "miss_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,17 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
             names = [n for n in names if n != "stride"]
         return tuple(", ".join(f"{n} {_brief(getattr(f, n))}" for n in names) for f in (old, facts))  # type: ignore[return-value]
     if kind == "LEN":
-        return f"{old} items", f"{builtin_length(now)} items"
+        return items(old), items(builtin_length(now))
     if kind == "KEYS":
         return _brief(list(old)), _brief(list(dict_keys(now)))
     if kind == "TYPE":
         return _show(old), type(now).__qualname__
     return _show(old), _show(now)
+
+
+def items(count: int) -> str:
+    """A length in words."""
+    return f"{count} item" if count == 1 else f"{count} items"
 
 
 def _brief(value: Any) -> str:

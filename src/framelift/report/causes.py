@@ -102,7 +102,8 @@ class Causes:
         rows = [(event, event.note.miss) for event in events if event.note.miss is not None]
         first, last = events[0], rows[-1][1]
         _, origin, kind = key
-        place = last.place if kind == "RELATION" else first.place(last.origin, last.place)
+        seen = (event.reading(miss.origin, miss.place) for event, miss in rows)
+        place = last.place if kind == "RELATION" else next(filter(None, seen), None) or first.place(last.origin, last.place)
         id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
         result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""

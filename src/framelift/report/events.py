@@ -9,6 +9,7 @@ from ..places import Place, brief, caret, expression
 from ..run.record import Note
 from .model import Source
 from .names import Names
+from .reads import lines_of, reading_place
 
 __all__ = ["Event", "at", "maybe", "source"]
 
@@ -33,8 +34,17 @@ class Event:
         return self.note.resumed.said(path) if self.note.resumed is not None else path
 
     def place(self, path: str, place: Place | None) -> Place | None:
-        """Where a value is read."""
-        return self.names.place(path, place, self.note.root)
+        """Where a value is read: by an operation's line, as far as one is seen to; else where the program took hold of it."""
+        return self.reading(path, place) or self.names.place(path, place, self.note.root)
+
+    def reading(self, path: str, place: Place | None) -> Place | None:
+        """The line that uses a value out of a container."""
+        return reading_place(self.origin(path), place, self._lines)
+
+    @functools.cached_property
+    def _lines(self) -> tuple[tuple[str, int, str], ...]:
+        full = self.note.capture()
+        return lines_of(full.graph_module) if full is not None else ()
 
     def text(self, text: str) -> str:
         """A sentence that mentions such paths."""

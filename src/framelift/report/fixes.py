@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..reasons import REASONS
 
-__all__ = ["CALLABLES", "FIXES", "break_fix", "recapture_fix", "result_fix"]
+__all__ = ["CALLABLES", "FIXES", "break_fix", "recapture_fix", "refusal_fix", "result_fix", "specialisation_fix"]
 
 #: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
 FIXES: dict[str, str] = {
@@ -14,7 +14,8 @@ FIXES: dict[str, str] = {
     "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, let the graph take it "
                    "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
     "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
-    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, or do the same with torch or plain Python code.",
+    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor where it is a number that changes; or do the "
+                        "same with torch or plain Python code.",
     "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
     "opaque-object": "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors.",
     "data-dependent-shape": "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside.",
@@ -38,6 +39,32 @@ def break_fix(reason: str, expression: str, detail: str = "") -> str:
         return text.format(e=expression)
     found = REASONS.get(reason)
     return found.hint if found is not None else ""
+
+
+def refusal_fix(why: str) -> str:
+    """For a function that is not captured any more."""
+    return _REFUSALS[why]
+
+
+_REFUSALS = {
+    "limit": "Remove the causes of the recaptures; or raise framelift.config.recompile_limit, which costs a capture for each further variant.",
+    "defect": "This is a defect of framelift: please report it with the file that the warning named.",
+}
+
+
+def specialisation_fix(kind: str, expression: str) -> str:
+    """What a change of a constant does, and how to avoid that."""
+    return _CONSTANTS.get(kind, "Another value captures again.").format(e=expression)
+
+
+_CONSTANTS = {
+    "number": "Another value captures again; a number kept in a tensor does not.",
+    "shape": "Another size captures again; a dimension marked dynamic does not.",
+    "length": "Another length captures again.",
+    "fixed": "`{e}` needs the number itself, so that each value captures again: work on tensors there instead of a Python loop, list or branch over "
+             "the number.",
+    "relation": "`{e}` relies on it: a value for which it does not hold captures again.",
+}
 
 
 def result_fix(origin: str) -> str:

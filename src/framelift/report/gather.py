@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from ..places import Place, brief, is_library
-from ..run.record import Input, Note, record_of
+from ..places import Place, brief, expression, is_library
+from ..run.record import Input, Note, Refused, record_of
 from .causes import Causes
 from .events import Event, maybe, source
+from .fixes import refusal_fix, specialisation_fix
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
-from .model import SCHEMA_VERSION, Capture, Function, Phase, Report, Specialisation, Time
+from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time
 from .names import names_of
 
 __all__ = ["report", "report_of_all", "summary"]
@@ -40,7 +41,13 @@ def report_of_all(compiled: Iterable[Any], name: str) -> Report:
     """One report over several compiled callables."""
     natives = [getattr(one, "_compiled", one) for one in compiled]
     hits = {id(entry.info): entry.hits for one in natives for entry in entries_of(one)}
-    return _Gathering(_events(natives), hits).report(name, sum(one.hits for one in natives))
+    refused = tuple(_refusal(row) for one in natives if (record := record_of(one)) is not None for row in record.refused.values())
+    return _Gathering(_events(natives), hits).report(name, sum(one.hits for one in natives), refused)
+
+
+def _refusal(row: Refused) -> Refusal:
+    place = Place(row.file, row.line, row.line, -1, -1, row.name)
+    return Refusal(row.name, source(place), row.why, row.sentence, row.calls, refusal_fix(row.why))
 
 
 def _events(natives: Iterable[Any]) -> list[Event]:
@@ -82,6 +89,9 @@ def summary(compiled: Any) -> str:
              f"{_count(native.hits, 'call')} served"]
     parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
     parts.append(_count(misses, "recapture") if misses else "no recaptures")
+    refused = sum(row.calls for row in record.refused.values()) if (record := record_of(native)) is not None else 0
+    if refused:
+        parts.append(f"{_count(refused, 'call')} left to plain Python")
     text = f"<compiled {name}: {', '.join(parts)}>"
     if causes.breaks:
         first = causes.breaks[0]
@@ -104,7 +114,7 @@ class _Gathering:
         self.start = min((note.started for note in self.notes if note.phases), default=0.0)
         self.causes = Causes(events)
 
-    def report(self, name: str, calls: int) -> Report:
+    def report(self, name: str, calls: int, refusals: tuple[Refusal, ...]) -> Report:
         phases: collections.Counter[str] = collections.Counter()
         for note in self.notes:
             for phase in note.phases:
@@ -114,7 +124,7 @@ class _Gathering:
             sum(note.has_graph for note in self.notes), sum(note.operations for note in self.notes),
             sum(note.guards for note in self.notes), len(self.notes), sum(note.seconds for note in self.notes),
             sum(note.cpu_seconds for note in self.notes), dict(phases), self._times(), self._functions(), self.causes.breaks,
-            self.causes.recaptures, self._specialisations())
+            self.causes.recaptures, refusals, self._specialisations())
 
     def _times(self) -> tuple[Time, ...]:
         """Rehearsing time by function, over all captures."""
@@ -146,9 +156,9 @@ class _Gathering:
         phases = tuple(Phase(p.name, p.start - self.start, p.seconds) for p in note.phases)
         status = "broken" if note.stop is not None else "raised" if full is not None and full.reason_id == "raises" else "captured"
         return Capture(
-            id_, status, self.hits.get(id(full), -1) if full is not None else -1, note.operations, note.guards,
+            id_, status, self.hits.get(id(full), -1) if full is not None else -1, full.backend if full is not None else "", note.operations, note.guards,
             _inputs(full, event) if full is not None else (), self.causes.id_of(event), self.causes.followed(event),
-            resume_source(note.resumed, event) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
+            resume_source(note.resumed, note.line) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
             note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
             guard_tree(full.explain, event.origin) if full is not None else ())
 
@@ -165,7 +175,8 @@ class _Gathering:
                 origin, value = event.origin(path), event.text(value)
                 if not _is_torchs(path, place) and not _is_made_by_a_break(event, path):
                     id_ = f"{origin}={value}@{event.function}"
-                    found.setdefault((event.function, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place), _how(kind)))
+                    found.setdefault((event.function, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place),
+                                                                                            specialisation_fix(kind, expression(place))))
         return tuple(found.values())
 
 
@@ -182,15 +193,6 @@ def _is_made_by_a_break(event: Event, path: str) -> bool:
 def _inputs(full: Any, event: Event) -> tuple[str, ...]:
     return tuple(str(one).replace(one.origin, event.origin(one.origin), 1) if isinstance(one, Input) else f"a number, {one!r} at first"
                  for one in full.inputs)
-
-
-_HOW = {"number": "Another value captures again; a number kept in a tensor does not.",
-        "shape": "Another size captures again; a dimension marked dynamic does not.",
-        "length": "Another length captures again.", "relation": "A value for which this does not hold captures again."}
-
-
-def _how(kind: str) -> str:
-    return _HOW.get(kind, "Another value captures again.")
 
 
 @functools.cache

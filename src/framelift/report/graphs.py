@@ -13,9 +13,8 @@ import torch
 
 from ..places import Place, brief, expression
 from ..run.going_on import GoingOn
-from .events import Event
 
-__all__ = ["readable", "resume_source", "user_line"]
+__all__ = ["FRAME", "readable", "resume_source", "user_line"]
 
 #: Python's own spelling of operators
 _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
@@ -23,12 +22,12 @@ _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.true
           operator.rshift: ">>", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 _PREFIX = {operator.neg: "-", operator.invert: "~", operator.pos: "+"}
 
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)\n    (?P<text>.*)\n')
+FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)\n    (?P<text>.*)\n')
 
 
 def user_line(node: torch.fx.Node) -> tuple[str, str]:
     """("file:line in function", source text) of the innermost frame of the user's own code; ("", "") when unknown."""
-    frames = list(_FRAME.finditer(node.stack_trace or ""))
+    frames = list(FRAME.finditer(node.stack_trace or ""))
     own = [frame for frame in frames if not brief(frame["file"]).startswith("torch/")] or frames
     if not own:
         return "", ""
@@ -57,18 +56,17 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
     return "\n".join([f"def graph({', '.join(inputs)}):", *(rows[1:] if rows and not rows[0] else rows)]) + "\n"
 
 
-def resume_source(resumed: GoingOn, event: Event) -> str:
-    """Where a capture behind a break begins, what it is given, and the function's source from there.
+def resume_source(resumed: GoingOn, first: int) -> str:
+    """Where a capture behind a break begins, what it is given, and the source from there of the function that begins at line `first`.
 
     The code itself is made from the function's bytecode: what is shown is what it stands for.
     """
     rows = []
     if resumed.after:
         rows.append(f"# goes on behind: {'; or '.join(f'{expression(p)} (line {p.line})' for p in resumed.after)}")
-    names = [event.stack.get(name, name) for name in resumed.arguments]
-    rows.append(f"# with the values of: {', '.join(names) or 'nothing'}")
+    rows.append(f"# with the values of: {', '.join(map(resumed.said, resumed.arguments)) or 'nothing'}")
     rows.append(f"# {brief(resumed.place.file)}:{resumed.place.line} in {resumed.place.function}")
-    return "\n".join([*rows, *_rest(resumed.place, event.note.line)]) + "\n"
+    return "\n".join([*rows, *_rest(resumed.place, first)]) + "\n"
 
 
 def _rest(place: Place, first: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..guard.explain import _show, path
 from ..guard.kinds import TensorFacts
+from ..guard.misses import items
 from ..origin import STEPS
 from ..places import Place, brief, place_of
 from .model import Guard
@@ -122,7 +123,7 @@ def relied_on(relations: Any) -> Iterator[tuple[str, str, str, Place | None]]:
         if isinstance(line, tuple):
             fixed = _FIXED.match(text)
             origins = ", ".join(relations.mentioned(text).values())
-            yield origins, fixed[1] if fixed else relations.said(text), "number" if fixed else "relation", place_of(*line)
+            yield origins, fixed[1] if fixed else relations.said(text), "fixed" if fixed else "relation", place_of(*line)
 
 
 _FIXED = re.compile(r"^\(?\w+\)? == \(?(-?[\d.]+)\)?$")
@@ -134,7 +135,7 @@ def _constant(kind: str, value: Any) -> tuple[str, str] | None:
             "text" if isinstance(value, (str, bytes)) else "other"
         return _show(value), name
     if kind == "LEN":
-        return f"{value} items", "length"
+        return items(value), "length"
     if kind == "TENSOR" and isinstance(value, TensorFacts) and value.python_type.__name__ == "Tensor":
         return "(" + ", ".join("any" if n is None else str(n) for n in value.size) + ")", "shape"
     return None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import traceback
 from typing import Any
 
 import torch
+from torch._guards import CompileContext, CompileId, compile_context
 
 from ..log import topic
 from ..run.events import listen
@@ -42,6 +45,28 @@ def _trace(capture: Any) -> None:
     internal = torch._logging._internal
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
         return
+    with compile_context(CompileContext(_numbered(capture))):
+        _traced(capture, internal)
+
+
+_frames: dict[tuple[str, int, str], list[int]] = {}     # function -> its number, and how often it was captured
+
+
+def _numbered(capture: Any) -> CompileId:
+    """tlparse keeps what belongs to one capture together by the function's number and the capture's."""
+    row = _frames.setdefault((capture.file, capture.line, capture.name), [len(_frames), -1])
+    row[1] += 1
+    return CompileId(frame_id=row[0], frame_compile_id=row[1])
+
+
+def _stack() -> list[Any]:
+    """The program's calls that led here, outermost first."""
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    return torch._logging.structured.from_traceback([frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)])
+
+
+def _traced(capture: Any, internal: Any) -> None:
+    internal.trace_structured("dynamo_start", lambda: {"stack": _stack()})
     if capture.graph_module is not None:
         internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
                                   payload_fn=lambda: readable(capture.graph_module))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-__all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Report", "Source",
+__all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Refusal", "Report", "Source",
            "Specialisation", "Time", "schema"]
 
 SCHEMA_VERSION = 2
@@ -102,9 +102,21 @@ class Specialisation:
     function: str
     origin: str
     value: str
-    kind: str                   # number, text, shape, length, keys, other
+    kind: str                   # number, text, shape, length, other; fixed: a number that could change, but for the expression; relation
     source: Source | None       # the expression that made it one
     how: str                    # what a change of the value does, and how to avoid that
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A function whose calls run in plain Python without a capture being tried."""
+
+    name: str
+    source: Source              # of its `def`
+    why: str                    # limit: config.recompile_limit is reached; defect: framelift failed on it
+    sentence: str               # what failed last
+    calls: int                  # that ran in plain Python for it
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class Capture:
     id: str
     status: str                 # captured, broken, raised
     hits: int                   # calls it served; -1 once it was dropped
+    backend: str                # that compiled its graph
     operations: int
     guards: int
     inputs: tuple[str, ...]     # what the graph is given
@@ -186,6 +199,7 @@ class Report:
     functions: tuple[Function, ...]
     breaks: tuple[Break, ...]
     recaptures: tuple[Recapture, ...]
+    refusals: tuple[Refusal, ...]
     specialisations: tuple[Specialisation, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,4 +268,4 @@ def _type(hint: Any) -> dict[str, Any]:
 
 #: the JSON schema of `Report.to_json()`
 SCHEMA: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "framelift report", **schema(Report),
-                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Time, Break, Recapture, Specialisation, Guard, Capture, Function)}}
+                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Time, Break, Recapture, Refusal, Specialisation, Guard, Capture, Function)}}

@@ -6,11 +6,13 @@ Off without a terminal, in CI, and by FRAMELIFT_PROGRESS=0.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
 from typing import Any
 
+from ..places import Place, brief, places_of, users
 from ..run.events import listen
 
 __all__ = ["wanted"]
@@ -25,6 +27,32 @@ def wanted() -> bool:
     if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
         return False
     return bool(getattr(sys.stderr, "isatty", bool)())
+
+
+def sentence(capture: Any, phase: str, waited: float) -> str:
+    """What is being done now: the function, the line it has come to, the backend."""
+    rows = [f"framelift: {_WORDS.get(phase, phase)} {capture.name}"]
+    if phase == "rehearse":
+        place = _reached(capture)
+        rows += [f" at {place.function} ({brief(place.file)}:{place.line})"] if place is not None else []
+    else:
+        rows += [f" ({capture.operations} operations)"] if capture.operations else []
+        rows += [f" with {capture.backend}"] if phase == "backend" and capture.backend else []
+    return "".join(rows) + f", {waited:.0f} s"
+
+
+def _reached(capture: Any) -> Place | None:
+    """The program's line whose operation was recorded last."""
+    try:
+        tape = capture.sessions[-1].recorder.tape
+        return users(places_of(tape[-1].places))
+    except (AttributeError, IndexError):     # nothing yet; or the rehearsal, in another thread, has just ended
+        return None
+
+
+def _columns() -> int:
+    """A line that wraps could not be taken back.  The codes that clear it take no column."""
+    return shutil.get_terminal_size().columns + 3
 
 
 class _Line:
@@ -62,8 +90,7 @@ class _Line:
             waited = time.monotonic() - self.since
             if capture is not None and waited >= _PATIENCE:
                 self.shown = True
-                where = f"{capture.name} ({capture.operations} operations)" if capture.operations else capture.name
-                self.write(f"\r\x1b[Kframelift: {_WORDS.get(self.phase, self.phase)} {where}, {waited:.0f} s")
+                self.write(f"\r\x1b[K{sentence(capture, self.phase, waited)}"[:_columns()])
 
     def write(self, text: str) -> None:
         try:

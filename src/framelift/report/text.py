@@ -43,6 +43,7 @@ def lines(report: Report) -> Iterator[Line]:
         yield "dim", "  " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())
     yield from _breaks(report)
     yield from _recaptures(report)
+    yield from _refusals(report)
     yield from _functions(report)
     yield from _times(report)
     yield from _specialisations(report)
@@ -104,6 +105,17 @@ def _recaptures(report: Report) -> Iterator[Line]:
         if not any(old or new for old, new in one.changes):
             yield "", f"    {one.sentence}"
         yield from _source(one.source)
+        yield "fix", f"    fix: {one.fix}"
+
+
+def _refusals(report: Report) -> Iterator[Line]:
+    if report.refusals:
+        yield "head", "\nnot captured any more"
+    for one in report.refusals:
+        why = "config.recompile_limit is reached" if one.why == "limit" else "framelift failed on it"
+        yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran in plain Python, {why}"
+        if one.sentence:
+            yield "", f"    last: {one.sentence}"
         yield "fix", f"    fix: {one.fix}"
 
 

@@ -9,13 +9,13 @@ import platform
 import tempfile
 import traceback
 import types
-import warnings
 from pathlib import Path
 
 import torch
 
 from .. import config
 from ..exc import FrameliftError, InternalError
+from ..log import warn
 
 __all__ = ["is_defect", "tell_of_defect"]
 
@@ -42,8 +42,8 @@ def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgr
         raise InternalError(f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}") from error
     number = next(_numbers)
     where = f" Details for a bug report are in {_written(error, function, number)}." if number <= _MOST_FILES else ""
-    warnings.warn(f"framelift: a defect of framelift itself keeps {function.__qualname__} from being captured; it runs in plain Python. "
-                  f"{type(error).__name__}: {error}.{where}", stacklevel=4)
+    warn(f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs in plain Python. "
+         f"{type(error).__name__}: {error}.{where}")
 
 
 def _written(error: BaseException, function: types.FunctionType, number: int) -> Path:

@@ -11,7 +11,6 @@ import os
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +25,7 @@ from ..graph.replay import with_histories
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
-from ..log import topic
+from ..log import topic, warn
 from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.modes import Moment, at_rest, unseen_by_modes, without_modes
@@ -97,6 +96,7 @@ class Driver:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True   # another thread captured it while this one waited
             if function.__code__ in self.record.given_up:
+                self.record.refuse("defect", function.__code__)
                 return False
             miss = _why_recapture(entries, locals_)
             why = miss.sentence if miss is not None else ""
@@ -104,6 +104,7 @@ class Driver:
                 return False
             if policy.is_full(entries, locals_, self.hooks.recompile_limit or config.recompile_limit):
                 policy.at_limit(function, entries, why, self.fullgraph and root)
+                self.record.refuse("limit", function.__code__, why)
                 self._warn_limit(function, entries, locals_)
                 return False
             self.hooks.failed(why, function.__code__)
@@ -120,11 +121,12 @@ class Driver:
                     raise
                 tell_of_defect(error, function, fullgraph=self.fullgraph and root)
                 self.record.given_up.add(function.__code__)
+                self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
                 return False
             finally:
                 for session in sessions:
                     session.close()
-            info.miss, info.recompile = miss, why
+            info.miss, info.recompile, info.sessions = miss, why, []
             info.cpu_seconds = time.process_time() - start
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
@@ -138,6 +140,7 @@ class Driver:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = going_on(self.breaks, code)
+        info.backend, info.sessions = self.backend_name, sessions
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
@@ -280,8 +283,8 @@ class Driver:
     def _warn_limit(self, function: types.FunctionType, entries: list[Any], locals_: tuple[Any, ...]) -> None:
         if not self.warned:
             self.warned = True
-            warnings.warn(f"framelift: {function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further "
-                          f"variants run in plain Python. Last miss: {_why_recapture(entries, locals_)}", stacklevel=3)
+            warn(f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further variants run in plain Python. "
+                 f"Last miss: {_why_recapture(entries, locals_)}")
 
 
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
@@ -306,7 +309,7 @@ def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
     text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(info.explain, failure, locals_)}"
     if config.strict:
         raise InternalError(text)
-    warnings.warn(f"framelift: {text}; it runs in plain Python. Please report this.", stacklevel=2)
+    warn(f"{text}; it runs in plain Python. Please report this.")
     return False
 
 

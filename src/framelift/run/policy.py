@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import torch.fx._symbolic_trace
 
 from .. import config
 from ..exc import FailOnRecompileLimitHit, RecompileError
-from ..log import topic
+from ..log import topic, warn
 from . import stance
 from .shapes import Seen
 
@@ -123,7 +122,7 @@ def suppressed(error: BaseException, name: str) -> bool:
     """`config.suppress_errors`: the failure is a warning, and the frame runs in plain Python."""
     if not config.suppress_errors:
         return False
-    warnings.warn(f"framelift: {name} runs in plain Python (config.suppress_errors): {type(error).__name__}: {error}", stacklevel=4)
+    warn(f"{name} runs in plain Python (config.suppress_errors): {type(error).__name__}: {error}")
     topic("breaks").warning("suppressed in %s", name, exc_info=error)
     return True
 

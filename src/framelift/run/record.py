@@ -24,7 +24,7 @@ from ..places import Place
 from .events import tell
 from .going_on import GoingOn
 
-__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Spent", "counts", "ending", "record_of", "spent"]
+__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Refused", "Spent", "counts", "ending", "record_of", "spent"]
 
 _MOST_NOTES = 1000     # per compiled callable; the oldest go first
 _MOST_SPENT = 60       # functions of one capture; the cheapest are left out
@@ -137,6 +137,18 @@ class Note:
         return sum(phase.seconds for phase in self.phases)
 
 
+@dataclass(slots=True)
+class Refused:
+    """A function whose calls run in plain Python without a capture being tried: how often, and why."""
+
+    why: str        # limit, or defect
+    name: str
+    file: str
+    line: int
+    sentence: str
+    calls: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class GraphCompileReason:
     """Why a graph ends where it does: `graph_module.compile_subgraph_reason`, which backends of torch.compile read."""
@@ -176,6 +188,8 @@ class Capture:
     phases: list[Phase] = field(default_factory=list)
     spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
     resumed: GoingOn | None = None          # for a capture that goes on behind a break
+    backend: str = ""                       # its name
+    sessions: list[Any] = field(default_factory=list)   # its rehearsals, while it is being made: for who looks on
     examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
     given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
@@ -226,6 +240,7 @@ class Record:
     def __init__(self) -> None:
         self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
         self.given_up: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what a defect of framelift keeps from being captured
+        self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
     def add(self, capture: Capture) -> None:
         """A capture is finished."""
@@ -234,9 +249,19 @@ class Record:
                                capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture)))
         tell("done", capture)
 
+    def refuse(self, why: str, code: types.CodeType, sentence: str = "") -> None:
+        """A call is left to plain Python."""
+        key = why, code.co_qualname, code.co_filename, code.co_firstlineno
+        found = self.refused.get(key)
+        if found is None:
+            found = self.refused[key] = Refused(*key, sentence)
+        found.calls += 1
+        found.sentence = sentence or found.sentence
+
     def clear(self) -> None:
         self.notes.clear()
         self.given_up.clear()
+        self.refused.clear()
 
 
 def record_of(compiled: Any) -> Record | None:

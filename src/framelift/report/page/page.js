@@ -37,6 +37,11 @@ function recaptureCard(r) {
     ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
+function refusalCard(r) {
+  return `<article class="card bad"><h3>${esc(r.name)}: ${many(r.calls, "call")} ran in plain Python <span class=tag>${esc(r.why)}</span></h3>${at(r.source)}
+    ${r.sentence ? `<p>Last: ${esc(r.sentence)}</p>` : ""}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
+}
+
 function constantRows(list) {
   return `<div class=scroll><table><tr><th>value<th>held for<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td><code>${esc(s.value)}</code><td>${esc(s.kind)}
     <td>${s.source ? `<code>${esc(s.source.expression)}</code><br>${at(s.source)}` : ""}<td class=dim>${esc(s.how)}</tr>`).join("")}</table></div>`;
@@ -95,7 +100,7 @@ function guardTree(c) {
 function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
-    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}</span></p>
+    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}</span></p>
     ${c.after ? `<p>Goes on behind <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
     ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Captured again because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
     ${c.resume ? `<details><summary>What it goes on with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
@@ -110,7 +115,7 @@ const VIEWS = {
   "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recaptures", R.recaptures.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
     ["calls served", R.calls], ["captures", R.captures], ["capturing", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
     <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recaptures</h2>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}
-    <h2>Functions</h2>${functionRows(R.functions)}`,
+    ${R.refusals.length ? `<h2>Not captured any more</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
   breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
   recaptures: () => `<h1>Recaptures</h1>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}`,
   constants: () => `<h1>Held for constant</h1>${constantRows(R.specialisations)}`,
@@ -124,10 +129,11 @@ function search(text) {
   const breaks = R.breaks.filter(b => has(b.sentence, b.reason, b.fix, b.source && b.source.caret, b.source && b.source.file));
   const recaptures = R.recaptures.filter(r => has(r.origin, r.sentence, r.function));
   const constants = R.specialisations.filter(s => has(s.origin, s.value, s.source && s.source.expression));
+  const refusals = R.refusals.filter(r => has(r.name, r.sentence, r.source.file));
   const functions = R.functions.filter(f => has(f.name, f.source.file) || f.captures.some(c => has(c.graph, c.entry)));
   const guards = R.functions.flatMap(f => f.captures.flatMap(c => c.guard_tree.filter(g => has(g.path, g.checks.join(" "))).map(g => [f, g]))).slice(0, 100);
   const part = (title, list, html) => list.length ? `<h2>${title}</h2>${html}` : "";
-  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recaptures", recaptures, recaptures.map(recaptureCard).join("")) + part("Functions", functions, functionRows(functions))
+  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recaptures", recaptures, recaptures.map(recaptureCard).join("")) + part("Not captured any more", refusals, refusals.map(refusalCard).join("")) + part("Functions", functions, functionRows(functions))
     + part("Constants", constants, constantRows(constants)) + part("Guards", guards, `<div class=tree>${guards.map(([f, g]) => `<div><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(g.path)} <span class=dim>${g.checks.map(esc).join("; ")}</span></div>`).join("")}</div>`);
   return `<h1>Search: ${esc(text)}</h1>${found || "<p class=dim>Nothing found.</p>"}`;
 }
