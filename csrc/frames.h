@@ -60,6 +60,13 @@ inline unsigned type_version(PyTypeObject* type) {
   return type->tp_version_tag;
 }
 
+// The version and the bytes up to the next field: equal words are equal versions.
+inline const void* type_version_at(PyTypeObject* type) { return &type->tp_version_tag; }
+inline uint64_t type_version_word(PyTypeObject* type) { return *(const uint64_t*)type_version_at(type); }
+
+// Whether a change of a type takes its version away, so that a version needs no look at the flags.
+bool type_version_is_told_alone();
+
 // CPython gives a type its version at the first attribute look-up.
 inline unsigned ensure_type_version(PyTypeObject* type, PyObject* any_name) {
   if (!type_version(type)) _PyType_Lookup(type, any_name);

@@ -19,7 +19,7 @@
 #include "frames.h"
 #include "guard_addresses.h"
 #include "state.h"
-#include "tensor_check.h"
+#include "tensor_rows.h"
 #include "torch_state.h"
 
 namespace framelift {
@@ -30,7 +30,6 @@ enum class Op : uint8_t {
   Load,            // the 8 bytes at `at` are `expect`
   TypeVersion,     // the type at `at` has version `expect`
   ListItem,        // list `at`, item `index`
-  TupleItem,       // tuple `at`, item `index`
   Argument,        // local `index` is `expect`
   Tensor,          // the tensor `at` satisfies the check `expect`
   ArgumentTensor,  // local `index` satisfies the check `expect`
@@ -47,13 +46,12 @@ struct Record {
   Op op;
 };
 
-// What the loop over records reads.  A Load is its own word; any other record has a word that never matches, and so have all
-// words after the last record.
+// What the loop over records reads.  A Load is its own word, a tensor with a row has one that always matches; any other record has a word that
+// never does, and so have all words after the last record.
 struct Word {
   const uint64_t* at;
   uint64_t expect;
 };
-static constexpr uint32_t kAhead = 8;  // how many tensors ahead memory is fetched
 
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
 
@@ -84,7 +82,8 @@ struct Node {
   Py_ssize_t number = -1;   // key as a number: arguments, positions
   std::vector<Check> checks;
   int32_t slot = -1;
-  int32_t memory = -1;          // its place in Program::memory
+  uint32_t row = 0;             // in Program::rows: its own, or that of the first node after it that has one
+  bool has_row = false;         // nothing hangs on the tensor it leads to
   bool argument = false;        // a root: local `number`
   bool lone = false;            // an argument whose own checks are all there is: no need to recognise the object
   bool pinned = false;          // has an IS check
@@ -128,7 +127,7 @@ struct Walk {
   Outcome run_checks(Visit& v);
   Outcome visit_children(Visit& v, bool unchanged, bool* whole);
   void write_records(Visit& v, bool whole);
-  Outcome run_all();
+  Outcome run_rows(uint32_t from, uint32_t to);
   bool holds(const Record& record);
   void learn(Node& node);
 
@@ -196,7 +195,7 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
   std::vector<Word> words;                           // for each record what the loop reads, and one more
-  std::vector<TensorMemory> memory;                  // of the tensors of records in their order, and kAhead more
+  std::vector<TensorRow> rows;                       // of nodes that have one, in their order
   std::vector<int32_t> places;                       // by the builder's numbers
   std::vector<int32_t> inputs, externals;            // slots
   std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others
@@ -208,6 +207,7 @@ struct Program {
   bool has_state = false;
   TorchState state;
   bool stale_layout = false;
+  bool doubtful = false;                             // the last check did not hold
   Addresses addresses;                               // of the values of `distinct`, as last visited
   uint64_t epoch = 0;
   struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
@@ -239,6 +239,7 @@ struct Program {
   void settle_flags();
   void lay_out();
   void put(uint32_t at, const Record& record);
+  uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);
   Outcome check_distinct(Walk& walk);
   bool fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check);

@@ -15,6 +15,12 @@ static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
   return Outcome::Holds;
 }
 
+// An item of a tuple that is known to be at its address; what lies behind its end is not read.
+static void tuple_item(Visit& v, PyObject* tuple, Py_ssize_t index) {
+  v.load(&((PyVarObject*)tuple)->ob_size, (const void*)PyTuple_GET_SIZE(tuple));
+  v.load(&PyTuple_GET_ITEM(tuple, index), PyTuple_GET_ITEM(tuple, index));
+}
+
 // A field of the base's struct: read again at every run unless neither it nor the base can have changed.
 static Outcome field(Visit& v, PyObject* const* at, bool constant_field) {
   if (!*at) return Outcome::Fails;
@@ -87,7 +93,8 @@ static Outcome take_item(Visit& v, PyObject* base) {
   if (index < 0 || index >= size) return Outcome::Fails;
   PyObject* value = is_list ? PyList_GET_ITEM(base, index) : PyTuple_GET_ITEM(base, index);
   bool trusted = is_tuple && v.parent().trusted;
-  if (!trusted) v.add(is_list ? Op::ListItem : Op::TupleItem, base, (uint64_t)value, (uint32_t)index);
+  if (is_list) v.add(Op::ListItem, base, (uint64_t)value, (uint32_t)index);
+  else if (!trusted) tuple_item(v, base, index);
   return found(v, value, trusted);
 }
 
@@ -149,7 +156,7 @@ static Outcome position(Visit& v, PyObject* const* tuple_at, bool constant_field
   bool trusted = constant_field && v.parent().trusted;
   if (!trusted) {
     v.load(tuple_at, tuple);
-    v.add(Op::TupleItem, tuple, (uint64_t)value, (uint32_t)index);
+    tuple_item(v, tuple, index);
   }
   return found(v, value, trusted);
 }

@@ -10,6 +10,20 @@ static PyObject* any_name() {
   return name;
 }
 
+static bool asked_of_a_class() {
+  PyObject* cls = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
+  bool had = cls && ensure_type_version((PyTypeObject*)cls, any_name()) != 0;
+  bool gone = had && PyObject_SetAttrString(cls, "changed", Py_None) == 0 && ((PyTypeObject*)cls)->tp_version_tag == 0;
+  if (PyErr_Occurred()) PyErr_Clear();
+  Py_XDECREF(cls);
+  return gone;
+}
+
+bool type_version_is_told_alone() {
+  static const bool alone = asked_of_a_class();
+  return alone;
+}
+
 // The version that settles what lies below the value, or zero.
 static uint64_t version_of(PyObject* value) {
   if (PyDict_Check(value)) return dict_version(value);
@@ -167,9 +181,6 @@ bool Walk::holds(const Record& r) {
     case Op::ListItem:
       return PyList_GET_SIZE((PyObject*)r.at) > (Py_ssize_t)r.index &&
              PyList_GET_ITEM((PyObject*)r.at, r.index) == (PyObject*)r.expect;
-    case Op::TupleItem:
-      return PyTuple_GET_SIZE((PyObject*)r.at) > (Py_ssize_t)r.index &&
-             PyTuple_GET_ITEM((PyObject*)r.at, r.index) == (PyObject*)r.expect;
     case Op::Argument:
       return (Py_ssize_t)r.index < count && locals[r.index] == (PyObject*)r.expect;
     case Op::Tensor:
@@ -217,45 +228,61 @@ Outcome Walk::repair(uint32_t* record) {
   return Outcome::Holds;
 }
 
-Outcome Walk::run(uint32_t from, uint32_t to) {
-  for (uint32_t i = from; i < to;) {
-    const Word& word = program.words[i];
-    if (*word.at == word.expect || holds(program.records[i])) {
-      i++;
+// Rows wait until all words before them were found, or until a visit is about to run: that may change what their addresses rest on.
+Outcome Walk::run_rows(uint32_t from, uint32_t to) {
+  for (uint32_t i = from; (i = rows_hold(program.rows.data(), i, to, slots)) < to; i++) {
+    uint32_t at = program.rows[i].record;
+    const Record record = program.records[at];
+    if (holds(record)) {  // found otherwise, and as good
+      program.put(at, record);
       continue;
     }
-    Outcome outcome = repair(&i);
+    Outcome outcome = repair(&at);
     if (outcome != Outcome::Holds) return outcome;
   }
   return Outcome::Holds;
 }
 
-// As run, over all records; no bound is looked at while words match.
-Outcome Walk::run_all() {
+// How many words from `at` on are found; memory is fetched early.
+static const Word* run_words(const Word* at, const Word* end) {
+  constexpr ptrdiff_t kAhead = 16;
+  for (; at < end - kAhead; at++) {
+    __builtin_prefetch(at[kAhead].at);
+    if (*at->at != at->expect) return at;
+  }
+  while (at < end && *at->at == at->expect) at++;
+  return at;
+}
+
+uint32_t Program::row_of_record(uint32_t record) const {
+  return record < records.size() ? nodes[records[record].node].row : (uint32_t)rows.size();
+}
+
+// The records [from, to), which are those of whole subtrees.
+Outcome Walk::run(uint32_t from, uint32_t to) {
   const Word* const words = program.words.data();  // of fixed size while a walk is live
-  const uint32_t count = (uint32_t)program.records.size();
-  for (uint32_t i = 0;;) {
-    while (*words[i].at == words[i].expect) i++;
-    if (i >= count) return Outcome::Holds;
+  uint32_t row = program.row_of_record(from);
+  for (uint32_t i = from;;) {
+    i = (uint32_t)(run_words(words + i, words + to) - words);
+    if (i >= to) return run_rows(row, program.row_of_record(to));
     const Record& record = program.records[i];
-    if (record.op == Op::Tensor && tensor_holds(*(const TensorCheck*)record.expect, (PyObject*)record.at)) {
-      if (record.slot >= 0) note(record.slot, (PyObject*)record.at);
-      program.memory[record.index + kAhead].fetch();
-      i++;
-      continue;
-    }
     if (holds(record)) {
       i++;
       continue;
     }
-    uint32_t root_end = program.nodes[record.node].end;
-    Outcome outcome = repair(&i);
+    Node& node = program.nodes[record.node];
+    Outcome outcome = run_rows(row, node.row);
     if (outcome != Outcome::Holds) return outcome;
-    if (!live()) return evaluate_from(root_end);  // code ran: only a root's visit gets here then
+    uint32_t after = i;
+    outcome = repair(&after);
+    if (outcome != Outcome::Holds) return outcome;
+    i = after;
+    row = program.row_of_record(i);
+    if (!live()) return node.parent < 0 ? evaluate_from(node.end) : Outcome::Again;  // code ran: only a root's visit gets here then
   }
 }
 
-Outcome Walk::evaluate() { return !careful && live() ? run_all() : evaluate_from(0); }
+Outcome Walk::evaluate() { return !careful && live() ? run(0, (uint32_t)program.records.size()) : evaluate_from(0); }
 
 Outcome Walk::evaluate_from(uint32_t node) {
   for (uint32_t i = node; i < program.nodes.size(); i = program.nodes[i].end) {
@@ -305,7 +332,8 @@ Outcome Program::check_distinct(Walk& walk) {
   return outcome;
 }
 
-// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.
+// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.  Asked where the last
+// call was not for the entry either.
 bool Program::fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check) {
   for (auto [index, number] : looks) {
     const Node& node = nodes[index];
@@ -327,7 +355,8 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     *failed_check = 2;
     return Outcome::Fails;
   }
-  if (fails_at_a_look(locals, count, failed_node, failed_check)) return Outcome::Fails;
+  if (doubtful && fails_at_a_look(locals, count, failed_node, failed_check)) return Outcome::Fails;
+  doubtful = true;
   if (has_state && !state.matches()) {
     *failed_check = 1;
     return Outcome::Fails;
@@ -352,6 +381,7 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     walk.forget_slots();
     return outcome;
   }
+  doubtful = false;
   if (stale_layout && walk.live()) lay_out();
   if (!walk.visited) counters.unchanged++;
   return outcome;
@@ -375,15 +405,19 @@ void Program::lay_out() {
   }
   records.assign(next, Record{nullptr, 0, 0, 0, -1, Op::Fail});
   words.resize(next + 1);
-  memory.clear();
+  uint32_t row_count = 0;
+  for (Node& node : nodes) {
+    int tensors = 0;
+    for (const Check& check : node.checks) tensors += check.tensor != nullptr;
+    node.row = row_count;
+    node.has_row = tensors == 1 && !node.argument && node.end == node.index + 1;
+    row_count += node.has_row;
+  }
+  rows.assign(row_count, TensorRow{});
   for (Node& node : nodes) {
     node.last = node.end < nodes.size() ? nodes[node.end].first : next;
     for (uint32_t i = node.first; i < node.below; i++) put(i, {nullptr, 0, node.index, 0, -1, Op::Fail});
-    node.memory = -1;
-    for (const Check& check : node.checks)
-      if (check.tensor && node.memory < 0) node.memory = (int32_t)memory.size(), memory.emplace_back();
   }
-  memory.resize(memory.size() + kAhead);
   words[next] = {&kZero, 1};
 }
 
@@ -391,11 +425,19 @@ void Program::put(uint32_t at, const Record& record) {
   records[at] = record;
   words[at] = {&kZero, record.op != Op::Pass};
   if (record.op == Op::Load) words[at] = {(const uint64_t*)record.at, record.expect};
-  if (record.op == Op::Tensor) {
-    Node& node = nodes[record.node];
-    records[at].index = (uint32_t)node.memory;
-    memory[node.memory] = tensor_memory((PyObject*)record.at);
+  if (record.op == Op::TypeVersion && type_version_is_told_alone()) {
+    uint64_t word = type_version_word((PyTypeObject*)record.at);
+    if ((uint32_t)word == record.expect) words[at] = {(const uint64_t*)type_version_at((PyTypeObject*)record.at), word};
   }
+  const Node& node = nodes[record.node];
+  if (!node.has_row || record.op == Op::Pass) return;
+  if (record.op == Op::Fail) rows[node.row] = TensorRow{};
+  if (record.op != Op::Tensor) return;
+  TensorRow row = tensor_row((PyObject*)record.at, *(const TensorCheck*)record.expect);
+  row.slot = record.slot;
+  row.record = at;
+  rows[node.row] = row;
+  if (row.object) words[at] = {&kZero, 0};
 }
 
 // The value at a node by its path alone, without checks; new reference, or NULL and the reason.

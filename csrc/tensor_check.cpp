@@ -4,9 +4,10 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+
+#include "tensor_fields.h"
 
 namespace framelift {
 
@@ -66,6 +67,9 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   if (check->plain) {
     std::copy(check->size.begin(), check->size.end(), check->entries);
     std::copy(check->stride.begin(), check->stride.end(), check->entries + check->dimensions);
+    std::copy(check->size.begin(), check->size.end(), check->raw);
+    std::copy(check->stride.begin(), check->stride.end(), check->raw + TensorCheck::kInline);
+    for (uint32_t i = 0; i < 2; i++) check->asked[i] = i < check->dimensions ? ~(uint64_t)0 : 0;
   }
   check->type = (PyTypeObject*)type.value;
   check->dtype = (int8_t)((THPDtype*)dtype.value)->scalar_type;
@@ -121,20 +125,9 @@ static bool same_layout(const TensorCheck& check, const c10::TensorImpl* impl) {
   return difference == 0;
 }
 
-// The public reader of this field is a call into another library.  An explicit instantiation may name what is private.
-struct MetaField {
-  using type = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
-  friend constexpr type field_of(MetaField);
-};
-template <typename Field, typename Field::type member>
-struct Opened {
-  friend constexpr typename Field::type field_of(Field) { return member; }
-};
-template struct Opened<MetaField, &c10::TensorImpl::autograd_meta_>;
-
 // Autograd's view of the tensor.  No metadata means: a leaf that needs no gradient and has none.
 static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl) {
-  auto* meta = static_cast<torch::autograd::AutogradMeta*>((impl->*field_of(MetaField{})).get());
+  auto* meta = autograd_of(impl);
   if (!meta) return !check.requires_grad && check.is_leaf && check.has_grad != 1;
   bool requires_grad = meta->is_view_ ? meta->requires_grad() : meta->requires_grad_ || meta->grad_fn_;
   if (requires_grad != check.requires_grad || (meta->grad_fn_ == nullptr) != check.is_leaf) return false;
@@ -153,11 +146,6 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
     PyErr_Clear();
     return false;
   }
-}
-
-TensorMemory tensor_memory(PyObject* value) {
-  const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
-  return {(const char*)impl, (const char*)(impl->*field_of(MetaField{})).get()};
 }
 
 }  // namespace framelift

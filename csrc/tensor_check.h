@@ -23,6 +23,8 @@ struct TensorCheck {
   bool plain = true;             // no entry is kAny, and `entries` holds them all
   bool contradictory = false;    // facts that no tensor can have together
   int64_t entries[2 * kInline] = {};  // sizes, then strides, where `plain`
+  uint64_t raw[2 * kInline] = {};     // the same as torch lays them out: the first stride at kInline
+  uint64_t asked[2] = {};             // all ones for each of the first two dimensions that there is
   std::vector<int64_t> size, stride;
 
   bool operator==(const TensorCheck&) const = default;
@@ -32,18 +34,6 @@ struct TensorCheck {
 std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts);
 // Whether `value` is a tensor of these facts.  Runs no Python code unless tensor_runs_code says so.
 bool tensor_holds(const TensorCheck& check, PyObject* value);
-// Where torch keeps what tensor_holds looks at: addresses to fetch early, never to be read.
-struct TensorMemory {
-  const char *tensor = nullptr, *autograd = nullptr;
-  void fetch() const {
-    __builtin_prefetch(tensor + 160);
-    __builtin_prefetch(tensor + 64);
-    __builtin_prefetch(tensor);
-    __builtin_prefetch(autograd + 32);
-    __builtin_prefetch(autograd + 128);
-  }
-};
-TensorMemory tensor_memory(PyObject* value);
 bool tensor_runs_code(const TensorCheck& check);
 bool tensor_type_is_torchs(const TensorCheck& check);  // torch.Tensor or torch.nn.Parameter themselves
 // Whether a tensor has a gradient, asked without the warning of its Python attribute.  -1 with an exception set.
