@@ -53,7 +53,6 @@ class Build(build_ext):
     """Checks first, then compiles several files at once, and only those that changed."""
 
     def build_extensions(self) -> None:
-        check_compiler()
         include, lib, abi = torch_paths()
         for extension in self.extensions:
             extension.include_dirs += include
@@ -77,7 +76,13 @@ class Build(build_ext):
         return run
 
 
+#: commands that end in compiling: what is missing is said before anything else is done
+BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
 check_python()
+if BUILDS.intersection(sys.argv):
+    check_compiler()
+    torch_paths()
 setup(
     ext_modules=[Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")), depends=HEADERS, language="c++")],
     cmdclass={"build_ext": Build},

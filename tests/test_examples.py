@@ -46,6 +46,20 @@ def test_every_public_name_has_an_example(name: str) -> None:
         assert ">>>" in (value.__doc__ or ""), name
 
 
+@pytest.mark.parametrize("module", ["testing", "shapes"])
+def test_names_of_public_modules_have_examples(module: str) -> None:
+    found = getattr(framelift, module)
+    assert not [name for name in found.__all__ if ">>>" not in (getattr(found, name).__doc__ or "")]
+
+
+def test_values_and_errors_have_examples_in_the_documentation() -> None:
+    """What has no docstring of its own to run is used by a page, whose programs run."""
+    docs = Path(__file__).resolve().parents[1] / "docs"
+    assert all(f"framelift.{name}" in (docs / "howto" / "debug.md").read_text() for name in _VALUES)
+    errors = (docs / "howto" / "errors.md").read_text()
+    assert not [name for name in framelift.exc.__all__ if f"`{name}`" not in errors]
+
+
 def test_the_demo_runs() -> None:
     """In a process of its own, as `make demo` does, for the smallest of its programs."""
     demo = Path(__file__).resolve().parents[1] / "demo" / "demo.py"

@@ -61,9 +61,23 @@ def _text(doc: str) -> list[str]:
             else:
                 rows += ["", "```pycon", *shown, "```"]
         elif part.strip():
-            rows += ["" if rows else None, *(f"- `{line.strip().split(':', 1)[0]}`:{line.split(':', 1)[1]}" if line.startswith("    ") and ":" in line
-                                              else line for line in part.strip("\n").splitlines())]   # type: ignore[list-item]
-    return [row for row in rows if row is not None]
+            rows += ["", *_items(part.strip("\n").splitlines())] if rows else _items(part.strip("\n").splitlines())
+    return rows
+
+
+def _items(lines: list[str]) -> list[str]:
+    """Indented `name: meaning` lines as a list; what is indented further goes on with its item."""
+    rows: list[str] = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if indent == 4 and ":" in line:
+            if rows and rows[-1] and not rows[-1].startswith(("- ", "  ")):
+                rows.append("")
+            name, _, meaning = line.strip().partition(":")
+            rows.append(f"- `{name}`:{meaning}")
+        else:
+            rows.append(f"  {line.strip()}" if indent > 4 and rows else line)
+    return rows
 
 
 def options_page() -> str:

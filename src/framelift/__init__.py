@@ -10,6 +10,12 @@ from __future__ import annotations
 
 import torch  # noqa: F401  (the native core needs its libraries)
 
+try:
+    from . import _core  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"framelift's native core does not fit or was not built for this Python and torch {torch.__version__}: in framelift's source folder, "
+                      f"run `pip install --no-build-isolation .` or `make build`.  ({error})") from None
+
 from . import compat, config, decorators, exc, export, shapes, testing
 from .api import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd

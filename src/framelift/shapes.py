@@ -134,14 +134,38 @@ def _name(code: Any) -> str:
 
 
 def save(compiled: Any, path: str | PathLike[str]) -> None:
-    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find out."""
+    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find out.
+
+    >>> import os, tempfile, torch, framelift
+    >>> compiled = framelift.compile(lambda x: x * 2, backend="eager")
+    >>> for n in (2, 3):
+    ...     _ = compiled(torch.ones(n))
+    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
+    >>> framelift.shapes.save(compiled, path)
+    >>> os.path.exists(path)
+    True
+    """
     rows = {_name(code): seen.as_data() for code, seen in _table(compiled).items()}
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"format": _FORMAT, "frames": rows}, file, indent=1, sort_keys=True)
 
 
 def load(compiled: Any, path: str | PathLike[str]) -> None:
-    """Take over what `save` wrote: captures from now on have these sizes and numbers symbolic from the start."""
+    """Take over what `save` wrote: captures from now on have these sizes and numbers symbolic from the start.
+
+    >>> import os, tempfile, torch, framelift
+    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
+    >>> seen = framelift.compile(lambda x: x * 2, backend="eager")
+    >>> for n in (2, 3):
+    ...     _ = seen(torch.ones(n))
+    >>> framelift.shapes.save(seen, path)
+    >>> again = framelift.compile(seen.function, backend="eager")     # as in another process
+    >>> framelift.shapes.load(again, path)
+    >>> for n in (2, 3, 4):
+    ...     _ = again(torch.ones(n))
+    >>> again.report().captures
+    1
+    """
     with open(path, encoding="utf-8") as file:
         data = json.load(file)
     if data.get("format") != _FORMAT:

@@ -16,7 +16,8 @@ from .backends.builtin import aot_autograd, boxed
 from .backends.registry import lookup
 from .report import report
 
-__all__ = ["AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "InductorAndRecordGraphs", "assert_captured", "normalize_gm", "same"]
+__all__ = ["AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "InductorAndRecordGraphs",
+           "assert_captured", "check_captured", "normalize_gm", "same"]
 
 
 def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0,
@@ -42,7 +43,13 @@ def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompile
 
 
 def check_captured(compiled: Any, *, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0) -> None:
-    """The same for a callable that was compiled and called already."""
+    """The same for a callable that was compiled and called already.
+
+    >>> import torch, framelift
+    >>> compiled = framelift.compile(lambda x: x + 1, backend="eager")
+    >>> _ = compiled(torch.zeros(2))
+    >>> framelift.testing.check_captured(compiled, graphs=1)
+    """
     found = report(compiled)
     seen = {"graphs": found.graphs, "recompiles": sum(one.times for one in found.recaptures), "breaks": len(found.breaks)}
     wanted = {"graphs": graphs, "recompiles": recompiles, "breaks": breaks}
@@ -52,7 +59,14 @@ def check_captured(compiled: Any, *, graphs: int | None = 1, recompiles: int | N
 
 
 class CompileCounter:
-    """A backend that counts graphs (`frame_count`) and operations (`op_count`), and runs them eagerly."""
+    """A backend that counts graphs (`frame_count`) and operations (`op_count`), and runs them eagerly.
+
+    >>> import torch, framelift
+    >>> counter = framelift.testing.CompileCounter()
+    >>> _ = framelift.compile(lambda x: x.sin() + 1, backend=counter)(torch.ones(2))
+    >>> counter.frame_count, counter.op_count
+    (1, 2)
+    """
 
     def __init__(self) -> None:
         self.frame_count = 0
@@ -71,7 +85,14 @@ class CompileCounter:
 
 
 class CompileCounterWithBackend(CompileCounter):
-    """Counts and keeps the graphs, then hands them to another backend."""
+    """Counts and keeps the graphs, then hands them to another backend.
+
+    >>> import torch, framelift
+    >>> counter = framelift.testing.CompileCounterWithBackend("aot_eager")
+    >>> _ = framelift.compile(lambda x: x.sin() + 1, backend=counter)(torch.ones(2))
+    >>> counter.frame_count, len(counter.graphs)
+    (1, 1)
+    """
 
     def __init__(self, backend: str | Callable[..., Any]) -> None:
         super().__init__()
@@ -84,7 +105,14 @@ class CompileCounterWithBackend(CompileCounter):
 
 
 class EagerAndRecordGraphs:
-    """A backend that keeps the graphs and runs them eagerly."""
+    """A backend that keeps the graphs and runs them eagerly.
+
+    >>> import torch, framelift
+    >>> backend = framelift.testing.EagerAndRecordGraphs()
+    >>> _ = framelift.compile(lambda x: x.sin(), backend=backend)(torch.ones(2))
+    >>> [node.target for node in backend.graphs[0].graph.nodes if node.op == "call_method"]
+    ['sin']
+    """
 
     def __init__(self) -> None:
         self.graphs: list[torch.fx.GraphModule] = []
@@ -124,7 +152,14 @@ class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
 
 
 class InductorAndRecordGraphs(EagerAndRecordGraphs):
-    """Keeps the graphs, and those that Inductor gets of them."""
+    """Keeps the graphs, and those that Inductor gets of them (`inductor_graphs`).
+
+    >>> import torch, framelift
+    >>> backend = framelift.testing.InductorAndRecordGraphs()
+    >>> compiled = framelift.compile(torch.sin, backend=backend)       # captured, and compiled by Inductor, at its first call
+    >>> backend.graphs, backend.inductor_graphs
+    ([], [])
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,12 +176,22 @@ class InductorAndRecordGraphs(EagerAndRecordGraphs):
 
 
 def normalize_gm(text: str) -> str:
-    """A graph's code without comments, for comparisons."""
+    """A graph's code without comments, for comparisons.
+
+    >>> import framelift
+    >>> framelift.testing.normalize_gm("x = y  # a comment")
+    'x = y'
+    """
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]*#[^\n]*", "", text))
 
 
 def same(a: Any, b: Any, tol: float = 1e-4) -> bool:
-    """Whether two results are equal up to a tolerance, containers and objects' attributes included."""
+    """Whether two results are equal up to a tolerance, containers and objects' attributes included.
+
+    >>> import torch, framelift
+    >>> framelift.testing.same({"a": [torch.ones(2)]}, {"a": [torch.ones(2) + 1e-6]})
+    True
+    """
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.shape == b.shape and a.dtype == b.dtype and torch.allclose(
             a.detach(), b.detach(), atol=tol, rtol=tol, equal_nan=True)
