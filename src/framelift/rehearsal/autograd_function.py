@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ from . import marks
 from .bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from .registry import substitute
 
-__all__ = ["Context", "is_function_class"]
+__all__ = ["Context", "bound_apply", "is_function_class"]
 
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function
@@ -56,7 +57,21 @@ for _name in dir(torch._C._FunctionBase):
         setattr(Context, _name, _unknown(_name))
 
 
-@substitute(_BASE.apply.__func__)
+#: `apply` as `Function` itself defines it: a Python function, or since 2.14 one of C's, bound anew at each read
+_APPLY = inspect.getattr_static(_BASE, "apply")
+
+
+def bound_apply(callable_: Any) -> Any:
+    """The handler of `MyFunction.apply` where C binds it, else None."""
+    if not isinstance(callable_, types.BuiltinMethodType) or callable_.__name__ != "apply":
+        return None
+    cls = callable_.__self__
+    if not isinstance(cls, type) or not issubclass(cls, _BASE) or inspect.getattr_static(cls, "apply") is not _APPLY:
+        return None
+    return lambda session, bound, args, kwargs: _apply(session, bound, (bound.__self__, *args), kwargs)
+
+
+@substitute(getattr(_APPLY, "__func__", _APPLY))
 def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, *inputs = args
     if marks.handler_of(cls) is marks.allowed:   # the program vouches for it

@@ -198,6 +198,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, _cache),
     (UNWRAP, _wrapper),
     (HANDLER, _caller_substitute),
+    (HANDLER, autograd_function.bound_apply),
     (HANDLER, autograd_function.is_function_class),
     (NATIVE, subclasses.is_tensor_class),
     (UNWRAP, _odd_instance),
