@@ -178,3 +178,85 @@ def test_program_knows_that_it_is_exported() -> None:
         assert export(Asks(), (torch.ones(1),), strict=strict).module()(torch.ones(1)).item() == 2
     assert not torch.compiler.is_exporting()
     assert framelift.compile(Asks(), backend="eager")(torch.ones(1)).item() == 1
+
+
+def test_numbers_that_the_graph_computes() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, n: torch.Tensor, x: torch.Tensor) -> Any:
+            count = n.item()
+            torch._check(count >= 1)
+            torch._check(count <= 5)
+            return torch.zeros(count) + 1, x.nonzero().shape[0] + x[x > 0].sum()
+
+    program = export(Model(), (torch.tensor(3), torch.tensor([1, 0, 2])), strict=True)
+    for n, x in ((4, [5, 0, 0]), (1, [1, 1, 1])):
+        given = torch.tensor(n), torch.tensor(x)
+        assert _same(program.module()(*given), Model()(*given))
+    with pytest.raises(RuntimeError, match="u0 <= 5"):
+        program.module()(torch.tensor(7), torch.tensor([1, 0, 2]))
+
+
+def test_dynamic_int_argument() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x[:n] * n
+
+    program = export(Model(), (torch.arange(8), 3), dynamic_shapes=(None, Dim.DYNAMIC), strict=True)
+    assert program.module()(torch.arange(8), 5).tolist() == [0, 5, 10, 15, 20]
+
+
+class Conditional(torch.nn.Module):
+    """Both branches of a condition on a size; the inner one uses the size itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = torch.nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def small(y: torch.Tensor) -> torch.Tensor:
+            return torch.cond(y.shape[0] > 2, lambda z: z + z.shape[0], lambda z: z - 1.0, (y,))
+        return torch.cond(x.shape[0] > 4, lambda y: self.inside(y), small, (x,))
+
+
+def test_condition_on_a_size_stays_in_the_graph() -> None:
+    module = Conditional()
+    program = export(module, (torch.ones(6, 2),), dynamic_shapes=({0: Dim("rows", min=2, max=64)},), strict=True)
+    graph, _ = export_graph(module)(torch.ones(6, 2))
+    for rows in (6, 3, 2):
+        x = torch.randn(rows, 2)
+        assert _same(graph(x), module(x)) and _same(program.module()(x), module(x))
+
+
+def test_assertions_on_data_are_checked_by_the_graph() -> None:
+    space: dict[str, Any] = {}   # pytest rewrites assert statements
+    exec("def function(x):\n    assert x.sum() > 0, 'must be positive'\n    return x.cos()\n", space)
+    graph, _ = export_graph(space["function"])(torch.ones(2))
+    assert _same(graph(torch.ones(3)), torch.ones(3).cos())
+    with pytest.raises(RuntimeError, match="must be positive"):
+        graph(-torch.ones(3))
+
+
+def test_results_declared_constant() -> None:
+    @framelift.assume_constant_result
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return x.nonzero()
+
+    graph, _ = export_graph(lambda x: chosen(x * 2) + 1)(torch.tensor([0, 3]))
+    assert graph(torch.tensor([5, 5])).tolist() == [[2]]
+
+
+def test_exported_module_is_exported_again() -> None:
+    first = export(Branching(), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("rows", max=10)},), strict=True)
+    for strict in (True, False):
+        again = export(first.module(), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("rows", max=10)},), strict=strict)
+        assert _same(again.module()(torch.ones(6, 2)), torch.ones(6, 2).sin())
+
+
+def test_arguments_and_results_must_be_containers() -> None:
+    class Odd:
+        pass
+
+    with pytest.raises(Exception, match="one of the inputs with type .*Odd"):
+        export_graph(lambda x: torch.ones(1))(Odd())
+    with pytest.raises(Exception, match="one of the outputs with type .*Odd"):
+        export_graph(lambda x: Odd())(torch.ones(1))

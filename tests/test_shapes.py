@@ -386,3 +386,26 @@ def test_dictionaries_whose_keys_change_are_read_key_by_key():
 def test_strides_that_change_alone():
     calls = [(torch.randn(4, n)[:, 0:1],) for n in (1, 2, 3, 5, 9)] + [(torch.randn(2, n, 3)[:, :2],) for n in (4, 5, 6, 7)]
     assert run(lambda x: (x * 2, x.stride(), x.is_contiguous()), calls)[0] <= 5
+
+
+def test_torchs_functions_of_plain_numbers_are_captured() -> None:
+    """They are substitutes themselves: called on plain numbers they must not meet their own substitute again."""
+    def function(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.size(0) > 1)
+        return x.sum() + torch.sym_min(x.size(0), 100) + torch.sym_max(2, 3) + torch.sym_int(2.0) + torch.sym_float(3)
+
+    compiled = framelift.compile(function, backend="eager", fullgraph=True, dynamic=False)
+    assert compiled(torch.ones(2)).item() == 2 + 2 + 3 + 2 + 3
+    assert compiled.entries[0].run is not None
+
+
+def test_sizes_inside_the_body_of_a_higher_order_operator() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+        return torch.cond(flag, lambda z: z.reshape(x.shape[0], 2) * y.shape[0], lambda z: z - 1.0, (x * 1,))
+
+    compiled = framelift.compile(function, backend="eager", fullgraph=True, dynamic=True)
+    for rows, other in ((3, 5), (4, 7)):
+        for flag in (True, False):
+            x, y = torch.randn(rows, 2), torch.ones(other)
+            torch.testing.assert_close(compiled(x, y, torch.tensor(flag)), x * other if flag else x - 1)
+    assert len(compiled.entries) == 1

@@ -83,6 +83,7 @@ class _Builder:
                 results = tuple(env[a] if isinstance(a, torch.fx.Node) else a for a in node.args[0])
             elif node.op != "placeholder":
                 env[node] = self.graph.node_copy(node, lambda n: env[n])
+                env[node].meta["source_fn_stack"] = [(node.name, node.target)]
                 if "stack_trace" in node.meta:
                     env[node].meta["stack_trace"] = _ROOT.sub("", node.meta["stack_trace"])
         for (real, _), new in zip(exit_.assigned, results[count:]):

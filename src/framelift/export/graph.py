@@ -11,6 +11,7 @@ import torch
 
 from .capture import Captured, called_as, capture
 from .inputs import Call, Fakes, call_of, dynamism_of, fakes_of, mark_everything, marks_kept
+from .session import check_inputs
 
 __all__ = ["ExportGuard", "ExportResult", "export_graph"]
 
@@ -63,8 +64,10 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
         raise AssertionError("pre_dispatch=True can only be used when aten_graph=True")
 
     def run(*args: Any, **kwargs: Any) -> ExportResult:
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
         call = call_of(function, args, kwargs)
-        with marks_kept(call):
+        check_inputs(call.leaves)
+        with marks_kept(call), unset_fake_temporarily():
             if dynamic_shapes is None and not assume_static_by_default:
                 mark_everything(call)
             captured = capture(call, dynamism_of(call, dynamic_shapes))

@@ -7,6 +7,7 @@ values of inputs are no facts to rely on.
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 import sys
 import types
@@ -27,7 +28,7 @@ from ..run.driver import rehearse
 from ..run.messages import break_of, full_graph_message, uncaptured_message
 from ..world.dynamism import Dynamism
 
-__all__ = ["Exit", "ModuleTape", "rehearse_call"]
+__all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "rehearse_call"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +98,45 @@ class _ExportSession(Session):
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting = True
         self.recorder.guard_values = None
-        self.recorder.assume = lambda *_: False  # type: ignore[method-assign]
+        self.recorder.lazy = True
+        self.recorder.assume = self._assume  # type: ignore[method-assign]
+        self.example = self._example
+
+    def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
+        """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own decision."""
+        message = _asserted()
+        if message is None:
+            return False
+        if not truth:
+            tensor = self.recorder.call(torch.logical_not, (tensor,), {})
+        self.recorder.call(torch._assert_async, (tensor, message), {})
+        return True
+
+    def _example(self, stand_in: torch.Tensor) -> torch.Tensor:
+        """A private copy of what a stand-in is in this call: for results that the program declares constant."""
+        symbols = self.recorder.symbols
+        finished = self.recorder.finish([stand_in])
+        given = [given.detach().clone() if isinstance(given, torch.Tensor) else symbols.shape_hint(given)  # type: ignore[union-attr]
+                 for given in (finished.inputs if finished.arguments is None else finished.arguments)]
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            found: torch.Tensor = finished.graph_module(*given)[0]
+            return found.detach().clone()
+
+
+_PACKAGE = __file__.rsplit("/export/", 1)[0] + "/"
+
+
+def _asserted() -> str | None:
+    """The message of the `assert` statement that captured code is at; None where it is at none."""
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    ahead = [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
+    raising = next((i for i, one in enumerate(ahead) if one.opname == "RAISE_VARARGS"), 0)
+    start = next((i for i, one in enumerate(ahead[:raising]) if one.opname == "LOAD_ASSERTION_ERROR"), None)
+    if start is None:
+        return None
+    return next((one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)), "assertion error")
 
 
 def _exit(session: Any, value: Any) -> Exit:
@@ -105,7 +144,9 @@ def _exit(session: Any, value: Any) -> Exit:
     assigned, lost = _effects(session)
     for leaf in leaves:
         if not _may_leave(session, leaf):
-            raise Interrupt("result-object", type(leaf).__qualname__)
+            stop = Interrupt("result-object", type(leaf).__qualname__)
+            stop.error = not_flattenable("outputs", leaf)
+            raise stop
     return Exit(list(leaves), spec, assigned, lost)
 
 
@@ -113,8 +154,23 @@ def _exit(session: Any, value: Any) -> Exit:
 _PLAIN = (int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format, slice)
 
 
+def not_flattenable(which: str, leaf: Any) -> Exception:
+    """The error that torch.export's users know for an argument or result that is no container of tensors."""
+    from torch.export import _trace
+    kind = _trace.UserErrorType.INVALID_INPUT if which == "inputs" else _trace.UserErrorType.INVALID_OUTPUT
+    return _trace.UserError(kind, f"It looks like one of the {which} with type `{type(leaf)}` is not supported or pytree-flattenable. "
+                            "Register its class with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.")
+
+
 def _may_leave(session: Any, leaf: Any) -> bool:
     return session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
+
+
+def check_inputs(leaves: list[Any]) -> None:
+    """Refuse arguments that are no containers of tensors and plain values."""
+    for leaf in leaves:
+        if not isinstance(leaf, (*_PLAIN, torch.Tensor, torch.ScriptObject, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise not_flattenable("inputs", leaf)
 
 
 def _effects(session: Any) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:

@@ -37,6 +37,8 @@ _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
 _MAY_DRAW = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention", "_cudnn_rnn",
              "miopen_rnn", "native_dropout", "_fused_sdp")
+#: give nothing, and are there for what they check
+_CHECKS = ("_assert_", "sym_constrain_range", "_functional_assert")
 #: why an operation must stay in a graph, whoever uses its result: it draws random numbers, or nobody knows what it does
 DRAWS, UNKNOWN = 1, 2
 #: operator -> (whether and why it must stay in the graph, positions it writes, names it writes)
@@ -47,7 +49,7 @@ def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
     schema = getattr(operator, "_schema", None)
     if schema is None:
         return UNKNOWN, (), ()
-    draws = _SEEDED in operator.tags or operator._opname.startswith(_MAY_DRAW)
+    draws = _SEEDED in operator.tags or operator._opname.startswith((*_MAY_DRAW, *_CHECKS))
     stays = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
     written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written)

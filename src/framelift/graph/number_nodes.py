@@ -22,7 +22,7 @@ from .numbers import Float, Int, NUMBERS
 from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
 from .values import Value
 
-__all__ = ["NumberNodes", "graph_values", "numbers_in"]
+__all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]
 
 
 def numbers_in(kept: Any) -> list[Any]:
@@ -148,3 +148,41 @@ class NumberNodes:
         if meaning.is_alias:
             return args[0]
         return self.builder.graph.call_function(meaning.func, args)
+
+
+class BodyNumbers(NumberNodes):
+    """Numbers in the graph of a body: it has no placeholders for them, but sizes of the tensors it is given."""
+
+    def __init__(self, symbols: Symbols, builder: Any, given: Iterable[Value]) -> None:
+        super().__init__(symbols, builder)
+        self._sizes: dict[str, tuple[Value, int]] = {}
+        for value in given:
+            self._read(value)
+
+    def _read(self, value: Value) -> None:
+        if type(value.facts) is SymbolicFacts:
+            for dim, entry in enumerate(value.facts.size):
+                if type(entry) is torch.SymInt and entry.node.expr.is_Symbol:
+                    self._sizes.setdefault(str(entry.node.expr), (value, dim))
+
+    def missing(self, numbers: Iterable[Any], input_of: Any) -> list[Value]:
+        """The tensors that the body has to be given besides, so that these numbers can be read off them."""
+        found: list[Value] = []
+        for name in _closed(self.symbols, {name for number in numbers for name in _symbols_of(number)}):
+            meaning = self.symbols.meanings[name]
+            if name in self._sizes or type(meaning) in (Calculation, FromGraph):
+                continue
+            if type(meaning) is not FromSize or meaning.what != "size" or input_of is None:
+                raise Interrupt("symbolic-number", "the body of a higher-order operator")
+            found.append(input_of(meaning.tensor))
+            self._read(found[-1])
+        return found
+
+    def assertions(self, live: set[int]) -> None:
+        """Those are the whole graph's."""
+
+    def _name(self, name: str) -> Any:
+        if name not in self._nodes and name in self._sizes:
+            value, dim = self._sizes[name]
+            self._nodes[name] = self.builder.graph.call_method("size", (self.builder.node_of(value), dim))
+        return super()._name(name)

@@ -286,6 +286,24 @@ class Bool(torch.SymBool):
 
     __rand__, __ror__ = __and__, __or__
 
+    def __sym_not__(self) -> Any:
+        return self.home.negated(self)
+
+
+def _decided(func: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+    """A method of bool's that needs the truth."""
+    def call(self: Bool, *args: Any) -> Any:
+        return func(*args, self.value()) if reflected else func(self.value(), *args)
+    return call
+
+
+for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, divmod, operator.pow, operator.lshift,
+              operator.rshift, operator.xor):
+    setattr(Bool, f"__{_func.__name__}__", _decided(_func))
+    setattr(Bool, f"__r{_func.__name__}__", _decided(_func, reflected=True))
+for _func in (operator.lt, operator.le, operator.gt, operator.ge, operator.ne, operator.neg, operator.pos, operator.invert, abs, float, format, round):
+    setattr(Bool, f"__{_func.__name__}__", _decided(_func))
+
 
 NUMBERS: tuple[type, ...] = (Int, Float, Bool)
 _PLAIN = (int, bool, float)

@@ -126,6 +126,7 @@ class Symbols:
         self.words: dict[str, str] = {}                          # what the user calls a name: x.size(0), n
         self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
+        self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
         self._count = 0
 
     # ---- inputs ----
@@ -255,6 +256,14 @@ class Symbols:
             if type(entry) is torch.SymInt and entry.node.expr.is_Symbol:
                 self.meanings.setdefault(str(entry.node.expr), FromGraph(value, dim))
 
+    def shape_hint(self, name: str) -> int:
+        """The value that a named size or number has in this call."""
+        meaning = self.meanings[name]
+        if type(meaning) is FromSize:
+            return int(getattr(meaning.tensor, meaning.what)(meaning.dim))
+        known = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val    # renamed between versions of torch
+        return next(int(value) for symbol, value in known.items() if str(symbol) == name)
+
     def hint(self, raw: torch.SymInt) -> int | None:
         """The value in this call."""
         return None if free_unbacked_symbols(raw.node.expr) else int(raw.node.hint)
@@ -299,13 +308,17 @@ class Symbols:
     def _truth(self, answer: Any) -> Any:
         if type(answer) is not torch.SymBool:
             return bool(answer)
-        if free_unbacked_symbols(answer.node.expr) and self.env._maybe_evaluate_static(answer.node.expr) is None:
+        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(answer.node.expr) is None:
             return Bool(answer, self)
         return self.guarded(lambda: bool(answer), "a comparison")
 
     def both(self, func: Callable[..., Any], left: Any, right: Any) -> Any:
         """Two truth values joined, one of which only the graph knows."""
         return self._truth(self.guarded(lambda: func(_raw(left), _raw(right)), "a truth value"))
+
+    def negated(self, one: Bool) -> Any:
+        """The opposite of a truth value."""
+        return self._truth(self.guarded(lambda: torch.sym_not(one.raw), "a truth value"))
 
     def expect(self, condition: Bool) -> None:
         """The program says that this holds; the graph will check it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from ..places import stack_text
 from ..reasons import Interrupt
 from .arguments import rebuild
 from .fakes import UNKNOWN
-from .number_nodes import NumberNodes, graph_values, numbers_in
+from .number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from .numbers import NUMBERS
 from .state import State, StateNodes
 from .symbols import Symbols
@@ -80,16 +80,23 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbo
     return builder.finish(live, tuple(outputs)), [*inputs, *tensors], len(live)
 
 
-def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value],
-               base: State) -> tuple[GraphModule, list[Value]]:
+def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value], base: State,
+               symbols: Symbols | None = None, input_of: Callable[[torch.Tensor], Value] | None = None) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
-    `values` are the values in that.
+    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the value of a tensor from outside,
+    which is taken from around it where a number can be read off nothing else.
     """
     live = list(tape)
     builder = _Builder(base)
     lifted = builder.placeholders(live, values, operands)
+    if symbols is not None:
+        numbers = numbers_in([outputs, *([step.args, step.kwargs] for step in live)])
+        if numbers:
+            builder.numbers = BodyNumbers(symbols, builder, [*operands, *lifted])
+            for value in builder.numbers.missing(numbers, input_of):
+                lifted += builder.placeholders((), (value,))
     return builder.finish(live, outputs), lifted
 
 

@@ -14,7 +14,8 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from ..graph.facts import Facts
-from ..graph.numbers import NUMBERS
+from ..graph.number_nodes import graph_values
+from ..graph.numbers import NUMBERS, Bool
 from ..graph.values import Body, Value
 from .bodies import Rehearsed, fresh, values_in
 from .higher_order import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
@@ -86,12 +87,14 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     def signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> None: ...
     pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
     name, recorder = "torch.cond", session.recorder
-    if type(pred) in (bool, int, float, *NUMBERS):   # decided while capturing, so the other branch is not there
+    if type(pred) in (bool, int, float, *NUMBERS) and not (type(pred) is Bool and session.exporting):
+        # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
-    if not recorder.is_stand_in(pred):
+    if type(pred) is not Bool and not recorder.is_stand_in(pred):
         raise refuse(name, f"Expected pred to be bool or tensor, but got {type(pred).__name__}")
-    decides = recorder.value_of(pred)
-    if decides.facts.size.numel() != 1:
+    decides = pred if type(pred) is Bool else recorder.value_of(pred)
+    deciding = graph_values(recorder.symbols, [pred]) if type(pred) is Bool else [decides]
+    if type(pred) is not Bool and decides.facts.size.numel() != 1:
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {type(operands).__name__}")
@@ -104,7 +107,7 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     bodies = [b.body.close(recorder, given, tuple(b.leaves), around)[0] for b in branches]
     inputs = [*given, *around]
     step = record_step(recorder, callable_, [decides, Body(bodies[0], "cond_true"), Body(bodies[1], "cond_false"), tuple(inputs)], {},
-                       [decides, *inputs], any(b.body.has_effect for b in branches))
+                       [*deciding, *inputs], any(b.body.has_effect for b in branches))
     exact = [a.exact and b.exact and a.facts.stride == b.facts.stride for a, b in zip(branches[0].values, branches[1].values)]
     return pytree.tree_unflatten(fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec)
 

@@ -131,10 +131,10 @@ _OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimiz
 
 
 def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Not to be compiled: an interrupt that tells the reason given."""
+    """Not to be compiled: an interrupt that tells the reason given.  An exported program has no place to run it in, so there it is captured."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
-    if inner is not None and isinstance(why, str) and why.startswith(_OWN_LIMITS):
+    if inner is not None and (session.exporting or isinstance(why, str) and why.startswith(_OWN_LIMITS)):
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
@@ -261,6 +261,8 @@ def _outside(session: Any, callable_: Any, seen: Any) -> Any:
         items = seen.values() if type(seen) is dict else seen
         inside = [_outside(session, callable_, item) for item in items]
         return dict(zip(seen, inside)) if type(seen) is dict else type(seen)(inside)
+    if session.example is not None and session.is_stand_in(seen):
+        return session.example(seen)
     record = session.world.by_seen.get(id(seen))
     if record is not None:
         return record.original

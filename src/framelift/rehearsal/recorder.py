@@ -112,6 +112,7 @@ class Recorder:
         self._saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
+        self.lazy = False                           # comparisons of symbols are decided when their truth is asked for
         self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
     def close(self) -> None:
@@ -144,6 +145,7 @@ class Recorder:
             if self._live is not None:
                 raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
+            self.symbols.lazy = self.lazy
             self._fakes.become_symbolic(self.symbols.env)
         return self.symbols
 
@@ -196,6 +198,10 @@ class Recorder:
     def inputs(self) -> list[Value]:
         """The tensors from outside."""
         return list(self._inputs.values())
+
+    def input_value(self, tensor: torch.Tensor) -> Value:
+        """The record of a tensor from outside that was met."""
+        return self._inputs[id(tensor)]
 
     def input_facts(self) -> dict[int, Any]:
         """The facts of the tensors from outside, by their id."""

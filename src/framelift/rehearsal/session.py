@@ -47,6 +47,7 @@ class Session:
         self.plan_return = plan_return
         self.plan: Any = None
         self.exporting = False
+        self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal

@@ -191,7 +191,7 @@ def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def _numel(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and any(type(length) is Int for length in args[0]):
         return functools.reduce(operator.mul, args[0], 1)
-    return _core.natively(callable_, args, kwargs)
+    return callable_(*args, **(kwargs or {}))
 
 
 _core.set_numbers(NUMBERS, handle, len)

@@ -117,7 +117,9 @@ GIVES_VALUES.update((id(func), func) for func in [
     *_named("size dim ndimension stride numel nelement is_contiguous element_size is_floating_point is_complex is_signed "
             "is_conj is_neg is_inference is_same_size get_device type dim_order is_non_overlapping_and_dense is_coalesced "
             "sym_size sym_stride sym_numel is_distributed has_names __len__", *_ANYWHERE),
-    *_named("result_type can_cast promote_types broadcast_shapes _shape_as_tensor", torch)])
+    *_named("result_type can_cast promote_types broadcast_shapes _shape_as_tensor", torch),
+    torch.ops.aten.sym_size.int, torch.ops.aten.sym_size.default, torch.ops.aten.sym_numel.default,
+    torch.ops.aten.sym_stride.int, torch.ops.aten.sym_stride.default])   # as exported graphs ask
 
 
 @rule(*_named("size", *_TENSOR))
@@ -145,12 +147,13 @@ def _exact(recorder: Any, tensor: Any, what: str) -> Any:
 
 def _reads_strides(func: Any) -> Handler:
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        _exact(recorder, args[0], func.__name__)
+        _exact(recorder, args[0], getattr(func, "__name__", "stride"))
         return recorder.record(target_of(func), args, kwargs, True)
     return handler
 
 
-for _func in _named("stride is_contiguous dim_order is_non_overlapping_and_dense", *_TENSOR):
+for _func in (*_named("stride is_contiguous dim_order is_non_overlapping_and_dense", *_TENSOR), torch.ops.aten.sym_stride.int,
+              torch.ops.aten.sym_stride.default):
     RULES[id(_func)] = (_func, _reads_strides(_func))
 
 

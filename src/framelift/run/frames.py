@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .. import _core
+from .. import _core, config
 from ..rehearsal.recorder import torch_operations
 from ..rehearsal.marks import disabled, forbidden, refusing
 from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
@@ -88,9 +88,32 @@ def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         raise Interrupt("disabled", "graph_break")
 
 
+def _patched(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is left."""
+    if callable_.__name__ == "__exit__":
+        session.notes[_patched].pop()()
+        return
+    changes = session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
+    patch = config.patch({name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE})
+    patch.__enter__()
+    left: list[Any] = []   # by the program, or by the end of the rehearsal
+
+    def leave() -> None:
+        if not left:
+            left.append(patch.__exit__(None, None, None))
+    session.notes.setdefault(_patched, []).append(leave)
+    session.world.leaving.append(leave)
+
+
+#: options that act while captured code runs
+_PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
+
+
 def _of_dynamo(code: types.CodeType) -> Any:
     if code.co_qualname == "graph_break":
         return _graph_break
+    if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):
+        return _patched
     if code.co_filename in _RUNTIME:
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
