@@ -8,9 +8,11 @@ Running programs and counting captures belongs to support.py.
 
 from __future__ import annotations
 
+import array
 import collections
 import enum
 import functools
+import io
 import itertools
 import re
 import types
@@ -238,12 +240,22 @@ def _bytearray(_self: Portrait, value: bytearray) -> tuple[Any, ...]:
     return "bytearray", type(value), bytes(value)
 
 
+def _stream(_self: Portrait, value: io.StringIO) -> tuple[Any, ...]:
+    return "stream", without_addresses(value.getvalue()), value.tell()
+
+
+def _array(_self: Portrait, value: array.array) -> tuple[Any, ...]:
+    return "array", value.typecode, tuple(value)
+
+
 def _function(self: Portrait, f: types.FunctionType) -> tuple[Any, ...]:
     if not self.own(f):
         return "function", f.__module__, f.__qualname__, f.__code__
+    if f.__closure__ is None and f.__defaults__ is None and f.__kwdefaults__ is None and not f.__dict__:
+        return "simple function", f.__name__, f.__qualname__, _leaf(f.__code__)
     cells = [_cell(c) for c in f.__closure__ or ()]
     return ("function", f.__name__, f.__qualname__, self.add(f.__code__), self.children(cells), self.add(f.__defaults__),
-            self.add(f.__kwdefaults__), self.add(dict(f.__dict__)))
+            self.add(f.__kwdefaults__), self.add({k: v for k, v in f.__dict__.items() if k != "_torchdynamo_wrapper_id"}))   # an address
 
 
 def _cell(cell: types.CellType) -> Any:
@@ -324,6 +336,8 @@ DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
     (dict, _mapping),
     ((set, frozenset), _set),
     (bytearray, _bytearray),
+    (io.StringIO, _stream),
+    (array.array, _array),
     (types.FunctionType, _function),
     (types.MethodType, _method),
     (functools.partial, _partial),

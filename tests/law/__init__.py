@@ -8,6 +8,8 @@
     runner.py     runs a program in two worlds, eagerly and captured, and compares
     reduce.py     makes a failing program small
     planted.py    framelift with guards left out, which must be found
+    more.py       a larger world
+    breaks.py     breaks at random places
     run.py        many seeds, several processes
     __main__.py   one seed: `python -m tests.law --seed N`
 """

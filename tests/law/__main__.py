@@ -10,9 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 def main() -> int:
-    from law.generate import generate
     from law.reduce import reduce
-    from law.run import size_of
+    from law.run import generator_of, size_of
     from law.runner import judge
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -21,8 +20,11 @@ def main() -> int:
     parser.add_argument("--reduce", action="store_true", help="make a failing program small before showing it")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--show", action="store_true", help="show the program even if it passes")
+    parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
+    for kind in ("more", "breaks"):
+        parser.add_argument(f"--{kind}", action="store_const", dest="kind", const=kind)
     options = parser.parse_args()
-    program = generate(options.seed, options.size or size_of(options.seed))
+    program = generator_of(options.kind)(options.seed, options.size or size_of(options.seed))
     verdict = judge(program)
     if verdict.failure and options.reduce:
         program = reduce(program, lambda p: judge(p).failure is not None, options.seconds)

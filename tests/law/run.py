@@ -1,6 +1,6 @@
 """The big run: many seeds over several processes.
 
-    python tests/law/run.py --programs 20000 --jobs 2
+    python tests/law/run.py --programs 20000 --jobs 2            (--kind more: the larger world; --breaks: with breaks)
 
 Prints each failing seed with its difference, and at the end how much of the programs was captured.  A program that kills
 its process is a failure like any other; the run goes on with the next seed.
@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,23 @@ def size_of(seed: int) -> int:
     return 1 + seed % 8
 
 
-def work(first: int, last: int, size: int) -> None:
+def generator_of(kind: str) -> Callable[[int, int], Any]:
+    """Seed and size -> program, for the name of a kind of programs."""
+    from law.breaks import generate_breaks
+    from law.generate import generate
+    from law.more import generate_more
+
+    return {"plain": generate, "more": generate_more, "breaks": generate_breaks}[kind]
+
+
+def work(first: int, last: int, size: int, kind: str) -> None:
     """The body of a worker: one line of JSON when a seed begins, one when it is judged."""
     sys.path.insert(0, str(TESTS))
     import torch
-    from law.generate import generate
     from law.runner import judge
 
     torch.set_num_threads(1)
+    generate = generator_of(kind)
     for seed in range(first, last):
         print(json.dumps({"begin": seed}), flush=True)
         row: dict[str, Any] = {"seed": seed, "failure": None, "graphs": 0, "captures": 0, "breaks": {}}
@@ -50,12 +60,12 @@ def work(first: int, last: int, size: int) -> None:
         print(json.dumps(row), flush=True)
 
 
-def run_chunk(first: int, last: int, size: int, rows: queue.Queue[dict[str, Any]]) -> None:
+def run_chunk(first: int, last: int, size: int, kind: str, rows: queue.Queue[dict[str, Any]]) -> None:
     """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
     while first < last:
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size)]
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        begun = first
+        begun = -1
         timer = threading.Timer(PATIENCE, process.kill)
         for line in process.stdout or ():
             row = json.loads(line)
@@ -68,12 +78,15 @@ def run_chunk(first: int, last: int, size: int, rows: queue.Queue[dict[str, Any]
                 first = row["seed"] + 1
         timer.cancel()
         code = process.wait()
+        if begun < 0:
+            rows.put({"seed": first, "failure": "no worker can begin: try --worker by hand", "graphs": 0, "captures": 0, "breaks": {}})
+            return
         if first < last:
             rows.put({"seed": begun, "failure": f"the process died or hung (status {code})", "graphs": 0, "captures": 0, "breaks": {}})
             first = begun + 1
 
 
-def run_all(first: int, programs: int, size: int, jobs: int) -> queue.Queue[dict[str, Any] | None]:
+def run_all(first: int, programs: int, size: int, jobs: int, kind: str) -> queue.Queue[dict[str, Any] | None]:
     """Start `jobs` threads that share the chunks; the queue ends with one None per thread."""
     chunks: queue.Queue[tuple[int, int]] = queue.Queue()
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -84,7 +97,7 @@ def run_all(first: int, programs: int, size: int, jobs: int) -> queue.Queue[dict
     def serve() -> None:
         while True:
             try:
-                run_chunk(*chunks.get_nowait(), size, rows)
+                run_chunk(*chunks.get_nowait(), size, kind, rows)
             except queue.Empty:
                 rows.put(None)
                 return
@@ -97,15 +110,18 @@ def run_all(first: int, programs: int, size: int, jobs: int) -> queue.Queue[dict
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--first", "--seed", type=int, default=0, help="first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
+    parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
+    parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
     options = parser.parse_args()
+    os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin, finished, failed = time.time(), 0, 0
     sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
-    rows = run_all(options.first, options.programs, options.size, options.jobs)
+    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind)
     while finished < options.jobs:
         row = rows.get()
         if row is None:
@@ -125,6 +141,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if "--worker" in sys.argv:
-        work(*map(int, sys.argv[2:5]))
+        work(*map(int, sys.argv[2:5]), sys.argv[5])
     else:
         sys.exit(main())

@@ -79,6 +79,7 @@ def own(value: Any) -> bool:
 
 def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
     torch.default_generator.manual_seed(program.seed)
     RemovableHandle.next_id = 0      # hooks are numbered per process, not per world
     name = f"<law {program.seed}>"
@@ -96,9 +97,11 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                 with contextlib.suppress(Exception):
                     exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
             with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
-                seen.append(run_call(lambda: _call(target, world, program), lambda: _state(world), own=own)[0])
+                chain: list[tuple[str, ...]] = []
+                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_state(world), chain), own=own)[0])
     finally:
         torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)
         del sys.modules[WORLD]
     return seen
@@ -109,8 +112,16 @@ def _code(source: str, name: str) -> types.CodeType:
     return compile(source, name, "exec", dont_inherit=True)
 
 
-def _call(target: Any, world: dict[str, Any], program: Program) -> Any:
-    result = target(*world["ARGS"], **world["KWARGS"])
+def _call(target: Any, world: dict[str, Any], program: Program, chain: list[tuple[str, ...]]) -> Any:
+    """Call the program; `chain` gets the exceptions that led to the one it ends with."""
+    try:
+        result = target(*world["ARGS"], **world["KWARGS"])
+    except Exception as error:
+        before = error.__cause__ or error.__context__
+        while before is not None and len(chain) < 9:
+            chain.append((type(before).__name__, str(before)))
+            before = before.__cause__ or before.__context__
+        raise
     if program.backward:
         found: list[torch.Tensor] = []
         _tensors(result, found, 0)
