@@ -47,6 +47,7 @@ struct HandledScope {
   PyObject* before;
   HandledScope() : before(Py_XNewRef(*handled_at(PyThreadState_Get()))) {}
   ~HandledScope() { Py_XSETREF(*handled_at(PyThreadState_Get()), before); }
+  void put_back() { Py_XSETREF(*handled_at(PyThreadState_Get()), Py_XNewRef(before)); }
 };
 
 inline int parameter_count(PyCodeObject* code) {

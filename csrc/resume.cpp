@@ -120,6 +120,7 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
     PyObject* arguments = PyTuple_GET_ITEM(next, 1);
     result = run_plain(compiled, PyTuple_GET_ITEM(next, 0), &PyTuple_GET_ITEM(arguments, 0), (size_t)PyTuple_GET_SIZE(arguments), nullptr);
     Py_DECREF(next);
+    handled.put_back();  // a frame handed over inside an `except` block leaves its exception there; guards are about the caller's
     if (!result || Py_TYPE(result) != Handed_Type) break;
     next = ask(resume_step, compiled, function, result);
     Py_CLEAR(result);

@@ -219,6 +219,8 @@ def _raw_items(value: Any) -> list[Any]:
 
 
 def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
+    if type(value) is dict:
+        return "mapping", dict, self.children(value), self.children(value.values(), value), None, None
     # An OrderedDict's own order is kept beside the dictionary's.
     base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
     pairs = list(base.items(value))

@@ -13,12 +13,14 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from framelift.guard.kinds import KINDS
+from law.breaks import generate_breaks
 from law.generate import generate
 from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
 from law.runner import judge
 
 seen: collections.Counter[str] = collections.Counter()
+broken: collections.Counter[str] = collections.Counter()
 
 
 @settings(max_examples=250)
@@ -38,6 +40,23 @@ def test_captured_equals_eager_in_the_larger_world(size: int, seed: int) -> None
     note(f"python -m tests.law --more --seed {seed} --size {size}")
     verdict = judge(generate_more(seed, size))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+@settings(max_examples=120)
+@given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_captured_equals_eager_with_breaks(size: int, seed: int) -> None:
+    """Breaks at random places, in all kinds of blocks, in the function and in what it calls."""
+    note(f"python -m tests.law --breaks --seed {seed} --size {size}")
+    verdict = judge(generate_breaks(seed, size))
+    broken.update(programs=1, captures=verdict.captures, graphs=verdict.graphs, breaks=sum(verdict.breaks.values()))
+    assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+def test_the_programs_with_breaks_were_captured_in_parts() -> None:
+    if not broken["programs"]:
+        pytest.skip("the law test with breaks was not run")
+    assert broken["breaks"] > 2 * broken["programs"]
+    assert broken["graphs"] > broken["programs"]
 
 
 def test_the_programs_were_captured() -> None:

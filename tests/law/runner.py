@@ -82,7 +82,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_default_dtype(torch.float32)
     torch.default_generator.manual_seed(program.seed)
     RemovableHandle.next_id = 0      # hooks are numbered per process, not per world
-    name = f"<law {program.seed}>"
+    name = f"/programs/law_{program.seed}.py"   # a name in <> would say: typed or made, not worth a look when its caller breaks
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
     module = sys.modules[WORLD] = types.ModuleType(WORLD)
     world = vars(module)

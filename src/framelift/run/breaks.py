@@ -18,6 +18,7 @@ from ..reasons import Interrupt
 from ..twin import layout, make_twin
 from ..twin.dialects import current
 from ..twin.flow import Flow
+from ..twin.layout import Layout
 from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after
 
 __all__ = ["Breaks", "Handover", "Tried", "handing_over"]
@@ -44,7 +45,7 @@ class Tried:
 class _Frames:
     """Everything made from one original code object."""
 
-    __slots__ = ("code", "flow", "made", "origins", "twins")
+    __slots__ = ("code", "flow", "layouts", "made", "origins", "twins")
 
     def __init__(self, code: types.CodeType, origins: dict[int, tuple[_Frames, Made]]) -> None:
         self.code = code
@@ -52,6 +53,14 @@ class _Frames:
         self.flow = Flow(code)
         self.made: dict[tuple[Point, bool], Made] = {}
         self.twins: dict[tuple[int, int], types.CodeType] = {}
+        self.layouts: dict[int, Layout] = {}    # of the original and of what was made from it
+
+    def layout(self, code: types.CodeType) -> Layout:
+        """Where the instructions of one of these code objects are in its twin."""
+        found = self.layouts.get(id(code))
+        if found is None:
+            found = self.layouts[id(code)] = layout(code)
+        return found
 
     def resumed(self, point: Point, plain: bool) -> Made:
         """Code that goes on at a point; `plain`: only until the next instruction."""
@@ -88,8 +97,8 @@ class Breaks:
         """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""
         if twin_unit < 0:
             return None
-        unit = layout(code).to_original(2 * twin_unit) // 2
         frames, made = self.of(code)
+        unit = frames.layout(code).to_original(2 * twin_unit) // 2
         found = unit if made is None else made.originals.get(unit, -1)
         if found not in frames.flow.at or found not in frames.flow.shapes:
             return None
@@ -119,17 +128,17 @@ class Breaks:
             twin = frames.twins.get((id(code), here))
             if twin is None:
                 wanted = stop_at(frames.flow, code, original)
-                twin = frames.twins[id(code), here] = stop_twin(code, here, _core.PROBES, wanted, _core.stop)
+                twin = frames.twins[id(code), here] = stop_twin(code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop)
             yield twin, max(count - _probed(frames.flow.last(original).name), 0)
             session = tried.session
             if session.raised_at >= 0:
-                places.append((_twin_unit(code, twin, here, session.raised_at // 2), 0))
+                places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))
             places += reversed([place for place in session.generators if place[1] < count])
 
 
 def _twin_unit(code: types.CodeType, twin: types.CodeType, stop: int, unit: int) -> int:
-    """The unit in the plain twin of one in a twin that has a stop put in."""
-    if unit < layout(code).place(stop):
+    """The unit in the plain twin of one in a twin that has a stop put in at the plain twin's unit `stop`."""
+    if unit < stop:
         return unit
     return unit - (len(twin.co_code) - len(make_twin(code, _core.PROBES).co_code)) // 2
 

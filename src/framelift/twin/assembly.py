@@ -5,6 +5,8 @@ Jumps and handlers point at instructions, so instructions can be put in anywhere
 
 from __future__ import annotations
 
+import functools
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from opcode import opmap, opname
@@ -19,6 +21,7 @@ __all__ = ["Op", "assemble", "disassemble", "from_bytes", "make"]
 
 Position = tuple[int | None, int | None, int | None, int | None]
 _NOWHERE: Position = (None, None, None, None)
+_CACHES = [bytes(2 * n) for n in range(32)]
 _ONE_LINE_LONG, _NO_COLUMN, _NONE = 14, 13, 15   # kinds of location entries
 
 
@@ -33,6 +36,7 @@ class Op:
     target: Op | None = None
     handler: tuple[Op, int] | None = None    # first instruction of the handler, depth << 1 | lasti
     unit: int = -1
+    place: int = -1                          # set by `assemble`
 
     @property
     def name(self) -> str:
@@ -58,10 +62,11 @@ def disassemble(code: CodeType) -> list[Op]:
             jumps.append((made, target))
     for made, target in jumps:
         made.target = at[target]
+    units = list(at)
     for start, end, target, depth in decode(code.co_exceptiontable):
-        for made in found:
-            if start <= made.unit < end:
-                made.handler = (at[target], depth)
+        handler = (at[target], depth)
+        for made in found[bisect_left(units, start):bisect_left(units, end)]:
+            made.handler = handler
     return found
 
 
@@ -85,65 +90,82 @@ def from_bytes(raw: bytes, like: Op | None = None) -> list[Op]:
 
 def assemble(code: CodeType, ops: list[Op], **changes: Any) -> tuple[CodeType, dict[int, int]]:
     """A code object with these instructions, and for each original unit the new one."""
-    places, args = _place(ops)
-    raw = b"".join(instruction(op.op, arg) + bytes(2 * op.caches) for op, arg in zip(ops, args))
-    sizes = [1 + width(arg) + op.caches for op, arg in zip(ops, args)]
-    made = code.replace(co_code=raw, co_linetable=_locations(ops, sizes, code.co_firstlineno),
-                        co_exceptiontable=encode(_ranges(ops, sizes, places)), **changes)
-    return made, {op.unit: places[id(op)] for op in ops if op.unit >= 0}
+    args, sizes = _place(ops)
+    raw = bytearray()
+    for op, arg, size in zip(ops, args, sizes):
+        prefixes = size - 1 - op.caches
+        raw += instruction(op.op, arg, prefixes) if prefixes else bytes((op.op, arg))
+        raw += _CACHES[op.caches]
+    made = code.replace(co_code=bytes(raw), co_linetable=_locations(ops, sizes, code.co_firstlineno),
+                        co_exceptiontable=encode(_ranges(ops, sizes)), **changes)
+    return made, {op.unit: op.place for op in ops if op.unit >= 0}
 
 
-def _place(ops: list[Op]) -> tuple[dict[int, int], list[int]]:
-    """The unit of each instruction, and the arguments: jumps grow until nothing moves any more."""
+def _place(ops: list[Op]) -> tuple[list[int], list[int]]:
+    """Arguments and sizes; sets each instruction's place.  A jump only grows, so nothing moves for ever."""
     args = [op.arg if op.target is None else 0 for op in ops]
-    while True:
-        places: dict[int, int] = {}
-        ends: list[int] = []
-        unit = 0
-        for op, arg in zip(ops, args):
-            places[id(op)] = unit
-            unit += 1 + width(arg) + op.caches
-            ends.append(unit)
-        wanted = [abs(places[id(op.target)] - end) if op.target is not None else arg for op, arg, end in zip(ops, args, ends)]
-        if wanted == args:
-            return places, args
-        # A jump may only grow: otherwise two of them could change places for ever.
-        args = [max(new, old) if op.target is not None and width(new) < width(old) else new for op, new, old in zip(ops, wanted, args)]
-        if all(width(new) == width(old) for new, old in zip(wanted, args)):
-            args = wanted
+    sizes = [1 + op.caches + (width(arg) if arg > 0xFF else 0) for op, arg in zip(ops, args)]
+    jumps = [(number, op, op.target) for number, op in enumerate(ops) if op.target is not None]
+    moved = True
+    while moved:
+        moved, unit = False, 0
+        for op, size in zip(ops, sizes):
+            op.place = unit
+            unit += size
+        for number, op, target in jumps:
+            args[number] = abs(target.place - op.place - sizes[number])
+            more = width(args[number]) - (sizes[number] - 1 - op.caches)
+            if more > 0:
+                sizes[number] += more
+                moved = True
+    return args, sizes
 
 
-def _ranges(ops: list[Op], sizes: list[int], places: dict[int, int]) -> Iterable[tuple[int, int, int, int]]:
+def _ranges(ops: list[Op], sizes: list[int]) -> Iterable[tuple[int, int, int, int]]:
     start = unit = 0
     current: tuple[Op, int] | None = None
     for op, size in zip(ops, sizes):
         if op.handler is not current and (op.handler is None or current is None or op.handler[0] is not current[0] or op.handler[1] != current[1]):
             if current is not None:
-                yield start, unit, places[id(current[0])], current[1]
+                yield start, unit, current[0].place, current[1]
             start, current = unit, op.handler
         unit += size
     if current is not None:
-        yield start, unit, places[id(current[0])], current[1]
+        yield start, unit, current[0].place, current[1]
 
 
 def _locations(ops: list[Op], sizes: list[int], line: int) -> bytes:
     out = bytearray()
+    position, total = _NOWHERE, 0
     for op, size in zip(ops, sizes):
-        while size:
-            length = min(size, 8)
-            size -= length
-            begin, end, column, end_column = op.position
-            if begin is None:
-                out.append(0x80 | _NONE << 3 | length - 1)
-                continue
-            delta, line = begin - line, begin
-            if column is None or end is None or end_column is None:
-                out.append(0x80 | _NO_COLUMN << 3 | length - 1)
-                out += _number(_signed(delta))
-            else:
-                out.append(0x80 | _ONE_LINE_LONG << 3 | length - 1)
-                out += _number(_signed(delta)) + _number(end - begin) + _number(column + 1) + _number(end_column + 1)
+        if op.position != position:
+            line = _entries(out, position, total, line)
+            position, total = op.position, 0
+        total += size
+    _entries(out, position, total, line)
     return bytes(out)
+
+
+def _entries(out: bytearray, position: Position, size: int, line: int) -> int:
+    """The entries for `size` units at one position; gives the line that the next entry is relative to."""
+    begin, end, column, end_column = position
+    kind = _NONE if begin is None else _NO_COLUMN if column is None or end is None or end_column is None else _ONE_LINE_LONG
+    while size:
+        length = min(size, 8)
+        size -= length
+        out.append(0x80 | kind << 3 | length - 1)
+        if begin is None:
+            continue
+        out += _number(_signed(begin - line))
+        line = begin
+        if kind == _ONE_LINE_LONG:
+            out += _columns(end - begin, column, end_column)   # type: ignore[operator, arg-type]
+    return line
+
+
+@functools.lru_cache(maxsize=1024)
+def _columns(lines: int, column: int, end_column: int) -> bytes:
+    return _number(lines) + _number(column + 1) + _number(end_column + 1)
 
 
 def _signed(value: int) -> int:
@@ -151,6 +173,8 @@ def _signed(value: int) -> int:
 
 
 def _number(value: int) -> bytes:
+    if value <= 0x3F:
+        return bytes((value,))
     out = bytearray()
     while value > 0x3F:
         out.append(0x40 | value & 0x3F)

@@ -19,7 +19,7 @@ from .assembly import Op, assemble, disassemble, from_bytes, make
 from .dialects import current
 from .encode import named
 from .flow import Flow
-from .maker import layout, make_twin
+from .maker import make_twin
 
 __all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after"]
 
@@ -91,10 +91,9 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
                 tuple(_slot(running, name) for name in flow.code.co_cellvars), bool(shape.saved), unit, names, shape.offsets)
 
 
-def stop_twin(code: CodeType, unit: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
-    """A twin of `code` that calls `probe(stop)` before its instruction at `unit`, outside of every handler."""
+def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
+    """A twin of `code` that calls `probe(stop)` before the twin's instruction at unit `place`, outside of every handler."""
     twin = make_twin(code, probes)
-    place = layout(code).place(unit)
     ops = disassemble(twin)
     at = next(op for op in ops if op.unit == place)
     consts = (*twin.co_consts, probe, stop)
