@@ -42,7 +42,7 @@ def test_captured_equals_eager_in_the_larger_world(size: int, seed: int) -> None
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
 def test_captured_equals_eager_with_breaks(size: int, seed: int) -> None:
     """Breaks at random places, in all kinds of blocks, in the function and in what it calls."""
