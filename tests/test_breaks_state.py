@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 
 import torch
@@ -37,3 +39,29 @@ def test_nothing_is_handled_behind_a_handler_with_a_break() -> None:
         return x * 2
 
     broken(f, torch.ones(2), [])
+
+
+def test_objects_die_with_the_exception_of_a_failed_operation(monkeypatch) -> None:
+    """Nothing that capturing raised keeps the frame's objects: their finalisers run when they would."""
+    class Thing:
+        def __del__(self):
+            log.append("dead")
+
+    @framelift.compile(backend="eager")
+    def f(x, y):
+        held = Thing()
+        off(0)
+        x = torch.stack([x, y])
+        off(1)
+        return held, x
+
+    log = []
+    monkeypatch.setattr(gc, "collect", lambda *args: 0)
+    gc.disable()
+    try:
+        for number in range(2):
+            with contextlib.suppress(RuntimeError):
+                f(torch.ones(2), torch.ones(3))
+            assert log == ["dead"] * (number + 1)
+    finally:
+        gc.enable()

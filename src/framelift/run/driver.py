@@ -373,11 +373,11 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
             _core.rehearse(session, function, locals_, *(stop or ()))
         return session, session.plan, None
     except Interrupt as interrupt:
-        return session, None, interrupt.with_traceback(None)   # its frames hold the program's objects
+        return session, None, _bare(interrupt)
     except InternalError:
         raise
     except Exception as error:
-        return session, None, error.with_traceback(None)
+        return session, None, _bare(error)
     finally:
         for leave in reversed(session.world.leaving):
             leave()
@@ -394,6 +394,12 @@ def _taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynam
             again = rehearse(function, locals_, dynamism, whole=True, **options)
         return found if isinstance(again[2], Interrupt) else again
     return found
+
+
+def _bare(error: Any) -> Any:
+    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector comes."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def _closure(function: types.FunctionType) -> list[Any]:
