@@ -157,7 +157,11 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
     }
     if (verdict == 1 && is_handover(result)) result = drive((PyObject*)self, function, result);
     if (!bound) result = PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
-    else if (verdict == 2) result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
+    else if (verdict == 2) {
+      PyObject* failure = take_failure();
+      result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
+      tell_failure(failure, &result);
+    }
     Py_DECREF(self);
   }
   Py_DECREF(function);

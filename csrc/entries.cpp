@@ -107,6 +107,54 @@ static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
 static PyObject* miss = nullptr;  // what a run returns to say that this entry is not for this call
 
+static thread_local PyObject* failure = nullptr;  // (info, exception) of a graph that failed, until it is taken
+static PyObject* failure_teller = nullptr;        // Python: (info, exception), called when plain Python did not fail
+
+// The exception that is set, kept with its entry's info and without frames, which hold the program's objects.
+static void keep_failure(EntryObject* entry) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value && PyExceptionInstance_Check(value)) {
+    PyException_SetTraceback(value, Py_None);
+    PyException_SetContext(value, nullptr);
+    PyException_SetCause(value, nullptr);
+    Py_XSETREF(failure, PyTuple_Pack(2, entry->info, value));
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  PyErr_Clear();
+}
+
+PyObject* take_failure() {
+  PyObject* taken = failure;
+  failure = nullptr;
+  return taken;
+}
+
+void tell_failure(PyObject* taken, PyObject** result) {
+  if (!taken) return;
+  if (*result && failure_teller) {
+    Mode before = thread_state().mode;
+    if (before != Mode::Off) thread_state().mode = Mode::Paused;
+    PyObject* done = PyObject_CallFunctionObjArgs(failure_teller, PyTuple_GET_ITEM(taken, 0), PyTuple_GET_ITEM(taken, 1), nullptr);
+    thread_state().mode = before;
+    if (!done) Py_CLEAR(*result);
+    Py_XDECREF(done);
+  }
+  Py_DECREF(taken);
+}
+
+static PyObject* set_failure_teller(PyObject*, PyObject* teller) {
+  Py_XSETREF(failure_teller, Py_NewRef(teller));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"set_failure_teller", set_failure_teller, METH_O, "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"},
+    {nullptr, nullptr, 0, nullptr}};
+
 // As try_entries, for one entry that the caller keeps alive.
 static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   Program& program = *entry->program->program;
@@ -140,7 +188,7 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       thread_state().mode = before;
       verdict = *result ? 1 : -1;
       if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyErr_Clear();
+        keep_failure(entry);
         verdict = 2;
       }
       if (*result == plain) {
@@ -235,7 +283,8 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_clear = entry_clear;
   Entry_Type.tp_members = entry_members;
   Entry_Type.tp_getset = entry_getters;
-  return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0;
+  return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
+         PyModule_AddFunctions(module, methods) == 0;
 }
 
 }  // namespace framelift

@@ -278,7 +278,12 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   Py_DECREF(function);
   Py_DECREF(context);
   if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
-  if (!muted) return _PyEval_EvalFrameDefault(ts, frame, 0);
+  if (!muted) {
+    PyObject* failure = take_failure();
+    result = _PyEval_EvalFrameDefault(ts, frame, 0);
+    tell_failure(failure, &result);
+    return result;
+  }
   tls.mode = Mode::Off;
   result = _PyEval_EvalFrameDefault(ts, frame, 0);
   tls.mode = mode;
@@ -293,7 +298,11 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   bool muted = false;
   int verdict = look_up(compiled, function, args, (int)n, before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture, &result, &muted);
   tls = before;
-  return verdict == 1 || verdict < 0 ? result : run_plain(compiled, function, args, (size_t)n, nullptr);
+  if (verdict == 1 || verdict < 0) return result;
+  PyObject* failure = take_failure();
+  result = run_plain(compiled, function, args, (size_t)n, nullptr);
+  tell_failure(failure, &result);
+  return result;
 }
 
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {

@@ -28,6 +28,10 @@ PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* arg
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+// After try_entries said "run plainly": the failure of a graph that led to it, or NULL (a new reference either way).
+PyObject* take_failure();
+// Plain Python ended with *result: where it succeeded and the graph had failed (stolen), this is told, which may raise.
+void tell_failure(PyObject* failure, PyObject** result);
 
 // One initialiser per file that adds names to the module; each returns false with an exception set.
 bool init_hook(PyObject* module);

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import warnings
 
+import pytest
 import torch
 from support import check
 
@@ -65,3 +67,34 @@ def test_objects_die_with_the_exception_of_a_failed_operation(monkeypatch) -> No
             assert log == ["dead"] * (number + 1)
     finally:
         gc.enable()
+
+
+def test_a_graph_that_fails_where_plain_python_does_not_is_told_once(monkeypatch) -> None:
+    def failing(gm, inputs):
+        def run(*args):
+            raise RuntimeError("not today")
+        return run
+
+    def f(x):
+        return x + 1
+
+    monkeypatch.setattr(framelift.config, "strict", False)
+    compiled = framelift.compile(f, backend=failing)
+    with pytest.warns(UserWarning, match="failed where plain Python does not: RuntimeError: not today"):
+        assert compiled(torch.ones(1)).item() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(torch.ones(1)).item() == 2
+    monkeypatch.setattr(framelift.config, "strict", True)
+    with pytest.raises(framelift.exc.InternalError, match="not today"):
+        compiled(torch.ones(1))
+
+
+def test_an_error_of_the_program_is_told_by_plain_python_alone() -> None:
+    def f(x, i):
+        return x[i] + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(IndexError):
+            framelift.compile(f, backend="eager")(torch.ones(2), torch.tensor([5]))

@@ -1,20 +1,24 @@
 """What a graph that fails leaves behind: torch's settings and random generators as they were before it ran.
 
-A graph also fails where data is not what the rehearsal assumed of it; the call is then left to plain Python.
+A graph also fails where data is not what the rehearsal assumed of it; the call is then left to plain Python.  A graph that fails
+where plain Python does not is told of.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from .. import _core, config
+from ..exc import InternalError
 from ..graph.state import SavedState, autocast_nesting
 from ..rehearsal.recorder import Finished
 from ..rehearsal.subclasses import plain_examples
 
-__all__ = ["AssumptionFailed", "runnable"]
+__all__ = ["AssumptionFailed", "runnable", "tell_of_failure"]
 
 
 class AssumptionFailed(Exception):
@@ -76,3 +80,19 @@ def _put_back(cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
     torch.set_rng_state(cpu)
     if cuda is not None:
         torch.cuda.set_rng_state_all(cuda)
+
+
+def tell_of_failure(info: Any, error: BaseException) -> None:
+    """A graph failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
+    if info is None or isinstance(error, AssumptionFailed):
+        return
+    info.failures += 1
+    text = (f"the graph of {info.name} ({info.file}:{info.line}) failed where plain Python does not: {type(error).__name__}: {error}. "
+            "The call ran in plain Python, and so will others that fail")
+    if config.strict:
+        raise InternalError(f"framelift: {text}") from error
+    if info.failures == 1:
+        warnings.warn(f"framelift: {text}. This is a defect of framelift or of the backend.", stacklevel=2)
+
+
+_core.set_failure_teller(tell_of_failure)
