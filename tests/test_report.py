@@ -350,10 +350,29 @@ def test_report_of_a_script(tmp_path, capsys, monkeypatch) -> None:
     assert "[tensor-item]" in printed.out and "HTML report in" in printed.err
 
 
+def test_a_script_that_is_missing_or_fails(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(api, "_compiled", api._compiled)
+    out = tmp_path / "out.html"
+    assert cli.main(["report", "-o", str(out), str(tmp_path / "missing.py")]) == 2
+    assert capsys.readouterr().err == f"framelift: there is no script {tmp_path / 'missing.py'}\n" and not out.exists()
+    script = tmp_path / "fails.py"
+    script.write_text("def f():\n    raise ValueError('mine')\nf()\n")
+    assert cli.main(["report", "-o", str(out), str(script)]) == 1
+    text = capsys.readouterr().err
+    assert "ValueError: mine" in text and "cli.py" not in text and "runpy" not in text and "use --drop-in" in text and out.exists()
+
+
+def test_what_was_not_compiled_has_no_report() -> None:
+    for ask in (framelift.report.report, lambda f: framelift.save_repro(f, "unused.py")):
+        with pytest.raises(TypeError, match="this needs what framelift.compile returned, not a function"):
+            ask(branch)
+
+
 def test_reasons_on_the_command_line(capsys) -> None:
     assert cli.main(["explain"]) == 0 and cli.main(["explain", "tensor-bool"]) == 0 and cli.main(["explain", "nothing"]) == 2
+    assert cli.main(["explain", "tensor-bol"]) == 2
     printed = capsys.readouterr()
-    assert "torch.where" in printed.out and "unknown-callable" in printed.out and "no reason is called 'nothing'" in printed.err
+    assert "torch.where" in printed.out and "unknown-callable" in printed.out and "no reason is called 'nothing'" in printed.err and "did you mean tensor-bool?" in printed.err
 
 
 # ---- explain and dry_run ----------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from framelift.fixes import FIXES
 from framelift.reasons import REASONS, Reason
-from framelift.report.fixes import FIXES
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reasons"
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import runpy
 import sys
 import traceback
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -50,11 +52,27 @@ def run_script(script: str, arguments: Sequence[str], module: bool = False) -> i
         return 0
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        traceback.print_exception(type(error), error, _own_part(error.__traceback__))
         return 1
     finally:
         sys.argv, sys.path[:] = before[0], before[1]
+
+
+def _is_missing(options: argparse.Namespace) -> bool:
+    """Whether there is no such script, which is then said."""
+    missing = not options.module and not Path(options.script).exists()
+    if missing:
+        print(f"framelift: there is no script {options.script}", file=sys.stderr)
+    return missing
+
+
+def _own_part(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback without the frames that only started the script."""
+    part = trace
+    while part is not None and part.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>", runpy.__file__):
+        part = part.tb_next
+    return part or trace
 
 
 # ---- run --------------------------------------------------------------------------------------------------------------
@@ -66,6 +84,8 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if _is_missing(options):
+        return 2
     with compat.installed():
         return run_script(options.script, options.arguments, options.module)
 
@@ -84,6 +104,8 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if _is_missing(options):
+        return 2
     kept = api.keep_compiled()
     with compat.installed() if options.drop_in else contextlib.nullcontext():
         status = run_script(options.script, options.arguments, options.module)
@@ -97,7 +119,8 @@ def _report(options: argparse.Namespace) -> int:
     if options.text:
         print(found)
     if not found.captures:
-        print("framelift: nothing was captured; the script calls nothing that framelift.compile returned", file=sys.stderr)
+        hint = "" if options.drop_in else "; for a script that says torch.compile, use --drop-in"
+        print(f"framelift: nothing was captured: the script calls nothing that framelift.compile returned{hint}", file=sys.stderr)
     return status
 
 
@@ -114,7 +137,8 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     reason = REASONS.get(options.reason)
     if reason is None:
-        print(f"no reason is called {options.reason!r}; `python -m framelift explain` lists them", file=sys.stderr)
+        close = difflib.get_close_matches(options.reason, REASONS, 1)
+        print(f"no reason is called {options.reason!r}; " + (f"did you mean {close[0]}?" if close else "`python -m framelift explain` lists them"), file=sys.stderr)
         return 2
     print(f"{reason.id}: {reason.sentence.format(detail='…')}\n{reason.hint}\nMore in {page(reason.id)}.")
     return 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..fixes import break_fix
 from ..places import Place, expression, users
 from ..reasons import page
 from .events import Event, at, maybe, source
-from .fixes import break_fix, recapture_fix, result_fix
+from .fixes import recapture_fix, result_fix
 from .model import Break, Link, Recapture
 
 __all__ = ["Causes"]

@@ -1,45 +1,10 @@
-"""One fix per root cause: what to change in the program, in one or two sentences.  Tables by declared reason and by guard kind."""
+"""One fix per cause of a recapture, a constant or a refusal: what to change, in one or two sentences.  Breaks have theirs in `framelift.fixes`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..reasons import REASONS
-
-__all__ = ["CALLABLES", "FIXES", "break_fix", "recapture_fix", "refusal_fix", "result_fix", "specialisation_fix"]
-
-#: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
-FIXES: dict[str, str] = {
-    "tensor-bool": "Compute both sides and choose with torch.where({e}, a, b), or write the branch as torch.cond({e}, f, g, operands).",
-    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, let the graph take it "
-                   "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
-    "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
-    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor where it is a number that changes; or do the "
-                        "same with torch or plain Python code.",
-    "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
-    "opaque-object": "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors.",
-    "data-dependent-shape": "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside.",
-    "disabled": "Remove the mark that keeps `{e}` from being compiled, or call it outside the compiled function.",
-}
-
-
-#: callable, as the break's detail names it -> fix.  Before the reason's own.
-CALLABLES: dict[str, str] = {
-    "print": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(print); or not at all: "
-             "framelift.config.ignore_logging_functions.add(print); or move `{e}` outside the compiled function.",
-    "_warnings.warn": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(warnings.warn); or move `{e}` outside "
-                      "the compiled function.",
-}
-
-
-def break_fix(reason: str, expression: str, detail: str = "") -> str:
-    """The fix for a break at `expression`; `detail` names what it is about."""
-    text = CALLABLES.get(detail.partition(" (")[0]) or FIXES.get(reason)
-    if text and expression:
-        return text.format(e=expression)
-    found = REASONS.get(reason)
-    return found.hint if found is not None else ""
-
+__all__ = ["recapture_fix", "refusal_fix", "result_fix", "specialisation_fix"]
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""

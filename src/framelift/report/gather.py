@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..places import Place, brief, expression, is_library
 from ..run.record import Input, Note, Refused, record_of
 from .causes import Causes
@@ -20,7 +21,7 @@ from .guards import constants, guard_tree, relied_on
 from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time
 from .names import names_of
 
-__all__ = ["report", "report_of_all", "summary"]
+__all__ = ["native_of", "report", "report_of_all", "summary"]
 
 _MOST_TIMES = 100
 
@@ -34,7 +35,7 @@ def report(compiled: Any) -> Report:
     >>> f.report().graphs
     1
     """
-    return report_of_all([compiled], name_of(compiled))
+    return report_of_all([compiled], name_of(native_of(compiled)))
 
 
 def report_of_all(compiled: Iterable[Any], name: str) -> Report:
@@ -54,6 +55,14 @@ def _events(natives: Iterable[Any]) -> list[Event]:
     """What happened to these, in order."""
     found = [Event(note, names) for one in natives for names in (names_of(one),) for note in _notes(one)]
     return sorted(found, key=lambda event: event.note.number)
+
+
+def native_of(compiled: Any) -> Any:
+    """The native callable of what `framelift.compile` returned."""
+    native = getattr(compiled, "_compiled", compiled)
+    if not isinstance(native, _core.Compiled):
+        raise TypeError(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
+    return native
 
 
 def name_of(compiled: Any) -> str:

@@ -20,7 +20,7 @@ import torch
 from ..exc import BackendCompilerFailed
 from ..run.events import listen
 from ..run.record import Input
-from .gather import entries_of, versions
+from .gather import entries_of, native_of, versions
 
 __all__ = ["module_source", "repro_source", "save_repro"]
 
@@ -74,7 +74,7 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
     >>> "class Repro(torch.nn.Module)" in text
     True
     """
-    native = getattr(compiled, "_compiled", compiled)
+    native = native_of(compiled)
     graphs = [entry.info for entry in entries_of(native) if entry.info.graph_module is not None]
     if not graphs:
         raise ValueError("nothing was captured with a graph: call the compiled function first")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..fixes import break_fix
 from ..graph.provenance import chain
-from ..places import caret, places_of, shown_stack
+from ..places import caret, expression, places_of, shown_stack, users
 from ..reasons import Interrupt, page
 from .record import Break
 
@@ -26,15 +27,21 @@ def full_graph_message(name: str, stop: Break) -> str:
     """What `framelift.exc.Unsupported` says."""
     rows = [f"fullgraph=True, but {name} cannot be captured whole: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
-    rows += [f"  hint: {stop.hint}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
+    rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
     return "\n".join(row for row in rows if row)
 
 
 def uncaptured_message(operator: str, name: str, stop: Break) -> str:
     """What `framelift.exc.UncapturedHigherOrderOpError` says."""
     rows = [f"{operator}: This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error in {name}:",
-            f"  {stop.sentence}", shown_stack(stop.places), *provenance_rows(stop), f"  hint: {stop.hint}"]
+            f"  {stop.sentence}", shown_stack(stop.places), *provenance_rows(stop), f"  fix: {fix_of(stop)}"]
     return "\n".join(row for row in rows if row)
+
+
+def fix_of(stop: Break) -> str:
+    """What to do about it, as reports say it."""
+    place = users(stop.places)
+    return break_fix(stop.reason, expression(place) if place is not None else "", stop.detail)
 
 
 def provenance_rows(stop: Break) -> list[str]:
