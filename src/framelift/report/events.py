@@ -27,6 +27,8 @@ class Event:
         # torch's own functions run on many kinds of modules: that they are captured for each is nothing to be fixed
         self.library = not note.root and brief(self.file).startswith("torch/")
         self.stack = dict(note.resumed.names) if note.resumed is not None else {}
+        full = note.capture()
+        self.lines = lines_of(full.graph_module) if full is not None else ()     # of its operations
 
     def origin(self, path: str) -> str:
         """A guarded value's path in the user's words."""
@@ -39,12 +41,7 @@ class Event:
 
     def reading(self, path: str, place: Place | None) -> Place | None:
         """The line that uses a value out of a container."""
-        return reading_place(self.origin(path), place, self._lines)
-
-    @functools.cached_property
-    def _lines(self) -> tuple[tuple[str, int, str], ...]:
-        full = self.note.capture()
-        return lines_of(full.graph_module) if full is not None else ()
+        return reading_place(self.origin(path), place, self.lines)
 
     def text(self, text: str) -> str:
         """A sentence that mentions such paths."""

@@ -54,6 +54,9 @@ def _refusal(row: Refused) -> Refusal:
 def _events(natives: Iterable[Any]) -> list[Event]:
     """What happened to these, in order."""
     found = [Event(note, names) for one in natives for names in (names_of(one),) for note in _notes(one)]
+    every = tuple(dict.fromkeys(line for event in found for line in event.lines))
+    for event in found:     # its own come first; a value that one capture hands on may be used in another
+        event.lines = (*event.lines, *every)
     return sorted(found, key=lambda event: event.note.number)
 
 
@@ -184,7 +187,7 @@ class _Gathering:
                 origin, value = event.origin(path), event.text(value)
                 if not _is_torchs(path, place) and not _is_made_by_a_break(event, path):
                     id_ = f"{origin}={value}@{event.function}"
-                    found.setdefault((event.function, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place),
+                    found.setdefault((place, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place),
                                                                                             specialisation_fix(kind, expression(place))))
         return tuple(found.values())
 

@@ -43,23 +43,23 @@ function refusalCard(r) {
 }
 
 function constantRows(list) {
-  return `<div class=scroll><table><tr><th>value<th>held for<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td><code>${esc(s.value)}</code><td>${esc(s.kind)}
-    <td>${s.source ? `<code>${esc(s.source.expression)}</code><br>${at(s.source)}` : ""}<td class=dim>${esc(s.how)}</tr>`).join("")}</table></div>`;
+  return `<div class=scroll><table class=stack><tr><th>value<th>held for<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td data-h="held for"><code>${esc(s.value)}</code><td data-h=kind>${esc(s.kind)}
+    <td data-h="read by">${s.source ? `<code>${esc(s.source.expression)}</code><br>${at(s.source)}` : ""}<td class=dim>${esc(s.how)}</tr>`).join("")}</table></div>`;
 }
 
 function functionRows(list) {
-  return `<div class=scroll><table><tr><th>function<th class=n>captures<th class=n>operations<th class=n>guards<th class=n>calls served<th class=n>time<th>state</tr>${list.map(f => {
+  return `<div class=scroll><table class=stack><tr><th>function<th class=n>captures<th class=n>operations<th class=n>guards<th class=n>calls served<th class=n>time<th>state</tr>${list.map(f => {
     const sum = key => f.captures.reduce((n, c) => n + c[key], 0);
     const broken = f.captures.some(c => c.status === "broken");
-    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : f.library ? " <span class=tag>torch</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n>${f.captures.length}
-      <td class=n>${sum("operations")}<td class=n>${sum("guards")}<td class=n>${f.hits}<td class=n>${ms(sum("seconds"))}<td>${broken ? "<span class=bad-text>broken</span>" : "<span class=ok>captured</span>"}</tr>`;
+    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : f.library ? " <span class=tag>torch</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n data-h=captures>${f.captures.length}
+      <td class=n data-h=operations>${sum("operations")}<td class=n data-h=guards>${sum("guards")}<td class=n data-h="calls served">${f.hits}<td class=n data-h=time>${ms(sum("seconds"))}<td data-h=state>${broken ? "<span class=bad-text>broken</span>" : "<span class=ok>captured</span>"}</tr>`;
   }).join("")}</table></div>`;
 }
 
 function timeRows(list) {
   const most = Math.max(1e-9, ...list.map(t => t.own));
-  return `<div class=scroll><table><tr><th>function<th class=n>calls<th class=n>own<th><th class=n>with what it calls</tr>${list.map(t => `<tr><td class="${t.library ? "dim" : ""}">${esc(t.name)}<br><span class=dim>${esc(t.source.file)}:${t.source.line}</span>
-    <td class=n>${t.calls}<td class=n>${ms(t.own)}<td class=share><div class=bar><i class=p-rehearse style="left:0;width:${100 * t.own / most}%"></i></div><td class=n>${ms(t.total)}</tr>`).join("")}</table></div>`;
+  return `<div class=scroll><table class=stack><tr><th>function<th class=n>calls<th class=n>own<th><th class=n>with what it calls</tr>${list.map(t => `<tr><td class="${t.library ? "dim" : ""}">${esc(t.name)}<br><span class=dim>${esc(t.source.file)}:${t.source.line}</span>
+    <td class=n data-h=calls>${t.calls}<td class=n data-h=own>${ms(t.own)}<td class=share><div class=bar><i class=p-rehearse style="left:0;width:${100 * t.own / most}%"></i></div><td class=n data-h="with what it calls">${ms(t.total)}</tr>`).join("")}</table></div>`;
 }
 
 function timeline() {
