@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
+import urllib.parse
 
 import pytest
 import torch
@@ -204,6 +206,37 @@ def test_recaptures_are_old_new_diffs_by_value() -> None:
     assert one.source.expression == "values" and "len(values)" in one.source.caret
 
 
+@pytest.mark.parametrize(("first", "second", "third"), [((X, 2), (X, 3), (X, 4)), ((X, 1.5), (X, 2.5), (X, 3.5)), ((X, 2), (X.repeat(2, 1), 2), (X.repeat(5, 1), 2))])
+def test_what_is_symbolic_since_it_changed_is_settled(first, second, third) -> None:
+    def program(x, n):
+        return x.mean(0) * n
+
+    f = compiled(program)
+    f(*first), f(*second), f(*third)
+    (one,) = f.report().recaptures
+    assert one.settled and one.times == 1 and one.fix.startswith("Nothing more to do") and "symbolic since then" in f.report().to_text()
+    again = compiled(program, dynamic=True)      # what the fix names
+    again(*first), again(*second), again(*third)
+    assert not again.report().recaptures
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+    return wrapper
+
+
+def test_a_decorated_function_is_shown_by_its_own_names() -> None:
+    f = compiled(logged(scaled))
+    f(X, 1, values=[1])
+    f(X, 1, values=[1, 2])
+    found = f.report()
+    assert found.functions[0].name == "scaled" and found.recaptures[0].origin == "values"
+    assert found.recaptures[0].source.line == scaled.__code__.co_firstlineno + 1
+    assert found.functions[0].captures[0].inputs == ("x: float32 (2, 3)",)
+
+
 def test_constants_name_the_reading_expression() -> None:
     f = framelift.compile(Model(), backend="eager")
     f(X)
@@ -293,15 +326,27 @@ def test_html_is_one_file_that_names_everything() -> None:
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-@pytest.mark.parametrize("view", ["", "#/timeline"])
-def test_a_browser_shows_the_page(tmp_path, view) -> None:
+@pytest.mark.parametrize(("view", "texts"), [
+    ("", ("torch.where(y.sum() &gt; 0, a, b)", "^^^", "splits 1 graph")),
+    ("#/timeline", ("p-rehearse", "Chrome trace", "Rehearsing time by function")),
+    ("#/constants", ("held for", "(2, 3)")),
+    ("#/function/FUNCTION", ("Graph", "l_x_.sin()", "Entry: the function that runs instead", "Ended by", "Guards"))])
+def test_a_browser_shows_the_page(tmp_path, view, texts) -> None:
     f = compiled(branch)
     f(X)
+    view = view.replace("FUNCTION", urllib.parse.quote(f.report().functions[0].id, safe=""))
     f.report().save(tmp_path / "r.html")
     done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/r.html{view}"],
                           capture_output=True, text=True, timeout=60)
     shown = done.stdout.split("<main")[1].split("</main>")[0]
-    assert ("torch.where(y.sum() &gt; 0, a, b)" in shown and "^^^" in shown) if not view else ("p-rehearse" in shown and "Chrome trace" in shown)
+    assert not [text for text in texts if text not in shown]
+
+
+def test_the_page_of_a_large_model_is_small() -> None:
+    f = framelift.compile(torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(220))), backend="eager")
+    f(X)
+    found = f.report()
+    assert found.guards > 3000 and len(found.to_html()) < 2_000_000
 
 
 def test_text_in_a_page_cannot_end_its_script() -> None:

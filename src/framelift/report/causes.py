@@ -9,7 +9,8 @@ from ..fixes import break_fix
 from ..places import Place, expression, users
 from ..reasons import page
 from .events import Event, at, maybe, source
-from .fixes import recapture_fix, result_fix
+from .fixes import recapture_fix, result_fix, settled_fix
+from .guards import is_free
 from .model import Break, Link, Recapture
 
 __all__ = ["Causes"]
@@ -108,8 +109,11 @@ class Causes:
         id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
         result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""
-        fix = result_fix(origin) if result else recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new)))
-        return Recapture(id_, first.function, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, len(events),
+        full = events[-1].note.capture()
+        settled = kind in ("EQ", "TENSOR") and full is not None and is_free(full.explain, last.origin)
+        fix = (result_fix(origin) if result else settled_fix(kind, origin) if settled else
+               recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
+        return Recapture(id_, first.function, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, settled, len(events),
                          sum(event.note.seconds for event in events), fix)
 
 

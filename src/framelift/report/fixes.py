@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["recapture_fix", "refusal_fix", "result_fix", "specialisation_fix"]
+__all__ = ["recapture_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""
@@ -30,6 +30,15 @@ _CONSTANTS = {
              "the number.",
     "relation": "`{e}` relies on it: a value for which it does not hold captures again.",
 }
+
+
+def settled_fix(kind: str, origin: str) -> str:
+    """For a value that is symbolic since it changed: what would have saved that one capture."""
+    if kind == "TENSOR":
+        return (f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and further ones need no capture. "
+                "framelift.mark_dynamic before the first call, or dynamic=True, saves this one too.")
+    return (f"Nothing more to do: {origin} is symbolic since then, and further values need no capture. To save this one too, compile with dynamic=True "
+            "or pass a tensor.")
 
 
 def result_fix(origin: str) -> str:

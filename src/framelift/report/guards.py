@@ -14,7 +14,7 @@ from ..origin import STEPS
 from ..places import Place, brief, place_of
 from .model import Guard
 
-__all__ = ["constants", "guard_tree", "relied_on"]
+__all__ = ["constants", "guard_tree", "is_free", "relied_on"]
 
 _WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN": "has length", "KEYS": "has the keys", "ABSENT": "has no entry",
           "NO_LOOKUP": "has no attribute", "DUNDERS": "has the same special methods", "EMPTY": "is an empty cell", "TENSOR": "is a",
@@ -109,6 +109,20 @@ def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
                 continue
             line = lines[number] if number < len(lines) else None
             yield path(program, node), found[0], found[1], place_of(*line) if isinstance(line, tuple) else None
+
+
+def is_free(program: Any, origin: str) -> bool:
+    """Whether a capture holds for other sizes or values at `origin` too: these are symbolic in it."""
+    if program is None:
+        return False
+    for node in range(program.stats()["nodes"]):
+        checks = program.describe(node)[3]
+        if checks and path(program, node) == origin:
+            sizes = [value.size for kind, value in checks if kind == "TENSOR" and isinstance(value, TensorFacts)]
+            if any(kind == "EQ" for kind, _ in checks) or any(None not in size for size in sizes):
+                return False
+            return bool(sizes) or all(kind == "TYPE" for kind, _ in checks)
+    return False
 
 
 def _is_torchs(root: Any) -> bool:

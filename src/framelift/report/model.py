@@ -89,6 +89,7 @@ class Recapture:
     sentence: str               # of the last one
     source: Source | None       # the expression that reads the value
     result_of: str              # id of the break whose result the value is: fixed with it; "" for any other value
+    settled: bool               # the last capture holds for other values too: they are symbolic there
     times: int
     seconds: float              # wall time of the captures it caused
     fix: str

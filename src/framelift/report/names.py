@@ -34,13 +34,17 @@ def plain(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the root of one compiled callable is shown.  A module's root is torch's `__call__`; the user wrote `forward`."""
+    """How the root of one compiled callable is shown.
+
+    A module's root is torch's `__call__`, a decorated function's is the decorator's wrapper; the user wrote what lies below.
+    """
 
     title: str = ""
-    code: types.CodeType | None = None     # of forward
+    code: types.CodeType | None = None     # of what the user wrote
+    taken: int = 1                         # parameters that the root takes before its `*args`
 
     def origin(self, path: str, root: bool) -> str:
-        """A guard's path; parameters of `forward` by their names."""
+        """A guard's path; parameters of what the user wrote by their names."""
         path = plain(path)
         if not root or self.code is None:
             return path
@@ -56,16 +60,16 @@ class Names:
         return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)
 
     def place(self, path: str, place: Place | None, root: bool) -> Place | None:
-        """Where a parameter of `forward` is first used, rather than where torch's `__call__` hands it on."""
+        """Where such a parameter is first used, rather than where it is handed on."""
         if not root or self.code is None:
             return place
         found, named = _POSITION.match(path), _KEYWORD.match(path)
         name = self._parameter(int(found[1])) if found else named[1] if named else ""
-        return place_of(self.code, first_use(self.code, name)) if name else place
+        return place_of(self.code, first_use(self.code, name)) if name in self.code.co_varnames else place
 
     def _parameter(self, number: int) -> str:
         assert self.code is not None
-        names = self.code.co_varnames[1:self.code.co_argcount]
+        names = self.code.co_varnames[self.taken:self.code.co_argcount]
         return names[number] if number < len(names) else ""
 
 
@@ -76,6 +80,10 @@ def names_of(native: Any) -> Names:
         forward = inspect.unwrap(getattr(type(module), "forward", None))     # below decorators that keep what they wrap
         if isinstance(forward, types.FunctionType):
             return Names(forward.__qualname__, forward.__code__)
+    wrapper = native.function
+    below = inspect.unwrap(wrapper) if callable(wrapper) else None
+    if below is not wrapper and isinstance(below, types.FunctionType) and isinstance(wrapper, types.FunctionType):
+        return Names(below.__qualname__, below.__code__, wrapper.__code__.co_argcount)
     return Names()
 
 
