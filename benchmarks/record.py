@@ -38,7 +38,8 @@ def capture(model: torch.nn.Module, ids: torch.Tensor) -> tuple[float, Any]:
 def shares(model: torch.nn.Module, ids: torch.Tensor, rounds: int) -> None:
     """The time inside each part, beside that of the whole capture."""
     spent: dict[str, float] = {}
-    whole = 0.0
+    each: list[dict[str, float]] = []
+    whole = []
 
     def timed(name: str, function: Any) -> Any:
         def run(*args: Any) -> Any:
@@ -53,12 +54,17 @@ def shares(model: torch.nn.Module, ids: torch.Tensor, rounds: int) -> None:
     for (owner, name), value in kept.items():
         setattr(owner, name, timed(name, value))
     for _ in range(rounds):
-        whole += capture(model, ids)[0]
+        spent.clear()
+        whole.append(capture(model, ids)[0])
+        each.append(dict(spent))
     for (owner, name), value in kept.items():
         setattr(owner, name, value)
-    for name, seconds in spent.items():
-        print(f"{name:16} {seconds / rounds * 1e3:7.2f} ms of {whole / rounds * 1e3:.1f} ms, {100 * seconds / whole:.2f} %")
-    print(f"{'together':16} {sum(spent.values()) / rounds * 1e3:7.2f} ms, {100 * sum(spent.values()) / whole:.2f} %")
+    middle = statistics.median(whole)
+    for name in each[0]:
+        seconds = statistics.median(one[name] for one in each)
+        print(f"{name:16} {seconds * 1e3:7.2f} ms of {middle * 1e3:.1f} ms, {100 * seconds / middle:.2f} %")
+    together = statistics.median(sum(one.values()) for one in each)
+    print(f"{'together':16} {together * 1e3:7.2f} ms, {100 * together / middle:.2f} %")
 
 
 def main(rounds: int) -> None:

@@ -92,6 +92,8 @@ def expression(place: Place, limit: int = 120) -> str:
     lines = [linecache.getline(place.file, n).rstrip("\n") for n in range(place.line, place.end_line + 1)]
     if not lines or not lines[0].strip():
         return ""
+    if len(lines) > 1 and lines[0].rstrip().endswith(":"):     # a block: its head says enough
+        return lines[0].strip()
     if place.column >= 0:
         lines[-1] = lines[-1][:place.end_column]
         lines[0] = lines[0][place.column:]

@@ -68,8 +68,7 @@ class Event:
     @property
     def goes_on_with_a_loop(self) -> bool:
         """Whether it ended at the next step of a loop that a break before it had interrupted."""
-        stop, resumed = self.note.stop, self.note.resumed
-        return stop is not None and resumed is not None and stop.reason == "opaque-object" and len(stop.places) == 1 and stop.places[0] in resumed.loops
+        return self.note.stop is not None and self.note.stop.is_step_of(self.note.resumed)
 
 
 def cause(note: Note) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 import os
 import threading
 import time
@@ -42,7 +43,7 @@ from .flags import error_flag
 from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
-from .messages import break_of, full_graph_message, uncaptured_message
+from .messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .profiling import profiled
 from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
@@ -258,7 +259,8 @@ class Driver:
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
-            topic("breaks").info("%s runs in plain Python: %s\n%s", info.name, info.reason, info.where)
+            level = logging.DEBUG if info.stop.is_step_of(info.resumed) else logging.INFO
+            topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
             if stop.error is not None:
                 raise stop.error
             if stop.operator:

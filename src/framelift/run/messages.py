@@ -10,7 +10,7 @@ from ..places import caret, expression, places_of, shown_stack, users
 from ..reasons import Interrupt, page
 from .record import Break
 
-__all__ = ["break_of", "full_graph_message", "uncaptured_message"]
+__all__ = ["break_of", "fix_of", "full_graph_message", "uncaptured_message"]
 
 
 def break_of(stop: Interrupt, session: Any) -> Break:

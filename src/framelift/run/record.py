@@ -42,6 +42,11 @@ class Break:
     detail: str = ""            # what the sentence is about: the callable's or the type's name
 
 
+    def is_step_of(self, resumed: GoingOn | None) -> bool:
+        """Whether it is the next step of a loop that a break before it interrupted: no cause of its own."""
+        return resumed is not None and self.reason == "opaque-object" and len(self.places) == 1 and self.places[0] in resumed.loops
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """A span of time on the process's clock (time.perf_counter)."""
