@@ -82,6 +82,10 @@ class Live:
         """Whether captured code is inside a transform now."""
         return bool(self._stack) or self._dual > 0
 
+    def only_vmap(self) -> bool:
+        """Whether none of the transforms differentiates."""
+        return not self._dual and self.ask(lambda: all(one.key().name == "Vmap" for one in _functorch.get_interpreter_stack() or ()))
+
     def concerns(self, found: Sequence[Value]) -> bool:
         """Whether an operation on these values is to be run here."""
         return bool(self._stack) or self._dual > 0 or any(self.wraps(value) for value in found)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.utils import _pytree as pytree
 
 from .. import _core
 from ..graph.facts import new_stand_in
@@ -83,7 +84,7 @@ def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         raise Interrupt("torch-operation", "autograd.Function.apply with keyword arguments")
     recorder = session.recorder
     if recorder.in_transform():
-        raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+        return _batched(session, cls, forward, setup, inputs)
     tensors = [x for x in inputs if recorder.is_stand_in(x)]
     ctx = Context()
     ctx.needs_input_grad = tuple(recorder.is_stand_in(x) and recorder.value_of(x).facts.requires_grad for x in inputs)
@@ -99,6 +100,22 @@ def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         with _no_grad():
             return _plain_result(recorder, run(), tensors, ctx)
     return _Tracked(session, cls, backward, ctx, inputs, tensors).result(run)
+
+
+def _batched(session: Any, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
+    """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the graph themselves."""
+    recorder = session.recorder
+    tracked = any(recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x))
+    if setup is None or not _core.read(cls, "generate_vmap_rule") or not recorder.live.only_vmap() or tracked and torch.is_grad_enabled():
+        raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+    with _no_grad():
+        ctx = Context()
+        ctx.needs_input_grad = (False,) * len(inputs)
+        output = _core.captured(forward, tuple(inputs), None)
+        if any(output is x for x in inputs) or not recorder.is_stand_in(output):
+            raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+        _core.captured(setup, (ctx, tuple(inputs), output), None)
+    return output
 
 
 def _applier(cls: type) -> Any:

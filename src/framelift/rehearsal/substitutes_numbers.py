@@ -129,6 +129,11 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
 
     @substitute(builtin)
     def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) in (types.GeneratorType, list, tuple) and session.recorder.symbols is not None:
+            items = _core.natively(tuple, args, None)
+            if len(items) > 1 and all(type(item) in (Int, int) for item in items) and any(type(item) is Int and item.hint is None for item in items):
+                return functools.reduce(lambda left, right: handler(session, callable_, (left, right), {}), items)
+            args = (items,)
         if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
             return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
         if len(args) == 2 and not kwargs and all(type(arg) in (Float, float) for arg in args) and any(type(a) is Float and a.hint is None for a in args):
