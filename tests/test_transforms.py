@@ -158,3 +158,33 @@ def test_under_a_level_of_forward_mode() -> None:
     assert framelift.stats()["graphs"] == 1
     with pytest.raises(framelift.exc.Unsupported), forward_ad.dual_level():
         framelift.compile(lambda x: x.sin(), backend="aot_eager", fullgraph=True)(x)
+
+
+class _Picked(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, index):
+        return torch.ops.aten.index(x, [index])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def test_a_function_with_a_generated_rule_inside_vmap() -> None:
+    x = torch.arange(6.0)
+
+    def f(indices):
+        return vmap(lambda index: _Picked.apply(x, index) * 2)(indices)
+
+    check(f, torch.tensor([3, 1, 2]))
+
+    def tracked(x, indices):
+        return vmap(lambda index: _Picked.apply(x, index))(indices)
+
+    check(tracked, x.clone().requires_grad_(), torch.tensor([3, 1]), graphs=None, breaks=None)

@@ -179,8 +179,17 @@ class Fakes:
         torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
         try:
             # Without the Python dispatcher composite operations would take the values of symbolic sizes.
-            with warnings.catch_warnings(), mode, enable_python_dispatcher() if mode.shape_env is not None else contextlib.nullcontext():
-                warnings.simplefilter("ignore")    # the graph will warn when it runs
+            if mode.shape_env is None:
+                try:
+                    with warnings.catch_warnings(), mode:
+                        warnings.simplefilter("ignore")    # the graph will warn when it runs
+                        return call(fakes)
+                except DataDependentOutputException:
+                    if mode.written:
+                        raise
+            # Some composite operations look at values only in C++: their decompositions in Python do not.
+            with warnings.catch_warnings(), mode, enable_python_dispatcher():
+                warnings.simplefilter("ignore")
                 return call(fakes)
         except Interrupt:
             raise

@@ -16,7 +16,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "read_state"]
+__all__ = ["choosing_kernels", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -30,19 +30,52 @@ _deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
 
 
 class State(NamedTuple):
-    """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag."""
+    """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag.
+
+    `kernels` is None unless the program chose others for attention: then which may be used, and in which order.
+    """
 
     grad: bool
     inference: bool
     dtype: torch.dtype
     autocast: tuple[Any, ...] | None
     deterministic: bool
+    kernels: tuple[Any, ...] | None = None
 
 
 def read_state() -> State:
     """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are there."""
     return State(_is_grad_enabled(), _is_inference(), _default_dtype(), _autocast() if _any_autocast() else None,
-                 _deterministic())
+                 _deterministic(), _chosen() if _kernels is not None else None)
+
+
+_KERNELS = tuple(name for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable") if hasattr(torch._C, f"_set_sdp_use_{name}"))
+_kernels: tuple[Any, ...] | None = None   # what was chosen before the rehearsal, once the rehearsal chooses
+
+
+def _attention_kernels() -> tuple[Any, ...]:
+    return (*(getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in _KERNELS), tuple(torch._C._get_sdp_priority_order()))
+
+
+def _chosen() -> tuple[Any, ...] | None:
+    now = _attention_kernels()
+    return None if now == _kernels else now
+
+
+def choosing_kernels() -> None:
+    """The program is about to choose the kernels of attention."""
+    global _kernels
+    if _kernels is None:
+        _kernels = _attention_kernels()
+
+
+def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A node of graphs: let attention use these kernels; gives what it could use before."""
+    before = _attention_kernels()
+    for name, enabled in zip(_KERNELS, wanted):
+        getattr(torch._C, f"_set_sdp_use_{name}")(enabled)
+    torch._C._set_sdp_priority_order(list(wanted[-1]))
+    return before
 
 
 def _autocast() -> tuple[Any, ...] | None:
@@ -80,6 +113,8 @@ class LeftState:
             raise Interrupt("torch-state", "leaving an inference mode open")
         if now.deterministic != saved.deterministic:
             raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+        if read_state().kernels is not None:
+            raise Interrupt("torch-state", "a choice of attention kernels that stays")
         if now.grad != saved.grad:
             calls.append((torch._C._set_grad_enabled, (now.grad,)))
         if now.dtype is not saved.dtype:
@@ -112,6 +147,10 @@ class SavedState:
 
     def restore(self) -> None:
         """Put everything back.  Torch function must be off."""
+        global _kernels
+        if _kernels is not None:
+            choose_kernels(_kernels)
+            _kernels = None
         torch._C._set_grad_enabled(self.grad)
         if _default_dtype() is not self.dtype:
             torch.set_default_dtype(self.dtype)
@@ -137,6 +176,7 @@ class StateNodes:
         self.now = base
         self._emit = emit
         self._autocasts: list[tuple[tuple[Any, ...] | None, list[Any]]] = []   # open regions: state inside, their nodes
+        self._kernels: Any = None   # the node that chose kernels
         self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
 
     def become(self, wanted: State) -> None:
@@ -149,6 +189,10 @@ class StateNodes:
             self._emit(torch._C._set_grad_enabled, (wanted.grad,))
         if wanted.autocast != self.now.autocast:
             self._become_autocast(wanted.autocast)
+        if wanted.kernels != self.now.kernels:
+            if self._kernels is not None:
+                self._emit(choose_kernels, (self._kernels,))
+            self._kernels = None if wanted.kernels is None else self._emit(choose_kernels, (wanted.kernels,))
         self.now = wanted
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import torch
 import torch._refs
 
 from ..graph.number_nodes import numbers_in
+from ..graph.state import choosing_kernels
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
@@ -322,3 +323,14 @@ def _native(func: Any) -> Handler:
 
 for _func in _NATIVE:
     RULES[id(_func)] = (_func, _native(_func))
+
+
+def _choosing(func: Any) -> Handler:
+    def handler(_recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        choosing_kernels()
+        return func(*args, **kwargs)
+    return handler
+
+
+for _func in [getattr(torch._C, name) for name in dir(torch._C) if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"]:
+    RULES[id(_func)] = (_func, _choosing(_func))

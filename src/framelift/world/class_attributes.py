@@ -13,7 +13,7 @@ from .attributes import INSTANCE, NATIVE, VALUE, leaf_attribute
 from .class_dict import class_dict
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
-from .leaves import is_constant, is_leaf
+from .leaves import LEAF_TYPES, is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
 
@@ -43,6 +43,10 @@ def read_class(world: World, cls: type, name: str) -> Any:
             return value
     getter = world.lookup(meta, "__getattribute__")
     if getter is not type.__getattribute__:
+        if cls in LEAF_TYPES and type(found := cls.__dict__.get(name)) is cls:   # a member of an enumeration of torch's
+            value = let_in(world, found, const(cls).to("attr", name))
+            _core.know(cls, name, VALUE, value)
+            return value
         return _core.captured(getter, (cls, name), None)
     return generic_read_class(world, cls, name)
 

@@ -12,7 +12,7 @@ __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "is_constant", "is_leaf"]
 LEAF_TYPES = frozenset({
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.qscheme,
-    torch.finfo, torch.iinfo,
+    torch.finfo, torch.iinfo, torch._C._SDPBackend,
 })
 
 #: identity decides: functions, classes, modules, built-ins and descriptors are themselves inside and outside

@@ -1,0 +1,71 @@
+"""Kernels of attention chosen inside, operations that only decompositions understand, autograd functions made inside."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import framelift
+from support import check
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_kernels_of_attention(backend: str) -> None:
+    before = torch._C._get_math_sdp_enabled(), torch._C._get_flash_sdp_enabled(), torch._C._get_sdp_priority_order()
+    seen = []
+
+    def f(q, k, v):
+        with sdpa_kernel(SDPBackend.MATH):
+            a = F.scaled_dot_product_attention(q, k, v)
+            with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+                b = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return a, b, F.scaled_dot_product_attention(k, q, v)
+
+    def told(graph, examples):
+        seen.extend(node.target.__name__ for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    q, k, v = torch.rand(3, 2, 2, 5, 8)
+    torch.testing.assert_close(framelift.compile(f, backend=backend, fullgraph=True)(q, k, v), f(q, k, v))
+    framelift.compile(f, backend=told, fullgraph=True)(q, k, v)
+    chosen = [name for name in seen if name in ("choose_kernels", "scaled_dot_product_attention")]
+    assert chosen == ["choose_kernels", "scaled_dot_product_attention", "choose_kernels", "choose_kernels", "scaled_dot_product_attention",
+                      "choose_kernels", "scaled_dot_product_attention"]
+    assert before == (torch._C._get_math_sdp_enabled(), torch._C._get_flash_sdp_enabled(), torch._C._get_sdp_priority_order())
+
+
+def test_a_choice_that_stays_is_plain_pythons() -> None:
+    def f(q):
+        torch._C._set_sdp_use_math(False)
+        return q + 1
+
+    try:
+        torch.testing.assert_close(framelift.compile(f, backend="eager")(torch.ones(2)), torch.full((2,), 2.0))
+        assert not torch._C._get_math_sdp_enabled()
+    finally:
+        torch._C._set_sdp_use_math(True)
+
+
+def test_members_of_torchs_enumerations() -> None:
+    def f(x, kind):
+        return x + int(kind) if kind in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION) else x
+
+    check(f, torch.ones(2), SDPBackend.FLASH_ATTENTION)
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    for kind in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH):
+        assert torch.equal(compiled(x, kind), f(x, kind))
+
+
+def test_what_only_decompositions_understand() -> None:
+    def f(x):
+        window = torch.hann_window(8)
+        return torch.istft(torch.stft(x, 8, hop_length=4, window=window, return_complex=True), 8, hop_length=4, window=window)
+
+    check(f, torch.rand(2, 64))
+
+
+def test_autograd_functions_made_inside() -> None:
+    check(lambda x: torch.masked.softmax(x, -1, mask=x > 0.5), torch.rand(3, 4))
