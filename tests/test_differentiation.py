@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import framelift
@@ -223,3 +224,62 @@ def test_grad_mode_at_the_beginning() -> None:
     with torch.no_grad():
         got = framelift.compile(step, backend="eager", fullgraph=True)(torch.full((3,), 0.5))
     assert got == 3 and torch.equal(p.detach(), torch.full((3,), 1.5))
+
+
+P = nn.Parameter(torch.full((3, 3), 0.3))
+
+
+class _Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3 * ctx.saved_tensors[0]
+
+
+def _kept(x):
+    loss = (x @ P).tanh().sum()
+    loss.backward(retain_graph=True)
+    return loss
+
+
+def _checkpointed(x):
+    h = torch.utils.checkpoint.checkpoint(lambda t: (t @ P).tanh(), x, use_reentrant=False)
+    h.sum().backward()
+    return h.detach()
+
+
+def _autocast(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = (x @ P).float().pow(2).mean()
+    loss.backward()
+    return loss.detach()
+
+
+def _custom(x):
+    _Square.apply(x @ P).sum().backward()
+    return x + 1
+
+
+def _hooked(x):
+    y = x @ P
+    y.register_hook(lambda grad: grad * 2)
+    y.sum().backward()
+    return y.detach()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [_kept, _checkpointed, _autocast, _custom, _hooked])
+def test_kinds_of_histories(fn: Any, backend: str) -> None:
+    x = torch.rand(2, 3)
+
+    def run(call: Any) -> Any:
+        P.grad = None
+        out = call(x)
+        if out.requires_grad:
+            out.backward()
+        return out.detach(), P.grad
+    torch.testing.assert_close(run(framelift.compile(fn, backend=backend, fullgraph=True)), run(fn))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -69,3 +71,43 @@ def test_what_only_decompositions_understand() -> None:
 
 def test_autograd_functions_made_inside() -> None:
     check(lambda x: torch.masked.softmax(x, -1, mask=x > 0.5), torch.rand(3, 4))
+
+
+MODEL = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+
+
+def test_deep_copies() -> None:
+    def tensors(x):
+        d = copy.deepcopy({"a": x, "b": [x]})
+        d["a"].add_(1)
+        return d, x * 2
+
+    def module(x):
+        made = copy.deepcopy(MODEL)
+        with torch.no_grad():
+            made[0].weight.zero_()
+        return made(x).detach()
+
+    check(tensors, torch.rand(2, 3))
+    check(module, torch.rand(2, 3))
+
+    def with_attributes(x):
+        return copy.deepcopy(x).note
+
+    x = torch.rand(2)
+    x.note = 3
+    assert framelift.compile(with_attributes, backend="eager")(x) == 3
+
+
+def test_random_numbers_that_decide_nothing() -> None:
+    """As layers are dropped while training, with the probability 0."""
+    def f(x, p):
+        return x if torch.rand([]) < p else x * torch.rand(())
+
+    def g(x, p):
+        return x if torch.rand_like(x[0]) >= p else x * 2
+
+    for fn in (f, g):
+        for p in (0.0, 1.0, 0, -1):
+            check(fn, torch.ones(2), p)
+    check(f, torch.ones(2), 0.5, graphs=None, breaks=None)

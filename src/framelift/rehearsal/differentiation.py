@@ -63,11 +63,10 @@ def _asked(recorder: Any, outputs: list[Value], wanted: list[Value], grads: list
     return recorder.replay(_NAME, [*outputs, *wanted, *outside, *given], then)
 
 
-def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]) -> list[Any]:
-    """Record one node that gives the gradients; stand-ins for them, None where there is none."""
+def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any],
+               found: list[Facts | None]) -> list[Any]:
+    """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is none."""
     recorder = session.recorder
-    with torch._C.DisableTorchFunction():
-        found = _asked(recorder, outputs, wanted, grads, options)
     if not options.get("allow_unused"):
         options = {name: value for name, value in options.items() if name != "allow_unused"}
     inputs = list(dict.fromkeys([*outputs, *wanted, *(one for one in grads if one is not None)]))
@@ -103,7 +102,10 @@ def _grad(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     if None in outputs or None in wanted or not wanted:
         raise Interrupt("torch-operation", f"{_NAME} of nothing")
     options = {name: named[name] for name in _FLAGS if named[name]}
-    return tuple(_gradients(session, outputs, wanted, _seeds(recorder, named["grad_outputs"], len(outputs)), options))
+    seeds = _seeds(recorder, named["grad_outputs"], len(outputs))
+    with torch._C.DisableTorchFunction():
+        found = _asked(recorder, outputs, wanted, seeds, options)
+    return tuple(_gradients(session, outputs, wanted, seeds, options, found))
 
 
 _FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
@@ -142,10 +144,11 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
     with torch._C.DisableTorchFunction():
         found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
     leaves = [leaf for leaf, facts in zip(leaves, found) if facts is not None]
+    found = [facts for facts in found if facts is not None]
     if _core.hooked(tuple(leaf.external for leaf in leaves if leaf.external is not None)):
         raise Interrupt("torch-operation", "a backward to tensors that have hooks")
     recorder.reaches_leaves = True
-    made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}) if leaves else []
+    made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found) if leaves else []
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)   # as the engine does
     try:

@@ -9,6 +9,7 @@ import torch
 import torch.fx.traceback
 
 from ..reasons import Interrupt
+from ..world.importer import let_in
 from .registry import substitute
 
 __all__: list[str] = []
@@ -17,6 +18,28 @@ __all__: list[str] = []
 @substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
 def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("lazy-module", type(args[0]).__qualname__)
+
+
+@substitute(torch.Tensor.__deepcopy__, torch.nn.Parameter.__deepcopy__)
+def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A copy of its own; only where memory, gradient and attributes are nobody else's business."""
+    tensor, memo = (*args, *kwargs.values())
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    recorder = session.recorder
+    value, record = recorder.value_of(tensor), session.world.by_seen.get(id(tensor))
+    parameter = type(tensor) is torch.nn.Parameter
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or len(value.storage.values) > 1 or not value.facts.is_contiguous() or (
+            value.facts.requires_grad and not parameter) or any(key[0] == id(tensor) for key in session.world.overlay):
+        raise Interrupt("torch-operation", "Tensor.__deepcopy__")
+    if record is not None and not parameter and let_in(session.world, record.original.__dict__, record.origin.to("dict")):
+        raise Interrupt("torch-operation", "Tensor.__deepcopy__ of a tensor with attributes of its own")
+    if parameter:
+        data = recorder.call(torch.Tensor.clone, (recorder.call(torch.Tensor.detach, (tensor,), {}),), {})
+        memo[id(tensor)] = recorder.call(torch.nn.Parameter, (data, value.facts.requires_grad), {})
+    else:
+        memo[id(tensor)] = recorder.call(torch.Tensor.clone, (tensor,), {})
+    return memo[id(tensor)]
 
 
 @substitute(torch._C._group_tensors_by_device_and_dtype)

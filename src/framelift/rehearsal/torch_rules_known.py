@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from ..graph.tape import Step
+from ..graph.values import Value
 from ..reasons import Interrupt
 from .torch_rules import RULES, Handler
 
@@ -15,11 +18,37 @@ _TAKES = ("__bool__", "is_nonzero", "__contains__", "item", "tolist", "__int__",
           "__repr__", "__str__", "__format__")
 
 
+#: draw from [0, 1)
+_DRAWS = (torch.rand, torch.rand_like)
+#: comparison -> the bounds up to and from which a number decides it for all of [0, 1): (answer below, bound), (bound, answer above)
+_DECIDED: dict[str, tuple[bool, Callable[[Any], bool], bool, Callable[[Any], bool]]] = {
+    "lt": (False, lambda n: n <= 0, True, lambda n: n >= 1), "ge": (True, lambda n: n <= 0, False, lambda n: n >= 1),
+    "le": (False, lambda n: n < 0, True, lambda n: n >= 1), "gt": (True, lambda n: n < 0, False, lambda n: n >= 1),
+}
+
+
+def certain(recorder: Any, tensor: Any) -> bool | None:
+    """The truth of a comparison between one random number and a plain one, where it is the same whatever is drawn: `torch.rand(()) < 0.0`."""
+    step = recorder.value_of(tensor).step
+    if not isinstance(step, Step) or step.target.name not in _DECIDED or step.target.reflected or len(step.args) != 2 or step.kwargs:
+        return None
+    drawn, number = step.args
+    source = drawn.step if type(drawn) is Value else None
+    if not isinstance(source, Step) or source.target.func not in _DRAWS or drawn.storage.written or type(number) not in (int, float):
+        return None
+    below, is_below, above, is_above = _DECIDED[step.target.name]
+    return below if is_below(number) else above if is_above(number) else None
+
+
 def _if_known(func: Any, otherwise: Handler) -> Handler:
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not recorder.is_stand_in(args[0]) or any(map(recorder.is_stand_in, (*args[1:], *kwargs.values()))):
             return otherwise(recorder, args, kwargs)
         known = recorder.known(args[0])
+        if known is None and func.__name__ in ("__bool__", "is_nonzero", "item"):
+            truth = certain(recorder, args[0])
+            if truth is not None:
+                return truth
         if known is None:
             try:
                 return otherwise(recorder, args, kwargs)
