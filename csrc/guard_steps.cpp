@@ -242,7 +242,7 @@ static PyObject** own_field(PyObject* base, PyObject* name) {
 // What C code says of itself never changes.
 static bool fixed_by_c(PyObject* base, PyObject* name) {
   bool named = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 || PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
-  return named && (PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || Py_TYPE(base) == &_PyMethodWrapper_Type);
+  return named && (PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || (!is_heap_type(Py_TYPE(base)) && !strcmp(Py_TYPE(base)->tp_name, "method-wrapper")));
 }
 
 // Fields that C code keeps on a type nobody can change are read without running Python code.

@@ -7,6 +7,10 @@
 
 namespace framelift {
 
+#if PY_VERSION_HEX >= 0x030d0000
+extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, Py_hash_t*);   // exported, no longer declared
+#endif
+
 static PyObject* name_note_order;
 
 // Whether an element's hash may come from an address outside: a handle, a tensor, or what holds one.
