@@ -255,9 +255,20 @@ static PyObject* compiled_repr(PyObject* object) {
 }
 
 // Reports are written in Python: print(compiled) and compiled.report() ask these.
-static PyObject *str_function = nullptr, *report_function = nullptr;
+static PyObject *str_function = nullptr, *report_function = nullptr, *recompiles_function = nullptr;
 
 static PyObject* compiled_str(PyObject* self) { return str_function ? PyObject_CallOneArg(str_function, self) : compiled_repr(self); }
+
+static PyObject* compiled_recompiles(PyObject* self, PyObject*) {
+  if (recompiles_function) return PyObject_CallOneArg(recompiles_function, self);
+  PyErr_SetString(PyExc_RuntimeError, "framelift's records are not loaded");
+  return nullptr;
+}
+
+static PyObject* set_recompiles(PyObject*, PyObject* function) {
+  Py_XSETREF(recompiles_function, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
 
 static PyObject* compiled_report(PyObject* self, PyObject*) {
   if (report_function) return PyObject_CallOneArg(report_function, self);
@@ -274,6 +285,7 @@ static PyObject* compiled_reduce(PyObject* object, PyObject*) {
 
 static PyMethodDef compiled_methods[] = {
     {"__reduce__", compiled_reduce, METH_NOARGS, "By name, as functions."},
+    {"recompiles", compiled_recompiles, METH_NOARGS, "Why it was captured again: a list of framelift.Recompile."},
     {"report", compiled_report, METH_NOARGS, "All that is known of what was captured: a framelift.report.Report."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -358,6 +370,7 @@ static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
   Py_RETURN_NONE;
 }
 static PyMethodDef functions[] = {
+    {"set_recompiles", set_recompiles, METH_O, "set_recompiles(function): what compiled.recompiles() calls."},
     {"set_reporting", set_reporting, METH_VARARGS, "set_reporting(text, report): what str(compiled) and compiled.report() call."},
     {"call_compiled", (PyCFunction)(void*)call_compiled, METH_FASTCALL, "call_compiled(compiled, args, kwargs): whatever the stance says."},
     {"set_redirect", set_redirect, METH_O, "Let callable(compiled, args, kwargs) run in place of every compiled callable, or None."},

@@ -115,3 +115,43 @@ def test_alternating_shapes(same: bool) -> None:
         for x in kept if same else [torch.rand(n) for n in range(2, 8)]:
             assert torch.equal(compiled(x), x * 2)
     assert len(graphs) == len(kept)
+
+
+def test_each_cause_has_a_limit_of_its_own() -> None:
+    graphs, backend = counting()
+
+    def f(x: torch.Tensor, kind: str, other: str) -> torch.Tensor:
+        return x + len(kind) * 10 + len(other)
+
+    compiled = framelift.compile(f, backend=backend)
+    with config.patch(recompile_limit=3), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(6):
+            assert compiled(torch.zeros(1), "k" * n, "").item() == 10 * n
+        assert len(graphs) == 3
+        for n in range(6):
+            assert compiled(torch.zeros(1), "", "o" * n).item() == n
+    assert len(graphs) == 5
+    told = [str(one.message) for one in caught if "recompile_limit" in str(one.message)]
+    assert len(told) == 2 and "because of kind" in told[0] and "because of other" in told[1]
+    assert [(one.origin, one.old, one.new) for one in compiled.recompiles()[:2]] == [("kind", "''", "'k'"), ("kind", "'k'", "'kk'")]
+
+
+def test_recaptures_say_what_was_done() -> None:
+    class Holder:
+        scale = 1.5
+
+    def f(x: torch.Tensor, holder: Any, table: dict[str, int]) -> torch.Tensor:
+        return x * holder.scale + table["base"]
+
+    compiled, holder = framelift.compile(f, backend="eager"), Holder()
+    holder.scale = 1.5
+    compiled(torch.ones(3), holder, {"base": 1})
+    compiled(torch.ones(4), holder, {"base": 1})
+    holder.scale = 2.5
+    compiled(torch.ones(4), holder, {"base": 1})
+    size, scale = compiled.recompiles()
+    assert (size.origin, size.kind, size.done) == ("x", "TENSOR", "x.size(0) is symbolic from now on")
+    place = "holder.__dict__['scale']"
+    assert (scale.origin, scale.old, scale.new, scale.done) == (place, "1.5", "2.5", f"{place} is symbolic from now on")
+    assert scale.reader is not None and scale.reader.line == f.__code__.co_firstlineno + 1

@@ -32,6 +32,7 @@ from .report import save_repro
 from .run.callbacks import on_compile_end, on_compile_start, register_entry_hook
 from .run.counters import counters
 from .run.module import OptimizedModule
+from .run.recompiles import Recompile
 from .shapes import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
 from .stances import set_stance
 
@@ -39,6 +40,7 @@ from .stances import set_stance
 __all__ = [
     "GraphCapture",
     "OptimizedModule",
+    "Recompile",
     "allow_in_graph",
     "aot_autograd",
     "assume_constant_result",

@@ -31,7 +31,7 @@ class Option:
 OPTIONS: dict[str, Option] = {
     # -- what is captured, and how often
     "disable": Option(False, "compiled callables run plain Python", torch_variable="TORCH_COMPILE_DISABLE"),
-    "recompile_limit": Option(8, "captures kept per callable before further ones run in plain Python, with a warning"),
+    "recompile_limit": Option(8, "captures per cause (and instance) before further ones run in plain Python, with a warning"),
     "cache_size_limit": Option(8, "the older name of recompile_limit", alias="recompile_limit"),
     "fail_on_recompile_limit_hit": Option(False, "reaching recompile_limit is an error (FailOnRecompileLimitHit)"),
     "fail_on_cache_limit_hit": Option(False, "the older name of fail_on_recompile_limit_hit", alias="fail_on_recompile_limit_hit"),

@@ -45,6 +45,7 @@ from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .profiling import profiled
+from .recompiles import what_was_done
 from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
@@ -67,7 +68,7 @@ class Driver:
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
-        self.warned = False
+        self.warned: set[Any] = set()   # causes whose limit was told of
         self.record = Record()
         self.breaks = Breaks()
         self.backend_name = ""
@@ -99,14 +100,15 @@ class Driver:
             if function.__code__ in self.record.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
-            miss = _why_recapture(entries, locals_)
+            limit = self.hooks.recompile_limit or config.recompile_limit
+            miss, full = _cause(entries, locals_, limit)
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            if policy.is_full(entries, locals_, self.hooks.recompile_limit or config.recompile_limit):
-                policy.at_limit(function, entries, why, self.fullgraph and root)
-                self.record.refuse("limit", function.__code__, why)
-                self._warn_limit(function, entries, locals_)
+            if full:
+                policy.at_limit(function, entries, miss, self.fullgraph and root)
+                self.record.refuse("limit", function.__code__, why, miss)
+                self._warn_limit(function, entries, miss)
                 return False
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
@@ -114,7 +116,7 @@ class Driver:
             try:
                 with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
                     entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"), sessions)
-                    info.spent = spent(sessions)
+                    info.spent, info.done = spent(sessions), what_was_done(miss, info)
             except Exception as error:
                 if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
@@ -282,11 +284,11 @@ class Driver:
         if info.recompile:
             counts.recompiles.append(info.recompile)
 
-    def _warn_limit(self, function: types.FunctionType, entries: list[Any], locals_: tuple[Any, ...]) -> None:
-        if not self.warned:
-            self.warned = True
-            warn(f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further variants run in plain Python. "
-                 f"Last miss: {_why_recapture(entries, locals_)}")
+    def _warn_limit(self, function: types.FunctionType, entries: list[Any], miss: Miss | None) -> None:
+        told = function.__code__, policy.cause_of(miss)
+        if told not in self.warned:
+            self.warned.add(told)
+            warn(policy.limit_message(function, entries, miss, "run in plain Python."))
 
 
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
@@ -426,15 +428,23 @@ def _has_tensor(values: Any, depth: int = 0) -> bool:
     return False
 
 
-def _why_recapture(entries: list[Any], locals_: tuple[Any, ...]) -> Miss | None:
-    if not entries:
-        return None
-    last = entries[0]
-    failure = last.program.check(locals_)
+def _cause(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> tuple[Miss | None, bool]:
+    """Why a call is not served, by the newest entry whose answer is a cause with room for one more; and whether none is."""
+    first = None
+    for entry in entries:
+        miss = _why_not(entry, locals_)
+        first = first or miss
+        if not policy.is_full(entries, locals_, limit, miss):
+            return miss, False
+    return first, bool(entries)
+
+
+def _why_not(entry: Any, locals_: tuple[Any, ...]) -> Miss | None:
+    failure = entry.program.check(locals_)
     if failure is not None:
-        miss = miss_of(last.info.explain, failure, locals_)
-        return last.info.resumed.missed(miss) if last.info.resumed is not None else miss
-    return last.info.relations.why() if last.info.relations is not None else None
+        miss = miss_of(entry.info.explain, failure, locals_)
+        return entry.info.resumed.missed(miss) if entry.info.resumed is not None else miss
+    return entry.info.relations.why() if entry.info.relations is not None else None
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -68,8 +68,8 @@ class OptimizedModule(torch.nn.Module):
         try:
             return getattr(self._orig_mod, name)
         except AttributeError:
-            if name == "report":     # the module's own attribute of this name comes first
-                return self._compiled.report
+            if name in ("recompiles", "report"):     # the module's own attribute of this name comes first
+                return getattr(self._compiled, name)
             raise
 
     def __setattr__(self, name: str, value: Any) -> None:

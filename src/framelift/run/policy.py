@@ -12,11 +12,12 @@ import torch.fx._symbolic_trace
 
 from .. import config
 from ..exc import FailOnRecompileLimitHit, RecompileError
+from ..guard.misses import Miss
 from ..log import topic, warn
 from . import stance
 from .shapes import Seen
 
-__all__ = ["Asked", "at_limit", "forget", "may_capture", "suppressed"]
+__all__ = ["Asked", "at_limit", "cause_of", "forget", "is_full", "limit_message", "may_capture", "suppressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ def _recompile(asked: Asked) -> bool:
 _QUESTIONS = (_surroundings, _stance, _recompile)
 
 
-#: all captures of one function together, as a multiple of the limit for one instance
-_INSTANCES = 16
+#: captures of one instance and of one function together, whatever their causes, as multiples of the limit for one cause
+_CAUSES, _INSTANCES = 4, 16
 
 
 def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
@@ -104,18 +105,33 @@ def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
     return weakref.ref(first) if isinstance(first, torch.nn.Module) else None
 
 
-def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> bool:
-    """Whether the limit of captures is reached: by this instance, or by far too many of them."""
+def cause_of(miss: Miss | None) -> tuple[str, str] | None:
+    """What counts for itself against the limit: one value, and what is asked of it."""
+    return None if miss is None else (miss.origin, miss.kind)
+
+
+def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None) -> bool:
+    """Whether the limit of captures is reached: by this cause in this instance, or by far too many of either."""
     owner = owner_of(locals_)
-    return sum(entry.info.owner is owner for entry in entries) >= limit or len(entries) >= _INSTANCES * limit
+    mine = [entry.info for entry in entries if entry.info.owner is owner]
+    if not mine:
+        return len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+    same = 1 + sum(cause_of(info.miss) == cause_of(miss) for info in mine[:-1])   # the oldest is what the others differ from
+    return same >= limit or len(mine) >= _CAUSES * limit or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
 
 
-def at_limit(function: types.FunctionType, entries: list[Any], why: str, fullgraph: bool) -> None:
+def limit_message(function: types.FunctionType, entries: list[Any], miss: Miss | None, then: str) -> str:
+    """What is said when the limit is reached: the cause by name."""
+    cause = f" because of {miss.origin}" if miss is not None and miss.origin else ""
+    return (f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further variants{cause} {then} "
+            f"Last miss: {miss if miss is not None else 'none'}")
+
+
+def at_limit(function: types.FunctionType, entries: list[Any], miss: Miss | None, fullgraph: bool) -> None:
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:
         asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
-        raise FailOnRecompileLimitHit(f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit), and {asked} allows no plain "
-                                      f"Python. Last miss: {why}")
+        raise FailOnRecompileLimitHit(limit_message(function, entries, miss, f"would run in plain Python, which {asked} does not allow."))
 
 
 def suppressed(error: BaseException, name: str) -> bool:

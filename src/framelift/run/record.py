@@ -131,6 +131,7 @@ class Note:
     spent: tuple[Spent, ...]
     resumed: GoingOn | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
+    done: str = ""              # what a recapture does about its miss
 
     @property
     def started(self) -> float:
@@ -152,6 +153,7 @@ class Refused:
     line: int
     sentence: str
     calls: int = 0
+    miss: Miss | None = None    # limit: the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class Capture:
     stop: Break | None = None   # the same as data
     recompile: str = ""         # what failed before, "" for the first capture
     miss: Miss | None = None    # the same as data
+    done: str = ""              # what the capture does about it
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
     spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
@@ -252,17 +255,17 @@ class Record:
         """A capture is finished."""
         self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
-                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture)))
+                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done))
         tell("done", capture)
 
-    def refuse(self, why: str, code: types.CodeType, sentence: str = "") -> None:
+    def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
         """A call is left to plain Python."""
         key = why, code.co_qualname, code.co_filename, code.co_firstlineno
         found = self.refused.get(key)
         if found is None:
             found = self.refused[key] = Refused(*key, sentence)
         found.calls += 1
-        found.sentence = sentence or found.sentence
+        found.sentence, found.miss = sentence or found.sentence, miss or found.miss
 
     def clear(self) -> None:
         self.notes.clear()

@@ -107,6 +107,10 @@ class Dynamism:
             self._once[str(origin)] = function.__qualname__
         return wanted
 
+    def told_by_code(self) -> list[str]:
+        """The places of functions that are told by their code in this rehearsal."""
+        return list(self._once)
+
     def _before(self, place: str) -> Any:
         """What was found at a place before; in the cells of a function, also when that was a constant."""
         for prefix, name in self._once.items():
