@@ -177,7 +177,28 @@ got = generate(compile_config=compile_config)
 assert torch.equal(want, got), (want, got)
 """
 
-PROGRAMS = {"scripts": TRAINING + MORE + TUTORIAL, "generate": GENERATE}   # one process for many: starting it is most of the cost
+EXPORT = """
+import torch.export
+
+class Chooses(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return torch.cond(x.shape[0] > 3, lambda v: self.layer(v), lambda v: v - 1.0, (x,)), torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+module, x = Chooses(), torch.randn(5, 4)
+rows = torch.export.Dim("rows", min=2, max=32)
+for strict in (True, False):
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: rows},), strict=strict)
+    for given in (x, torch.randn(2, 4)):
+        for got, want in zip(program.module()(given), module(given)):
+            torch.testing.assert_close(got, want)
+graph, guards = torch._dynamo.export(lambda v: {"w": v.sin()})(x)
+assert torch.equal(graph(torch.ones(3, 3))["w"], torch.ones(3, 3).sin())
+"""
+
+PROGRAMS = {"scripts": TRAINING + MORE + TUTORIAL + EXPORT, "generate": GENERATE}   # one process for many: starting it is most of the cost
 COUNT = "\nimport framelift\nassert framelift.counters['stats']['unique_graphs'], framelift.counters\nprint('fine')\n"
 
 

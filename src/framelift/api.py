@@ -18,6 +18,7 @@ from . import _core
 from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
+from .export.lowering import refuse_bodies
 from .rehearsal import known_values
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
@@ -73,6 +74,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
     if _exporting():
+        refuse_bodies(model)
         warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=2)
         return model
     _check_platform()

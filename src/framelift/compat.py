@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -18,15 +19,16 @@ from typing import Any
 
 import torch
 
-from . import config, decorators, exc, shapes
+from . import config, decorators, exc, export, shapes
 from .api import compile, reset
 from .backends import registry
 from .explaining import explain
+from .export import lowering
 from .run import callbacks
 from .run.module import OptimizedModule
 from .stances import set_stance
 
-__all__ = ["install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
+__all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
 
 _DYNAMO = "torch._dynamo"
 _SHARED = {name: getattr(decorators, name) for name in ("allow_in_graph", "assume_constant_result", "disable", "substitute_in_graph")}
@@ -55,6 +57,20 @@ def optimize_assert(backend: Any = "inductor", *, dynamic: bool | None = None, *
     return _Optimize(dict(backend=backend, fullgraph=True, dynamic=dynamic, **_known(options)))
 
 
+def export_now(function: Any, *args: Any, **options: Any) -> Any:
+    """torch._dynamo.export, which takes the call's arguments at once, too.
+
+    >>> import torch, framelift
+    >>> framelift.compat.export_now(lambda x: x + 1, torch.ones(1)).graph_module(torch.ones(1))
+    tensor([2.])
+    """
+    if not args:
+        return export.export_graph(function, **options)
+    own = inspect.signature(export.export_graph).parameters
+    call = export.export_graph(function, **{name: value for name, value in options.items() if name in own})
+    return call(*args, **{name: value for name, value in options.items() if name not in own})
+
+
 def _known(options: dict[str, Any]) -> dict[str, Any]:
     """Those arguments of torch._dynamo.optimize that `compile` has; the others steer what framelift does not have."""
     return {name: options[name] for name in ("guard_export_fn", "guard_fail_fn", "guard_filter_fn", "recompile_limit") if options.get(name)}
@@ -80,7 +96,8 @@ class _Optimize:
 REDIRECTS: dict[str, dict[str, Any]] = {
     "torch": {"compile": compile},
     "torch.compiler": {"compile": compile, "reset": reset, "set_stance": set_stance, **_SHARED, **_BACKENDS},
-    _DYNAMO: {"optimize": optimize, "optimize_assert": optimize_assert, "reset": reset, "explain": explain, "OptimizedModule": OptimizedModule,
+    "torch.export": {"export": export.export},
+    _DYNAMO: {"export": export_now, "optimize": optimize, "optimize_assert": optimize_assert, "reset": reset, "explain": explain, "OptimizedModule": OptimizedModule,
               "set_stance": set_stance, "on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end,
               "list_backends": registry.list_backends, "lookup_backend": registry.lookup_backend, "register_backend": registry.register_backend,
               **{name: getattr(shapes, name) for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")},
@@ -105,7 +122,7 @@ def is_installed() -> bool:
 
 
 def install() -> None:
-    """From now on torch.compile, torch.compiler.* and module.compile() use framelift, in the whole process.
+    """From now on torch.compile, torch.compiler.*, torch.export.export and module.compile() use framelift, in the whole process.
 
     >>> import torch, framelift
     >>> framelift.install()
@@ -116,7 +133,7 @@ def install() -> None:
     if _undo:
         return
     _undo.append(lambda: None)
-    _redirect("torch", "torch.compiler")
+    _redirect("torch", "torch.compiler", "torch.export")
     if _DYNAMO in sys.modules:
         _redirect_dynamo()
     else:
@@ -202,6 +219,9 @@ def _follow(settings: types.ModuleType) -> None:
                 setattr(config, name, value)
     cls.__setattr__ = follow  # type: ignore[method-assign]
     _undo.append(lambda: setattr(cls, "__setattr__", write))
+
+
+lowering.AROUND.append(installed)
 
 
 class _Finder(MetaPathFinder):

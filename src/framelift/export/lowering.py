@@ -17,7 +17,22 @@ from torch.utils import _pytree as pytree
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
-__all__ = ["Lowered", "lower_captured", "lower_program"]
+__all__ = ["AROUND", "BodyMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
+
+#: a context in which torch.compile is framelift's (set by compat.py): operators such as torch.cond compile their bodies when they are called plainly
+AROUND: list[Callable[[], Any]] = []
+
+class BodyMet(BaseException):
+    """Plain tracing came to an operator that captures functions of the program (torch.cond and its kin): the program is to be rehearsed instead."""
+
+
+def refuse_bodies(function: Any) -> None:
+    """Called where something is to be compiled inside of an export."""
+    if _tracing and _tracing[-1] and str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
+        raise BodyMet
+
+
+_tracing: list[bool] = []   # the exports whose Python runs now: whether a rehearsal would do instead
 
 _ROOT = "_export_root"    # the attribute by which torch.export's code knows the program's module in a wrapper
 
@@ -56,6 +71,10 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
     found = Lowered(None, None, None)
     state = _fakify_params_buffers(fakes.mode, call.root)
     with contextlib.ExitStack() as stack:
+        _tracing.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
+        stack.callback(_tracing.pop)
+        for around in AROUND:
+            stack.enter_context(around())
         for context in (fakes.mode, helpers._NonStrictTorchFunctionHandler(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .capture import capture
+from .capture import Captured, capture
 from .inputs import Call, call_of, dynamism_of, fakes_of, marks_kept
-from .lowering import Lowered, lower_captured, lower_program
+from .lowering import BodyMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
 
@@ -60,24 +60,37 @@ def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] 
 def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool, deferred: bool) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    captured = None
-    if strict and not preserved:
-        captured = capture(call, dynamism_of(call, dynamic_shapes))
-    fakes = fakes_of(call, dynamic_shapes, deferred)
+    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved else None
     try:
-        if captured is not None:
-            with fakes.mode:
-                captured.relied.holds(fakes.leaves)
-            lowered = lower_captured(captured, call, fakes, pre_dispatch)
-        else:
-            lowered = lower_program(call, fakes, pre_dispatch, preserved)
+        lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred)
+    except BodyMet:
+        return _lowered(call, dynamic_shapes, True, (), pre_dispatch, deferred)
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
         raise UserError(UserErrorType.ANTI_PATTERN, f"Consider annotating your code using torch._check*(). {error}",
                         case_name="constrain_as_size_example") from error
+    if captured is None and _has_fakes(call, lowered):
+        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation is not traced; try strict=True")
     _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
-    return lowered, fakes.mode
+    return lowered, mode
+
+
+def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispatch: bool, preserved: Sequence[str], deferred: bool) -> tuple[Lowered, Any]:
+    fakes = fakes_of(call, dynamic_shapes, deferred)
+    if captured is None:
+        return lower_program(call, fakes, pre_dispatch, preserved), fakes.mode
+    with fakes.mode:
+        captured.relied.holds(fakes.leaves)
+    return lower_captured(captured, call, fakes, pre_dispatch), fakes.mode
+
+
+def _has_fakes(call: Call, lowered: Lowered) -> bool:
+    """Whether fakes were taken for constants, in a call whose own tensors are real ones."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    own = [*call.leaves, *call.root.parameters(), *call.root.buffers()]
+    held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers) for value in table.values()]
+    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not any(isinstance(one, FakeTensor) for one in own)
 
 
 def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:
