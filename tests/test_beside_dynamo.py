@@ -80,3 +80,46 @@ def test_optimizers_that_it_marks_as_disabled(name: str, options: dict[str, bool
         step()
         plain.step()
     torch.testing.assert_close(weights, twins)   # compiling, torch.optim chooses operators of its own
+
+
+def test_options_for_a_part_of_the_program() -> None:
+    """patch_dynamo_config, as a context in captured code and around a captured function."""
+    from torch._dynamo.decorators import patch_dynamo_config
+
+    def within(x: torch.Tensor) -> torch.Tensor:
+        with patch_dynamo_config(capture_scalar_outputs=True):
+            n = x.sum().item()
+        return x * n
+
+    @patch_dynamo_config(capture_scalar_outputs=True)
+    def around(x: torch.Tensor) -> torch.Tensor:
+        return x * x.sum().item()
+
+    for program in (within, around):
+        compiled = framelift.compile(program, backend="eager", fullgraph=True)
+        assert compiled(torch.ones(3)).tolist() == [3.0] * 3 and compiled(torch.full((3,), 2.0)).tolist() == [12.0] * 3
+        assert len(compiled.entries) == 1 and not framelift.config.capture_scalar_outputs
+
+    def left_open(x: torch.Tensor) -> torch.Tensor:
+        with patch_dynamo_config(capture_scalar_outputs=True):
+            return x * x.storage_offset()   # interrupts
+    assert framelift.compile(left_open, backend="eager")(torch.ones(1)).item() == 0
+    assert not framelift.config.capture_scalar_outputs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_leaf_functions_are_one_node(backend: str) -> None:
+    decorators = pytest.importorskip("torch._dynamo.decorators")
+    if not hasattr(decorators, "leaf_function"):
+        pytest.skip("this torch has no leaf_function")
+    seen: list[float] = []
+
+    @decorators.leaf_function
+    def logged(pair: dict[str, torch.Tensor]) -> tuple[torch.Tensor]:
+        seen.append(pair["x"].sum().item())
+        return (pair["x"] * 2,)
+
+    logged.register_fake(lambda pair: (torch.empty_like(pair["x"]),))
+    compiled = framelift.compile(lambda x: logged({"x": x + 1})[0] + 1, backend=backend, fullgraph=True)
+    assert compiled(torch.ones(2)).tolist() == [5.0, 5.0] and compiled(torch.zeros(2)).tolist() == [3.0, 3.0]
+    assert seen == [4.0, 2.0]

@@ -242,6 +242,22 @@ def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
 
 
+def leaf(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered for fakes."""
+    fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
+    if fake is None:
+        raise Interrupt("unknown-callable", f"{_name(callable_)}, a leaf function without register_fake,")
+    asking = [True]
+
+    def either(*inner: Any, **named: Any) -> Any:
+        return fake(*inner, **named) if asking else callable_(*inner, **named)
+    either.__qualname__ = _name(callable_)
+    try:
+        return nonstrict(session, either, args, kwargs)
+    finally:
+        asking.clear()
+
+
 _CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
 
@@ -276,5 +292,5 @@ _ATTRIBUTES: dict[str, Handler] = {"_torchdynamo_disable": disabled, "_dynamo_fo
 #: options that name functions
 _LOGGING: tuple[tuple[str, Handler], ...] = (("ignore_logging_functions", ignored), ("reorderable_logging_functions", later))
 #: TorchDynamo's sets of ids
-_SETS: dict[str, Handler] = {"_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
+_SETS: dict[str, Handler] = {"_leaf_function_ids": leaf, "_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx import _symbolic_trace
 
 from .. import _core
 from ..graph.numbers import NUMBERS
@@ -200,6 +201,6 @@ def _exporting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return session.exporting
 
 
-@substitute(torch.jit.is_scripting, torch.jit.is_tracing)
+@substitute(torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
 def _not_here(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False

@@ -93,7 +93,8 @@ def _patched(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if callable_.__name__ == "__exit__":
         session.notes[_patched].pop()()
         return
-    changes = session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
+    inside = _core.is_internal(args[0])
+    changes = args[0].config_patch.changes if inside else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
     patch = config.patch({name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE})
     patch.__enter__()
     left: list[Any] = []   # by the program, or by the end of the rehearsal
@@ -101,12 +102,27 @@ def _patched(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     def leave() -> None:
         if not left:
             left.append(patch.__exit__(None, None, None))
+
+    def stay_out() -> None:
+        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come before."""
+        if not left:
+            raise Interrupt("result-object", "patch_dynamo_config that was entered")
     session.notes.setdefault(_patched, []).append(leave)
     session.world.leaving.append(leave)
+    session.world.finishing.append(stay_out)
 
 
 #: options that act while captured code runs
 _PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
+
+
+def _made_plainly(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A context object of TorchDynamo's, made of constants."""
+    return callable_(*args, **kwargs)
+
+
+#: context managers whose entering and leaving says something to other front ends alone
+_SILENT = frozenset({"CudagraphOverrideContextManager.__enter__", "CudagraphOverrideContextManager.__exit__"})
 
 
 def _of_dynamo(code: types.CodeType) -> Any:
@@ -114,6 +130,8 @@ def _of_dynamo(code: types.CodeType) -> Any:
         return _graph_break
     if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):
         return _patched
+    if code.co_qualname in _SILENT:
+        return _nothing
     if code.co_filename in _RUNTIME:
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
@@ -129,7 +147,7 @@ def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 #: functions of torch._dynamo that programs call; all others of its frames end the capture
-_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "_set_stance": forbidden, "mark_static": _nothing, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
+_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "patch_dynamo_config": _made_plainly, "override_cudagraphs": _made_plainly, "_set_stance": forbidden, "mark_static": _nothing, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
 
 
 def muted(code: types.CodeType) -> bool:
