@@ -260,3 +260,72 @@ def test_arguments_and_results_must_be_containers() -> None:
         export_graph(lambda x: torch.ones(1))(Odd())
     with pytest.raises(Exception, match="one of the outputs with type .*Odd"):
         export_graph(lambda x: Odd())(torch.ones(1))
+
+
+def test_one_of_two_sizes_is_chosen_by_the_graph() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.new_ones(()) * torch.sym_ite(x.shape[0] == 5, x.shape[0], x.shape[1])
+
+    program = export(Model(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("a"), 1: Dim("b")},), strict=True)
+    assert program.module()(torch.ones(5, 7)).item() == 5 and program.module()(torch.ones(6, 7)).item() == 7
+
+
+def test_a_module_with_two_names_is_called_by_each() -> None:
+    norm = torch.nn.LayerNorm(4)
+    net = torch.nn.Sequential(norm, torch.nn.ReLU(), norm, norm)
+    tree = unflatten(export(net, (torch.randn(2, 4),), strict=True))
+    assert all(hasattr(tree, name) for name in "0123")
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(tree(x), net(x))
+
+
+def test_operators_with_another_dtype() -> None:
+    from torch._higher_order_ops.out_dtype import out_dtype
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return out_dtype(torch.ops.aten.mm.default, torch.int32, x, y) + 1
+
+    given = torch.randint(-100, 100, (4, 4), dtype=torch.int8), torch.randint(-100, 100, (4, 4), dtype=torch.int8)
+    got = export(Model(), given, strict=True).module()(*given)
+    assert got.dtype is torch.int32 and torch.equal(got, given[0].int() @ given[1].int() + 1)
+
+
+def test_an_operators_overload_is_first_met_in_captured_code() -> None:
+    library = torch.library.Library("framelift_test_export", "FRAGMENT")
+    library.define("pair(Tensor x, Tensor y) -> (Tensor, Tensor[])")
+    library.impl("pair", lambda x, y: (y.clone(), [x.clone()]), "CompositeExplicitAutograd")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        a, b = torch.ops.framelift_test_export.pair.default(x, x * 2)
+        return a + b[0]
+
+    assert framelift.compile(function, backend="eager", fullgraph=True)(torch.ones(1)).item() == 3
+
+
+def test_a_module_of_fake_tensors() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    with FakeTensorMode(shape_env=ShapeEnv(tracked_fakes=[])):
+        net, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    for strict in (True, False):
+        assert [str(node.target) for node in export(net, (x,), strict=strict).graph.nodes if node.op == "call_function"] == ["aten.linear.default"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_signatures_of_modules_are_preserved(strict: bool) -> None:
+    class Inner(torch.nn.Module):
+        def forward(self, pair: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+            return [pair["a"] + pair["b"]]
+
+    class Outer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner({"a": x, "b": x * 2})[0]
+
+    tree = unflatten(export(Outer(), (torch.ones(2),), strict=strict, preserve_module_call_signature=("inner",)))
+    assert tree.inner({"a": torch.ones(2), "b": torch.ones(2)})[0].tolist() == [2.0, 2.0] and tree(torch.ones(2)).tolist() == [3.0, 3.0]

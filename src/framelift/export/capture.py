@@ -53,6 +53,11 @@ def capture(call: Call, dynamism: ExportDynamism) -> Captured:
 _ROOT = re.compile(r'^\s*File "<export>".*\n(?!\s*File).*\n')
 
 
+def _strip(node: torch.fx.Node) -> None:
+    if "stack_trace" in node.meta:
+        node.meta["stack_trace"] = _ROOT.sub("", node.meta["stack_trace"])
+
+
 class _Builder:
     """Rewrites a recorder's graph: its inputs become placeholders of the call, attributes, or sizes of these."""
 
@@ -84,8 +89,7 @@ class _Builder:
             elif node.op != "placeholder":
                 env[node] = self.graph.node_copy(node, lambda n: env[n])
                 env[node].meta["source_fn_stack"] = [(node.name, node.target)]
-                if "stack_trace" in node.meta:
-                    env[node].meta["stack_trace"] = _ROOT.sub("", node.meta["stack_trace"])
+                _strip(env[node])
         for (real, _), new in zip(exit_.assigned, results[count:]):
             self.graph.call_method("copy_", (self._tensor(real), new))
         if self.finished.without_grad:
@@ -155,6 +159,9 @@ class _Builder:
                 put(made, name, tensor)
         for name, child in bodies.items():
             made.add_module(name, child)
+            for part in child.modules():
+                for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+                    _strip(node)
         return made
 
 

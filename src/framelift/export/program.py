@@ -22,7 +22,7 @@ def export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] |
         mod: the module; args, kwargs: example arguments.
         dynamic_shapes: which sizes may change, as torch.export.export takes it: by argument names or positions, with `torch.export.Dim`.
         strict: capture by rehearsal: the program's Python is watched, and what it reads of sizes is solved with the shapes.  Otherwise its
-            Python simply runs once over fake tensors.
+            Python simply runs once over fake tensors; so it does for modules of fake tensors, and where call signatures are to be preserved.
         preserve_module_call_signature: paths of modules whose calls `torch.export.unflatten` is to keep as they are.
         prefer_deferred_runtime_asserts_over_guards: relations that dynamic shapes cannot say are checked by the graph instead of being errors.
 
@@ -60,7 +60,7 @@ def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] 
 def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool, deferred: bool) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved else None
+    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved and not _is_fake(call) else None
     try:
         lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred)
     except BodyMet:
@@ -88,9 +88,14 @@ def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispa
 def _has_fakes(call: Call, lowered: Lowered) -> bool:
     """Whether fakes were taken for constants, in a call whose own tensors are real ones."""
     from torch._subclasses.fake_tensor import FakeTensor
-    own = [*call.leaves, *call.root.parameters(), *call.root.buffers()]
     held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers) for value in table.values()]
-    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not any(isinstance(one, FakeTensor) for one in own)
+    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not _is_fake(call)
+
+
+def _is_fake(call: Call) -> bool:
+    """Whether the call's own tensors are fakes: such a program has no data to be rehearsed for."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    return any(isinstance(one, FakeTensor) for one in (*call.leaves, *call.root.parameters(), *call.root.buffers()))
 
 
 def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:

@@ -12,7 +12,7 @@ import functools
 import sys
 import types
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -57,12 +57,12 @@ class ModuleTape(list[Any]):
 
     def __init__(self, root: Any) -> None:
         super().__init__()
-        self.names: dict[int, str] = {}
+        self.names: dict[int, list[str]] = {}
         if isinstance(root, torch.nn.Module):
-            for name, module in root.named_modules():
-                self.names.setdefault(id(module), name)
+            for name, module in root.named_modules(remove_duplicate=False):
+                self.names.setdefault(id(module), []).append(name)
         self._calls: dict[Any, tuple[str, str]] = {}    # frames of module calls: key and path
-        self._counts: dict[str, int] = {}
+        self._counts: dict[int, int] = {}
 
     def append(self, step: Any) -> None:
         step.modules = self._stack()
@@ -75,20 +75,22 @@ class ModuleTape(list[Any]):
             code = frame.f_code
             if code.co_name == "_call_impl" and code.co_filename == _CALL.co_filename:
                 module = frame.f_locals.get("self")
-                name = self.names.get(id(module))
-                if name is not None:
+                if id(module) in self.names:
                     cls = type(module)
-                    found.append((self._key(frame, name), (name, f"{cls.__module__}.{cls.__qualname__}")))
+                    key, name = self._called(frame, id(module))
+                    found.append((key, (name, f"{cls.__module__}.{cls.__qualname__}")))
             frame = frame.f_back  # type: ignore[assignment]
         return dict(reversed(found))
 
-    def _key(self, frame: types.FrameType, name: str) -> str:
+    def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
+        """The key and path of one call.  A module that has several paths is taken to be called by each in turn."""
         known = self._calls.get(frame)
         if known is None:
-            count = self._counts.get(name, 0)
-            self._counts[name] = count + 1
-            known = self._calls[frame] = (f"L__self__{name}" + (f"@{count}" if count else ""), name)
-        return known[0]
+            names, count = self.names[module], self._counts.get(module, 0)
+            self._counts[module] = count + 1
+            name, again = names[count % len(names)], count // len(names)
+            known = self._calls[frame] = (f"L__self__{name}" + (f"@{again}" if again else ""), name)
+        return known
 
 
 class _ExportSession(Session):
@@ -222,6 +224,7 @@ def _refuse(stop: BaseException, session: Any, name: str) -> None:
     if stop.error is not None:
         raise stop.error
     told = break_of(stop, session)
+    told = replace(told, places=tuple(place for place in told.places if place.file != "<export>"))
     if stop.operator:
         raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, told), stop.reason.id) from None
-    raise Unsupported(full_graph_message(name, told), stop.reason.id) from None
+    raise Unsupported("export: " + full_graph_message(name, told).removeprefix("fullgraph=True, but "), stop.reason.id) from None

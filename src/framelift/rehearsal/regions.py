@@ -18,7 +18,7 @@ from .. import _core
 from ..graph.functions import checkpoint_region, compile_region
 from ..graph.values import Body, Value
 from ..reasons import Interrupt
-from .bodies import Rehearsed, values_in
+from .bodies import Rehearsed, fresh, kept_of, values_in
 from .higher_order import operator, pure_body, record_step
 from .registry import substitute
 
@@ -47,6 +47,23 @@ def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     function, *rest = args
     body = pure_body(session, "wrap", function, tuple(rest), kwargs)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
+
+
+@operator("out_dtype")
+def _out_dtype(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator with a result of another dtype: one node, whose result is like the operator's own."""
+    recorder = session.recorder
+    inner, dtype, *rest = args
+    outer, recorder.tape = recorder.tape, []    # what the operator itself would give is asked, not recorded
+    try:
+        like = recorder.value_of(recorder.call(inner, tuple(rest), kwargs))
+    finally:
+        recorder.tape = outer
+    kept, values = kept_of(recorder, list(rest))
+    step = record_step(recorder, callable_, [inner, dtype, *kept], {}, values)
+    made = fresh(recorder, like.facts.but(dtype=dtype), exact=like.exact)
+    recorder.value_of(made).step = step
+    return made
 
 
 @operator("trace_wrapped")

@@ -164,6 +164,17 @@ for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
     substitute(_func)(_symbolic(_func, _count))
 
 
+@substitute(torch.sym_ite)
+def _sym_ite(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of two numbers, whichever a truth value chooses."""
+    names = ("b", "t", "f")
+    given = dict(zip(names, args), **kwargs)
+    truth, if_true, if_false = (given[name] for name in names)
+    if type(truth) is Bool and type(if_true) is Int and type(if_false) is Int:
+        return truth.home.int_op(torch.sym_ite, truth, if_true, if_false)
+    return if_true if truth else if_false
+
+
 @substitute(torch._check)
 def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a number that only the graph knows: believed, and checked by the graph."""

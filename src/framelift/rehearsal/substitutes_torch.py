@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.fx.traceback
 
+from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from .registry import substitute
@@ -40,6 +41,13 @@ def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     else:
         memo[id(tensor)] = recorder.call(torch.Tensor.clone, (tensor,), {})
     return memo[id(tensor)]
+
+
+@substitute(torch._ops.OpOverloadPacket.__getattr__)
+def _overload(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch makes an operator's overloads when they are first asked for, and keeps them."""
+    found = callable_(*args, **kwargs)
+    return let_in(session.world, found, const(found))
 
 
 @substitute(torch._C._group_tensors_by_device_and_dtype)
