@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -329,3 +330,20 @@ def test_signatures_of_modules_are_preserved(strict: bool) -> None:
 
     tree = unflatten(export(Outer(), (torch.ones(2),), strict=strict, preserve_module_call_signature=("inner",)))
     assert tree.inner({"a": torch.ones(2), "b": torch.ones(2)})[0].tolist() == [2.0, 2.0] and tree(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_exports_and_captures_in_threads() -> None:
+    def exported() -> list[int]:
+        class Model(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return torch.zeros(x.sum().item()) if x.dtype is torch.int64 else x
+        return [len(export_graph(Model())(torch.tensor([n]))[0](torch.tensor([3]))) for n in (2, 4)]
+
+    def captured() -> list[bool]:
+        compiled = framelift.compile(lambda x: x * x.sum().item(), backend="eager")
+        return [compiled(torch.ones(2)).sum().item() == 4 and framelift.dry_run(lambda x: x.sum().item(), torch.ones(1)).breaks != () for _ in range(4)]
+
+    with ThreadPoolExecutor(4) as pool:
+        exports, captures = [pool.submit(exported) for _ in range(3)], [pool.submit(captured) for _ in range(3)]
+        assert all(one.result() == [3, 3] for one in exports) and all(all(one.result()) for one in captures)
+    assert not framelift.config.capture_scalar_outputs

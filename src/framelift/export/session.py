@@ -24,7 +24,7 @@ from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..rehearsal.modes import at_rest
 from ..rehearsal.session import Session
-from ..run.driver import rehearse
+from ..run.driver import capture_lock, rehearse
 from ..run.messages import break_of, full_graph_message, uncaptured_message
 from ..world.dynamism import Dynamism
 
@@ -204,7 +204,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     function = _scope["around"](root, pytree.tree_flatten)
     name = getattr(root, "__qualname__", type(root).__qualname__)
     made: list[Any] = []
-    with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True), at_rest() as moment:
+    with capture_lock, config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True), at_rest() as moment:
         session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
                                         begin=functools.partial(_ExportSession, root))
     if stop is None:

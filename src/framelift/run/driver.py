@@ -51,9 +51,9 @@ from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
 from .tracing import untold, untraced
 
-__all__ = ["Driver", "rehearse"]
+__all__ = ["Driver", "capture_lock", "rehearse"]
 
-_lock = threading.RLock()
+capture_lock = threading.RLock()
 CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the backend bound
 
 
@@ -94,7 +94,7 @@ class Driver:
         if config.disable:
             return False
         before = {id(entry) for entry in entries}
-        with _lock:
+        with capture_lock:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True   # another thread captured it while this one waited
             if function.__code__ in self.record.given_up:
