@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import logging
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -347,3 +349,18 @@ def test_exports_and_captures_in_threads() -> None:
         exports, captures = [pool.submit(exported) for _ in range(3)], [pool.submit(captured) for _ in range(3)]
         assert all(one.result() == [3, 3] for one in exports) and all(all(one.result()) for one in captures)
     assert not framelift.config.capture_scalar_outputs
+
+
+def test_what_a_program_says_is_not_exported(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("framelift.test_export")
+
+    class Talks(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            print("size", x.shape)
+            log.warning("size %s", x.shape)
+            warnings.warn(f"{x.dtype}", stacklevel=1)
+            return x + 1
+
+    program = export(Talks(), (torch.ones(2),), strict=True)
+    assert program.module()(torch.ones(2)).tolist() == [2.0, 2.0] and capsys.readouterr().out == ""
+    assert not framelift.config.ignore_logging_functions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import logging
 import sys
 import types
 import warnings
@@ -196,6 +197,11 @@ def _effects(session: Any) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
     return assigned, lost
 
 
+#: what a program says to its reader is no part of an exported one
+_TALK = (print, warnings.warn, *(getattr(place, name) for place in (logging, logging.Logger)
+                                 for name in ("critical", "debug", "error", "exception", "info", "log", "warning")))
+
+
 def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism) -> tuple[Any, Exit]:
     """Rehearse one call of `root`.  The session is to be closed by the caller.
 
@@ -204,7 +210,9 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     function = _scope["around"](root, pytree.tree_flatten)
     name = getattr(root, "__qualname__", type(root).__qualname__)
     made: list[Any] = []
-    with capture_lock, config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True), at_rest() as moment:
+    options = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True,
+               "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK}}
+    with capture_lock, config.patch(options), at_rest() as moment:
         session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
                                         begin=functools.partial(_ExportSession, root))
     if stop is None:
