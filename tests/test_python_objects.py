@@ -6,6 +6,7 @@ import collections
 import collections.abc
 import copy
 import dataclasses
+import enum
 import functools
 import itertools
 import operator
@@ -396,3 +397,32 @@ def test_reversed_iterators_from_outside_go_on_where_they_stand() -> None:
     assert [compiled(torch.zeros(()), walk).item() for _ in range(3)] == [3.0, 2.0, 1.0]
     with pytest.raises(StopIteration):
         compiled(torch.zeros(()), walk)
+
+
+class _Mode(enum.Enum):
+    ONE = "one"
+    TWO = "two"
+
+
+class _TextMode(str, enum.Enum):
+    ONE = "one"
+    TWO = "two"
+
+
+_BY_MODE = {_Mode.ONE: 1, _Mode.TWO: 2}
+_BY_TEXT = {_TextMode.ONE: 10, _TextMode.TWO: 20}
+
+
+def test_tables_keyed_by_members_of_enumerations() -> None:
+    def f(x, mode, text):
+        return x * _BY_MODE[mode] + _BY_TEXT[text] + _BY_TEXT["one"] + len({mode: 1, _Mode.ONE: 2})
+
+    check(f, torch.ones(2), _Mode.TWO, _TextMode.ONE)
+
+    compiled, x = framelift.compile(f, backend="eager", fullgraph=True), torch.ones(2)
+    try:
+        for number in (2, 3, 4):
+            _BY_MODE[_Mode.TWO] = number
+            assert torch.equal(compiled(x, _Mode.TWO, _TextMode.TWO), f(x, _Mode.TWO, _TextMode.TWO))
+    finally:
+        _BY_MODE[_Mode.TWO] = 2

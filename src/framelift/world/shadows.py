@@ -7,6 +7,7 @@ their own class with its instance attributes imported too.
 from __future__ import annotations
 
 import collections
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -170,6 +171,8 @@ def _is_object_key(key: Any) -> bool:
     cls = type(key)
     if isinstance(key, torch.Tensor):
         return cls.__hash__ is torch.Tensor.__hash__ and cls.__eq__ is torch.Tensor.__eq__
+    if isinstance(key, enum.Enum):   # exists once; its hash is its name's
+        return cls.__hash__ in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and cls.__eq__ in (object.__eq__, str.__eq__, int.__eq__)
     return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
 
 
