@@ -111,3 +111,12 @@ def test_random_numbers_that_decide_nothing() -> None:
         for p in (0.0, 1.0, 0, -1):
             check(fn, torch.ones(2), p)
     check(f, torch.ones(2), 0.5, graphs=None, breaks=None)
+
+
+def test_operations_that_look_at_values_are_opened() -> None:
+    """torch.nn.functional's own Python is captured where it cannot be one node."""
+    x, y, variance = torch.rand(3, 4), torch.rand(3, 4), torch.rand(3, 4)
+    check(lambda a, b, v: F.gaussian_nll_loss(a, b, v), x, y, variance)
+    check(lambda a, b, v: F.triplet_margin_with_distance_loss(a, b, v, distance_function=lambda p, q: (p - q).abs().sum(-1)), x, y, variance)
+    with pytest.raises(ValueError, match="negative"):
+        framelift.compile(F.gaussian_nll_loss, backend="eager")(x, y, -variance)

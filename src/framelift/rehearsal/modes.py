@@ -23,6 +23,7 @@ from ..reasons import Interrupt
 from ..world.importer import let_in
 from .registry import substitute
 from .subclasses import call_override, overriding
+from .torch_rules import RULES
 
 __all__ = ["MODES", "Moment", "at_rest", "dispatch", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
            "unseen_by_modes", "without_modes"]
@@ -135,12 +136,37 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
     recorder = session.recorder
     if not recorder.modes and (not recorder.overrides or recorder.subclasses_off or not overriding(args, kwargs)):
-        return recorder.call(callable_, args, kwargs)
+        try:
+            return recorder.call(callable_, args, kwargs)
+        except Interrupt as stop:
+            opened = _opened(callable_) if stop.reason.id in _MAY_OPEN else None
+            if opened is None:
+                raise
+        return _core.captured(opened, args, kwargs)
     if isinstance(callable_, types.FunctionType):
         # How such a function hands its arguments over is its own affair: it does so to `_Spy`, which knows the rest.
         with torch.overrides._enable_torch_function(), _Spy(session):
             return callable_(*args, **kwargs)
     return dispatch(session, callable_, (), args, kwargs)
+
+
+#: reasons why an operation cannot be one node, but what it is made of may be captured
+_MAY_OPEN = frozenset({"tensor-item", "tensor-bool", "data-dependent-shape", "torch-operation"})
+_copies: dict[Any, Any] = {}
+
+
+def _opened(function: Any) -> Any:
+    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an operation's."""
+    if type(function) is not types.FunctionType or function.__module__ not in ("torch.nn.functional", "torch.functional") or (
+            function.__closure__ or id(function) in RULES):
+        return None
+    made = _copies.get(function)
+    if made is None:
+        code = function.__code__
+        made = types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__)
+        made.__kwdefaults__ = function.__kwdefaults__
+        _copies[function] = made
+    return made
 
 
 def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
