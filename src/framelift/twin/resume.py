@@ -214,9 +214,10 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:
     """A method load at `start` gives the bound method and a NULL: of a method and its receiver the call would go past the probes."""
-    if start.name not in _METHOD_LOADS or start.name != "LOAD_METHOD" and not start.arg & 1:
-        return ops
     dialect, place = current(), ops.index(start)
+    methods = start.name == "LOAD_METHOD" or dialect.version >= (3, 12) and start.name in _METHOD_LOADS and start.arg & 1
+    if not methods:
+        return ops
     name, arg = ("LOAD_ATTR", start.arg) if start.name == "LOAD_METHOD" else (start.name, start.arg & ~1)
     load = make(name, arg, like=start)
     load.caches = dialect.spans[load.op] - 1
