@@ -1,10 +1,18 @@
 """Export: one call of a program as a graph that runs without Python.
 
 `export` makes a `torch.export.ExportedProgram`; `export_graph` (also `legacy`) gives the graph of torch's own functions with the signature of
-the program.  Both capture by rehearsal; lowering to ATen and the program's classes are PyTorch's.
+the program.  Both capture by rehearsal; lowering to ATen and the program's classes are PyTorch's.  The module itself can be called:
+
+>>> import torch, framelift
+>>> framelift.export(torch.nn.ReLU(), (torch.ones(2),), strict=True).module()(-torch.ones(2))
+tensor([0., 0.])
 """
 
 from __future__ import annotations
+
+import sys
+import types
+from typing import Any
 
 from .graph import ExportGuard, ExportResult, export_graph
 from .program import _export, export
@@ -12,3 +20,13 @@ from .program import _export, export
 __all__ = ["ExportGuard", "ExportResult", "export", "export_graph", "legacy"]
 
 legacy = export_graph
+
+
+class _Export(types.ModuleType):
+    """The module, which does what its first function does."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return export(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Export
