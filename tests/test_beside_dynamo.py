@@ -123,3 +123,9 @@ def test_leaf_functions_are_one_node(backend: str) -> None:
     compiled = framelift.compile(lambda x: logged({"x": x + 1})[0] + 1, backend=backend, fullgraph=True)
     assert compiled(torch.ones(2)).tolist() == [5.0, 5.0] and compiled(torch.zeros(2)).tolist() == [3.0, 3.0]
     assert seen == [4.0, 2.0]
+
+
+def test_backends_that_only_torchdynamo_has() -> None:
+    import torch._dynamo.backends.debugging  # noqa: F401  (registers them)
+    compiled = framelift.compile(lambda x: x.sin() + 1, backend="aot_eager_decomp_partition_crossref", fullgraph=True)
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2).sin() + 1)

@@ -77,10 +77,10 @@ def _entry_points() -> dict[str, Any]:
 
 
 def _of_torch() -> dict[str, Any]:
-    """Backends that a program registered with TorchDynamo.  Those of TorchDynamo's own have namesakes here."""
+    """Backends that are registered with TorchDynamo, by a program that uses it or by torch itself; those that have namesakes here are left out."""
     module = sys.modules.get("torch._dynamo.backends.registry")
     table = getattr(module, "_COMPILER_FNS", None) or {}
-    return {name: fn for name, fn in table.items() if not getattr(fn, "__module__", "").startswith("torch._dynamo")}
+    return {name: fn for name, fn in table.items() if name not in BACKENDS or not getattr(fn, "__module__", "").startswith("torch._dynamo")}
 
 
 def _tags_in_torch(name: str) -> tuple[str, ...]:
