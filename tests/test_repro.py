@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import logging
 import runpy
+import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ import framelift
 from framelift import cli, repros
 from framelift.report import progress
 from framelift.report.repro import module_source
-from framelift.run import events
+from framelift.run import events, ranges
 from framelift.run.record import Capture
 
 X = torch.ones(2, 3)
@@ -159,8 +160,35 @@ def test_ranges_in_the_profiler() -> None:
     f(X, 1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         f(X, 1)
-    names = {event.name for event in profile.events()}
-    assert {"framelift guards: program", "framelift run: program"} <= names
+    parts = [event for event in profile.events() if event.name.startswith("framelift ")]
+    assert [event.name.partition(":")[0].split()[1] for event in sorted(parts, key=lambda event: event.time_range.start)] == [
+        "guards", "run", "gather", "graph", "effects"]
+    graph = next(event for event in parts if " graph" in event.name).time_range
+    sine = next(event for event in profile.events() if event.name == "aten::sin").time_range
+    assert graph.start <= sine.start and sine.end <= graph.end
+    assert not isinstance(f.entries[0].info.ranges.space["graph"], ranges._Ranged)      # nothing of it stays
+
+
+def test_ranges_of_a_run_that_fails_or_runs_in_two_threads() -> None:
+    def broken(graph_module, _examples):
+        def run(*inputs):
+            raise ValueError("mine")
+        return run
+
+    f = compiled(lambda x: x.add_(1), backend=broken)       # it writes to its input, so that it is not run again
+    both = compiled(program)
+    both(X, 1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="mine"):
+                f(torch.ones(2))
+        workers = [threading.Thread(target=lambda: [both(X, 1) for _ in range(50)]) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert sum(event.name.startswith("framelift effects") for event in profile.events()) >= 2
+    assert both(X, 1).equal(program(X, 1))
 
 
 # ---- repro files ------------------------------------------------------------------------------------------------------

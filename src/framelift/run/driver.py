@@ -45,6 +45,7 @@ from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .profiling import profiled
+from .ranges import Parts
 from .recompiles import what_was_done
 from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
@@ -232,7 +233,7 @@ class Driver:
             inputs = [*lines.tensors, *lines.places]
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name, before, names)
-        info.source = entry.__source__
+        info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
         if session.active_modes:
             entry = unseen_by_modes(entry)
         if session.point is not None:

@@ -203,6 +203,7 @@ class Capture:
     given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     explain: Any = None         # the guard program; holds user objects weakly
+    ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
 
     @property
     def guards(self) -> list[str]:
