@@ -147,6 +147,13 @@ def test_steps_of_a_loop_around_a_break_are_no_break_of_their_own() -> None:
     assert str(f).count("1 break,") == 1 and framelift.explain(accumulate)(X, [X, X + 1, X + 2]).graph_break_count == 1
 
 
+def test_an_expression_that_uses_what_a_break_gave_is_part_of_it() -> None:
+    f = compiled(lambda x: x.to_dense() + 1)
+    f(torch.eye(3).to_sparse())
+    (one,) = f.report().breaks
+    assert one.reason == "tensor-kind" and not one.loops
+
+
 def divided(x):
     return x / x.abs().max().item()
 

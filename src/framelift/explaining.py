@@ -83,7 +83,7 @@ def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
     operations = [[node.target for node in graph.graph.nodes if node.op.startswith("call_")] for graph in graphs]
     reasons: dict[str, BreakReason] = {}
     for info in captures:
-        if info.stop is not None and not info.stop.is_step_of(info.resumed):
+        if info.stop is not None and not info.stop.follows_from(info.resumed):
             key = f"{info.stop.reason}{info.stop.places[-1:]}{info.stop.sentence}"
             reasons.setdefault(key, BreakReason(info.stop.sentence, list(info.stop.places)))
     times = "\n".join(f"{name}: {seconds:.4f} s" for name, seconds in found.phases.items())

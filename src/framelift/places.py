@@ -32,6 +32,11 @@ class Place:
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
 
+    def encloses(self, other: Place) -> bool:
+        """Whether the other is a part of this expression, and not all of it."""
+        return (self.file == other.file and self != other and 0 <= self.column and 0 <= other.column
+                and (self.line, self.column) <= (other.line, other.column) and (other.end_line, other.end_column) <= (self.end_line, self.end_column))
+
 
 #: by (id of code, offset), with the code, so that the id stays its own; code objects compare equal across files
 _known: dict[tuple[int, int], tuple[types.CodeType, Place]] = {}

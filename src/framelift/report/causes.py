@@ -43,8 +43,8 @@ class Causes:
                 last.update(dict.fromkeys(note.stop.places, self.cause(event)))
 
     def cause(self, event: Event) -> tuple[Any, ...]:
-        """The break that ended an event.  A loop's next step is plain only because of the break before it."""
-        return self.after.get(event.note.number, event.cause) if event.goes_on_with_a_loop else event.cause
+        """The break that ended an event.  What only follows from a break before it is part of that one."""
+        return self.after.get(event.note.number, event.cause) if event.follows_from_a_break else event.cause
 
     def id_of(self, event: Event) -> str:
         """The same by its id."""
@@ -75,7 +75,8 @@ class Causes:
         place = users(stop.places) or first.definition
         inner = stop.places[-1] if stop.places and stop.places[-1] is not place else None
         id_ = self.break_ids[cause] = unused(f"{stop.reason}@{at(place)}", self.break_ids.values())
-        loops = dict.fromkeys(event.note.stop.places[0] for event in events[1:] if event.note.stop is not None and event.cause != cause)
+        loops = dict.fromkeys(event.note.stop.places[0] for event in events[1:] if event.note.stop is not None and event.cause != cause
+                              and event.note.resumed is not None and event.note.stop.places[0] in event.note.resumed.loops)
         extra = [event for event in self.events if not event.note.root and self._made_necessary(event, cause)]
         return Break(
             id_, stop.reason, stop.sentence, maybe(place), maybe(inner), tuple(map(source, stop.places)),

@@ -66,9 +66,9 @@ class Event:
         return self.function, self.origin(miss.origin), miss.kind
 
     @property
-    def goes_on_with_a_loop(self) -> bool:
-        """Whether it ended at the next step of a loop that a break before it had interrupted."""
-        return self.note.stop is not None and self.note.stop.is_step_of(self.note.resumed)
+    def follows_from_a_break(self) -> bool:
+        """Whether what ended it is no cause of its own, but the break before it going on."""
+        return self.note.stop is not None and self.note.stop.follows_from(self.note.resumed)
 
 
 def cause(note: Note) -> tuple[Any, ...]:

@@ -262,7 +262,7 @@ class Driver:
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
-            level = logging.DEBUG if info.stop.is_step_of(info.resumed) else logging.INFO
+            level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
             topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
             if stop.error is not None:
                 raise stop.error

@@ -42,9 +42,14 @@ class Break:
     detail: str = ""            # what the sentence is about: the callable's or the type's name
 
 
-    def is_step_of(self, resumed: GoingOn | None) -> bool:
-        """Whether it is the next step of a loop that a break before it interrupted: no cause of its own."""
-        return resumed is not None and self.reason == "opaque-object" and len(self.places) == 1 and self.places[0] in resumed.loops
+    def follows_from(self, resumed: GoingOn | None) -> bool:
+        """Whether it is no cause of its own, but the break before it going on.
+
+        That is so for the next step of a loop that one interrupted, and for an expression that uses what one gave back.
+        """
+        if resumed is None or self.reason != "opaque-object" or len(self.places) != 1:
+            return False
+        return self.places[0] in resumed.loops or any(self.places[0].encloses(place) for place in resumed.after)
 
 
 @dataclass(frozen=True, slots=True)
