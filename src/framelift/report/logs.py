@@ -12,8 +12,10 @@ from torch._guards import CompileContext, CompileId, compile_context
 
 from ..log import topic
 from ..run.events import listen
+from .fixes import recapture_fix, settled_fix
 from .graphs import readable
-from .guards import guard_tree
+from .guards import guard_tree, is_free
+from .names import plain
 
 __all__: list[str] = []
 
@@ -21,8 +23,8 @@ __all__: list[str] = []
 @listen("done")
 def _log(capture: Any) -> None:
     name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
-    if capture.recompile and topic("recompiles").isEnabledFor(logging.INFO):
-        topic("recompiles").info("%s captured again: %s", name, capture.recompile)
+    if capture.miss is not None and topic("recompiles").isEnabledFor(logging.INFO):
+        topic("recompiles").info("%s captured again: %s\n  fix: %s", name, capture.recompile, _fix(capture))
     if topic("perf").isEnabledFor(logging.INFO):
         phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
@@ -32,6 +34,12 @@ def _log(capture: Any) -> None:
         topic("graph").info("%s\n%s", name, readable(capture.graph_module))
     if capture.source and topic("entry").isEnabledFor(logging.INFO):
         topic("entry").info("%s\n%s", name, capture.source)
+
+
+def _fix(capture: Any) -> str:
+    miss = capture.miss
+    settled = miss.kind in ("EQ", "TENSOR") and is_free(capture.explain, miss.origin)
+    return settled_fix(miss.kind, plain(miss.origin)) if settled else recapture_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
 
 
 def _guards(capture: Any, lines: bool) -> str:
