@@ -114,7 +114,8 @@ class Causes:
         settled = kind in ("EQ", "TENSOR") and full is not None and is_free(full.explain, last.origin)
         fix = (result_fix(origin) if result else settled_fix(kind, origin) if settled else
                recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
-        return Recapture(id_, first.function, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, settled, len(events),
+        functions = tuple(dict.fromkeys(event.function for event in events))
+        return Recapture(id_, first.function, functions, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, settled, len(events),
                          sum(event.note.seconds for event in events), fix)
 
 

@@ -60,10 +60,11 @@ class Event:
 
     @property
     def change(self) -> tuple[Any, ...]:
-        """What recaptures are grouped by."""
+        """What recaptures are grouped by: the value, and the line that uses it, or else the function that has it."""
         miss = self.note.miss
         assert miss is not None
-        return self.function, self.origin(miss.origin), miss.kind
+        used = self.reading(miss.origin, miss.place) if miss.kind != "RELATION" else None
+        return used or self.function, self.origin(miss.origin), miss.kind
 
     @property
     def follows_from_a_break(self) -> bool:

@@ -82,7 +82,8 @@ class Recapture:
     """One guarded value that changed, and made further captures necessary."""
 
     id: str
-    function: str               # id of the function
+    function: str               # id of the function that was captured again first
+    functions: tuple[str, ...]  # ids of all that were
     origin: str                 # the value, as the guard reaches it
     kind: str                   # the guard's kind
     changes: tuple[tuple[str, str], ...]    # (old, new), in order

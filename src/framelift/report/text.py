@@ -97,7 +97,8 @@ def _recaptures(report: Report) -> Iterator[Line]:
     if report.recaptures:
         yield "head", "\nrecaptures"
     for one in report.recaptures:
-        yield "warn", (f"  {one.origin or one.kind} in {one.function}: {_count(one.times, 'recapture')}, {one.seconds * 1e3:.1f} ms"
+        more = f" and {_count(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
+        yield "warn", (f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recapture')}, {one.seconds * 1e3:.1f} ms"
                        f"{', symbolic since then' if one.settled else ''}")
         for old, new in one.changes[-3:]:
             if old or new:

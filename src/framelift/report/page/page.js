@@ -33,7 +33,7 @@ function breakCard(b) {
 function recaptureCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
   return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recapture")} <span class=tag>${esc(r.kind)}</span>${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
-    <p class=dim><a href="${link(r.function)}">${esc(r.function)}</a> · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
+    <p class=dim>${r.functions.map(f => `<a href="${link(f)}">${esc(f)}</a>`).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
     ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
