@@ -364,3 +364,14 @@ def test_what_a_program_says_is_not_exported(capsys: pytest.CaptureFixture[str])
     program = export(Talks(), (torch.ones(2),), strict=True)
     assert program.module()(torch.ones(2)).tolist() == [2.0, 2.0] and capsys.readouterr().out == ""
     assert not framelift.config.ignore_logging_functions
+
+
+def test_exports_leave_the_options_as_they_are() -> None:
+    with framelift.config.patch(automatic_dynamic_shapes=False, capture_scalar_outputs=True, recompile_limit=3):
+        before = framelift.config.get_config_copy()
+        for strict in (True, False):
+            export(Branching(), (torch.ones(4, 2),), strict=strict)
+            assert framelift.config.get_config_copy() == before
+        with framelift.installed():
+            export(Branching(), (torch.ones(4, 2),))
+            assert framelift.config.get_config_copy() == before

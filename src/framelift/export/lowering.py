@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .. import config
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
@@ -94,8 +95,14 @@ def _dynamo_options() -> Iterator[None]:
     """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these are export's options for that."""
     from torch.export import _trace
     options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}
-    with _trace.torch._dynamo.config.patch(options):
-        yield
+    before = config.get_config_copy()
+    try:
+        with _trace.torch._dynamo.config.patch(options):
+            yield
+    finally:   # the drop-in writes what is written there to framelift's options, too
+        for name, value in before.items():
+            if getattr(config, name) != value:
+                setattr(config, name, value)
 
 
 def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -> Callable[..., Any]:
