@@ -375,3 +375,19 @@ def test_exports_leave_the_options_as_they_are() -> None:
         with framelift.installed():
             export(Branching(), (torch.ones(4, 2),))
             assert framelift.config.get_config_copy() == before
+
+
+def test_truth_values_of_sizes_are_like_any_other() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        large = x.shape[0] > 3
+        return [x + 1 if large is True else x, x * (large + 2), x - large * 2, x + isinstance(large, bool), x + int(not large), x + [5, 6][large]]
+
+    def undecided(x: torch.Tensor) -> list[torch.Tensor]:
+        large = x.shape[0] > 3
+        return [x * (large + 2), x - large * 2, x + isinstance(large, bool), x + int(not large), x + [5, 6][large], x + (large and 3), x + {True: 1, False: 2}[large],
+                x + (large == True), x + sum([large, large]), x + len(f"{large}{large!r}")]  # noqa: E712
+
+    for one in (function, undecided):
+        for rows in (3, 4):
+            x = torch.randn(rows, 2)
+            assert _same(export_graph(one)(x)[0](x), one(x))
