@@ -210,6 +210,18 @@ def test_what_is_not_captured_falls_back() -> None:
     assert torch.equal(framelift.compile(hooked, backend="eager")(torch.ones(2)), torch.full((2,), 2.0))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backward_that_is_differentiated_outside(backend: str) -> None:
+    def first(x):
+        y = x.sin().exp()
+        g, = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return g
+
+    x = torch.rand(3, requires_grad=True)
+    g = framelift.compile(first, backend=backend)(x)
+    torch.testing.assert_close(torch.autograd.grad(g.sum(), x), torch.autograd.grad(first(x).sum(), x))
+
+
 def test_grad_mode_at_the_beginning() -> None:
     p = nn.Parameter(torch.ones(3))
 

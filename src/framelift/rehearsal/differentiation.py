@@ -74,6 +74,7 @@ def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: l
     step = record_step(recorder, torch.autograd.grad, args, options, inputs)
     step.stays = 0
     recorder.differentiated = recorder.differentiated or not (options.get("retain_graph") or options.get("create_graph"))
+    recorder.differentiable = recorder.differentiable or bool(options.get("create_graph"))
     made: list[Any] = []
     for i, facts in enumerate(found):
         if facts is None:

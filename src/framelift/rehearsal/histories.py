@@ -22,7 +22,7 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
     """The outputs, those of an odd kind replaced by what has no history; and which these are."""
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted]
-    if not leaves and not roots and not recorder.differentiated:
+    if not leaves and not roots and not recorder.differentiated and not recorder.differentiable:
         return outputs, ()
     if any(out.gathered for _, out in leaves):
         raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
@@ -30,6 +30,8 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise Interrupt("torch-operation", "a leaf made inside, as a result beside others that may depend on it,")
+        if recorder.differentiable and "" in fates.values():   # compilers do not differentiate a backward
+            raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
         odd = {i: fate for i, fate in fates.items() if fate}
         odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
         detach = target_of(torch.Tensor.detach)

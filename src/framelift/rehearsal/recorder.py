@@ -106,6 +106,7 @@ class Recorder:
         self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
         self.differentiated = False                 # the program went through histories, and did not keep them
+        self.differentiable = False                 # or kept them, to go through the way back too
         self.reaches_leaves = False                 # a backward of the program's adds to gradients
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
