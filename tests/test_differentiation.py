@@ -171,6 +171,21 @@ def test_hooks_on_leaves_are_plain_pythons() -> None:
     assert seen[-1] == "node"
 
 
+def test_hooks_elsewhere_do_not_matter() -> None:
+    p, other = nn.Parameter(torch.ones(2)), torch.ones(2, requires_grad=True)
+    other.register_hook(lambda grad: grad)
+
+    def step(x, y):
+        (x * p).sum().backward()
+        return y * 2
+
+    compiled = framelift.compile(step, backend="eager", fullgraph=True)
+    before = framelift.stats()["captures"]
+    for _ in range(3):
+        compiled(torch.ones(2), other)
+    assert framelift.stats()["captures"] - before == 2   # p.grad is None, then a tensor
+
+
 def test_histories_from_outside_are_plain_pythons() -> None:
     p = torch.ones(2, requires_grad=True)
 

@@ -146,9 +146,10 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
         found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
     leaves = [leaf for leaf, facts in zip(leaves, found) if facts is not None]
     found = [facts for facts in found if facts is not None]
-    if _core.hooked(tuple(leaf.external for leaf in leaves if leaf.external is not None)):
+    reached = [leaf.external for leaf in leaves if leaf.external is not None]
+    if _core.hooked(tuple(reached)):
         raise Interrupt("torch-operation", "a backward to tensors that have hooks")
-    recorder.reaches_leaves = True
+    recorder.reached += reached
     made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found) if leaves else []
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)   # as the engine does

@@ -107,7 +107,7 @@ class Recorder:
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
         self.differentiated = False                 # the program went through histories, and did not keep them
         self.differentiable = False                 # or kept them, to go through the way back too
-        self.reaches_leaves = False                 # a backward of the program's adds to gradients
+        self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self._saved: SavedState | None = None

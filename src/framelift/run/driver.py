@@ -243,8 +243,9 @@ class Driver:
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, _core.memory_pattern(tuple(inputs)))
-        if session.recorder.reaches_leaves:
-            entry = _watching_hooks(entry)
+        reached = {id(tensor) for tensor in session.recorder.reached}
+        if reached:
+            entry = _watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached])
         return entry, inputs
 
     def _backend_for(self, session: Session, finished: Any) -> Any:
@@ -299,10 +300,10 @@ def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
     return run
 
 
-def _watching_hooks(entry: Any) -> Any:
-    """A graph that adds to gradients was built for tensors without hooks."""
+def _watching_hooks(entry: Any, places: list[int]) -> Any:
+    """A graph that adds to the gradients of the inputs at these places was built for tensors without hooks."""
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        return _core.MISS if _core.hooked(inputs) else entry(inputs, externals)
+        return _core.MISS if _core.hooked(tuple([inputs[i] for i in places])) else entry(inputs, externals)
     return run
 
 
