@@ -11,5 +11,8 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs);
 bool init_calls(PyObject* module);
 bool init_looks(PyObject* module);  // looks.cpp
+bool init_session_calls(PyObject* module);
+// An attribute as captured code reads it.  New reference or NULL.
+PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name);
 
 }  // namespace framelift

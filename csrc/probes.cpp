@@ -9,11 +9,9 @@
 
 namespace framelift {
 
-void set_interrupt_type(PyObject* type);
-
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *mark_address, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *mark_address, *mark_star, *mark_stars;
 
 // The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
 #define PROBE(count)                                                                              \
@@ -330,6 +328,17 @@ static PyObject* match_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return ask_session(r, name_match_class, a, n);
 }
 
+// Whether a pattern takes it for a sequence or mapping is told by flags of its class, which C code looks at.
+static PyObject* match_kind(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(1)
+  if (r && is_heap(Py_TYPE(a[0]))) {
+    PyObject* ok = ask_session(r, name_match_kind, a, 1);
+    if (!ok) return nullptr;
+    Py_DECREF(ok);
+  }
+  return Py_NewRef(a[0]);
+}
+
 static PyObject* make_function(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && r->internal.insert(a[0]).second) r->kept.push_back(Py_NewRef(a[0]));
@@ -413,168 +422,16 @@ static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwn
   return r ? dispatch(r, a[0], a + 1, n - 1, kwnames) : PyObject_Vectorcall(a[0], a + 1, n - 1, kwnames);
 }
 
-// ---- what the Python session tells the probes -------------------------------------------------------------------
-
-#define NEED_REHEARSAL                                                     \
-  Rehearsal* r = current_rehearsal();                                      \
-  if (!r) {                                                                \
-    PyErr_SetString(PyExc_RuntimeError, "no rehearsal in this thread");    \
-    return nullptr;                                                        \
-  }
-
-static PyObject* mark_external(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  r->external.insert(object);
-  Py_RETURN_NONE;
-}
-static PyObject* mark_internal(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  if (r->internal.insert(object).second) r->kept.push_back(Py_NewRef(object));
-  Py_RETURN_NONE;
-}
-static PyObject* is_external(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->external.count(object) != 0);
-}
-static PyObject* is_internal(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->internal.count(object) != 0);
-}
-static PyObject* mark_cell(PyObject*, PyObject* cell) {
-  NEED_REHEARSAL
-  r->cells.emplace(cell, nullptr);
-  Py_RETURN_NONE;
-}
-static PyObject* is_external_cell(PyObject*, PyObject* cell) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->cells.count(cell) != 0);
-}
-static PyObject* know(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 4) return PyErr_Format(PyExc_TypeError, "know(object, name, answer, payload)");
-  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
-  auto [at, fresh] = r->attributes.emplace(Pair{a[0], a[1]}, known);
-  if (!fresh) {
-    Py_XDECREF(at->second.payload);
-    at->second = known;
-  }
-  Py_RETURN_NONE;
-}
-static PyObject* know_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 4) return PyErr_Format(PyExc_TypeError, "know_class(class, name, answer, payload)");
-  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
-  auto [at, fresh] = r->class_attributes.emplace(Pair{a[0], a[1]}, known);
-  if (!fresh) {
-    Py_XDECREF(at->second.payload);
-    at->second = known;
-  }
-  Py_RETURN_NONE;
-}
-static PyObject* forget(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "forget(object, name)");
-  auto found = r->attributes.find({a[0], a[1]});
-  if (found != r->attributes.end()) {
-    Py_XDECREF(found->second.payload);
-    r->attributes.erase(found);
-  }
-  Py_RETURN_NONE;
-}
-// captured(callable, args, kwargs): from framelift's own code back into captured code.
-static PyObject* captured(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "captured(callable, args, kwargs)");
-  RehearseScope live;
-  return dispatch_spread(r, a[0], a[1], a[2]);
-}
-// natively(callable, args, kwargs): C code runs, the Python frames it starts are captured code.
-static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "natively(callable, args, kwargs)");
-  RehearseScope live;
-  return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
-}
-// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch calls are recorded.
-static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "unwatched(callable, args, kwargs)");
-  PausedScope paused;
-  at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ENABLED);
-  PyObject* result = PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
-  if (!result) note_interrupt(r);
-  return result;
-}
-// Every remembered answer for this name is asked again: a class attribute or a global was written.
-static PyObject* forget_name(PyObject*, PyObject* name) {
-  NEED_REHEARSAL
-  for (auto* map : {&r->attributes, &r->class_attributes})
-    for (auto at = map->begin(); at != map->end();) {
-      if (at->first.b == name) {
-        Py_XDECREF(at->second.payload);
-        at = map->erase(at);
-      } else {
-        ++at;
-      }
-    }
-  for (auto at = r->globals.begin(); at != r->globals.end();) {
-    if (at->first.b == name) {
-      Py_XDECREF(at->second);
-      at = r->globals.erase(at);
-    } else {
-      ++at;
-    }
-  }
-  Py_RETURN_NONE;
-}
-static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "read(object, name)");
-  PyObject* name = Py_NewRef(a[1]);
-  PyUnicode_InternInPlace(&name);
-  RehearseScope live;
-  PyObject* value = read_attribute(r, a[0], name);
-  Py_DECREF(name);
-  return value;
-}
-static PyObject* probe_count(PyObject*, PyObject*) {
-  NEED_REHEARSAL
-  return PyLong_FromLong(r->probes);
-}
-static PyObject* set_interrupt(PyObject*, PyObject* type) {
-  set_interrupt_type(type);
-  Py_RETURN_NONE;
-}
-
 #define FAST(name) {#name, (PyCFunction)(void*)name, METH_FASTCALL, nullptr}
 static PyMethodDef probes[] = {
     {"call", (PyCFunction)(void*)call, METH_FASTCALL | METH_KEYWORDS, nullptr},
     FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
     FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
-    FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(make_function),
+    FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(match_kind), FAST(make_function),
     FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
 
-static PyMethodDef methods[] = {
-    {"mark_external", mark_external, METH_O, "this object is a handle"},
-    {"mark_internal", mark_internal, METH_O, "this function or class was made inside"},
-    {"is_external", is_external, METH_O, nullptr},
-    {"is_internal", is_internal, METH_O, nullptr},
-    {"mark_cell", mark_cell, METH_O, "this cell is external"},
-    {"is_external_cell", is_external_cell, METH_O, nullptr},
-    {"know", (PyCFunction)(void*)know, METH_FASTCALL, "know(object, name, answer, payload)"},
-    {"know_class", (PyCFunction)(void*)know_class, METH_FASTCALL, "know_class(class, name, answer, payload)"},
-    {"forget", (PyCFunction)(void*)forget, METH_FASTCALL, "forget(object, name)"},
-    {"captured", (PyCFunction)(void*)captured, METH_FASTCALL, "captured(callable, args, kwargs)"},
-    {"read", (PyCFunction)(void*)read, METH_FASTCALL, "read(object, name): an attribute read of captured code"},
-    {"natively", (PyCFunction)(void*)natively, METH_FASTCALL, "natively(callable, args, kwargs)"},
-    {"unwatched", (PyCFunction)(void*)unwatched, METH_FASTCALL, "unwatched(callable, args, kwargs): plain frames, recorded torch calls"},
-    {"forget_name", forget_name, METH_O, nullptr},
-    {"probe_count", probe_count, METH_NOARGS, nullptr},
-    {"set_interrupt_type", set_interrupt, METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
-
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_orders() || !init_looks(module) || PyModule_AddFunctions(module, methods) < 0) return false;
+  if (!init_calls(module) || !init_orders() || !init_looks(module) || !init_session_calls(module)) return false;
   PyObject* table = PyDict_New();
   for (PyMethodDef* d = probes; table && d->ml_name; d++) {
     PyObject* f = PyCFunction_New(d, nullptr);
@@ -588,7 +445,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

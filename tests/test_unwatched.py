@@ -5,8 +5,14 @@ The programs run on the very objects of the plain run, since what is compared de
 
 from __future__ import annotations
 
+import abc
+import array
+import collections
+import collections.abc
 import functools
 import itertools
+import sys
+import types
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -137,3 +143,139 @@ def test_unused_operations_still_raise() -> None:
     assert captured(torch.ones(3), torch.tensor([1])) == 3
     with pytest.raises(IndexError):
         captured(torch.ones(3), torch.tensor([7]))
+
+
+# ---- what C code asks classes for -----------------------------------------------------------------------------------
+
+def in_fresh_worlds(make: Callable[[], tuple[Callable[..., Any], Sequence[Callable[[], Any]]]]) -> None:
+    """`make` gives a program of one tensor and changes of its world; each world sees the same changes between calls."""
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        program, changes = make()
+        target = wrap(program)
+        results = [target(torch.ones(2))]
+        for change in changes:
+            change()
+            results.append(target(torch.ones(2)))
+        return [result.tolist() for result in results]
+
+    framelift.reset()
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def registered_class() -> Any:
+    class Abstract(abc.ABC):
+        pass
+
+    class Middle(abc.ABC):
+        pass
+
+    class Concrete:
+        pass
+
+    one = Concrete()
+    return lambda x: x + isinstance(one, Abstract) + issubclass(Concrete, Abstract), [lambda: Abstract.register(Middle), lambda: Middle.register(Concrete)]
+
+
+def registered_sequence() -> Any:
+    class Pair:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, i: int) -> int:
+            if i > 1:
+                raise IndexError(i)
+            return i
+
+    pair = Pair()
+
+    def program(x: Any) -> Any:
+        match pair:
+            case [_, second]:
+                return x + second
+            case _:
+                return x
+    return program, [lambda: collections.abc.Sequence.register(Pair)]
+
+
+def mapping_with_its_own_get() -> Any:
+    class Table(collections.abc.Mapping):  # type: ignore[type-arg]
+        def __getitem__(self, key: str) -> int:
+            return {"a": 1}[key]
+
+        def __iter__(self) -> Any:
+            return iter("a")
+
+        def __len__(self) -> int:
+            return 1
+
+    table = Table()
+
+    def program(x: Any) -> Any:
+        match table:
+            case {"a": found}:
+                return x + found
+            case _:
+                return x
+    return program, [lambda: setattr(table, "get", lambda key, default=None: 7)]
+
+
+def pattern_over_an_unknown_type() -> Any:
+    numbers = array.array("d", [1.0, 2.0])
+
+    def program(x: Any) -> Any:
+        match numbers:
+            case [first, *_]:
+                return x + first
+            case _:
+                return x
+    return program, [lambda: numbers.insert(0, 5.0)]
+
+
+def recursion_limit() -> Any:
+    before = sys.getrecursionlimit()
+    return lambda x: x + sys.getrecursionlimit(), [lambda: sys.setrecursionlimit(before + 1), lambda: sys.setrecursionlimit(before)]
+
+
+@pytest.mark.parametrize("make", [registered_class, registered_sequence, mapping_with_its_own_get, pattern_over_an_unknown_type, recursion_limit],
+                         ids=lambda f: f.__name__)
+def test_classes_answer_as_they_do_now(make: Any) -> None:
+    in_fresh_worlds(make)
+
+
+def _special(method: Callable[[Any, list[int]], Any], use: Callable[[Any], int]) -> Any:
+    """A class whose special method is no function of its own but leads to an object outside."""
+    numbers = [1, 2]
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.n = 3  # type: ignore[attr-defined]
+    name, value = method(holder, numbers)
+    setattr(Holder, name, value)
+    return lambda x: x + use(holder), [lambda: numbers.append(7), lambda: setattr(holder, "n", 9)]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: _special(lambda h, l: ("__len__", l.__len__), len),
+    lambda: _special(lambda h, l: ("__len__", functools.partial(getattr, h, "n")), len),
+    lambda: _special(lambda h, l: ("__getitem__", object.__getattribute__), lambda h: h["n"]),
+    lambda: _special(lambda h, l: ("__bool__", types.MethodType(lambda of: len(of) > 2, l)), lambda h: 1 if h else 2),
+], ids=["bound", "partial", "object", "method"])
+def test_special_methods_that_are_no_functions(make: Any) -> None:
+    in_fresh_worlds(make)
+
+
+def factory_that_reads() -> Any:
+    thing = Thing(1)
+    table: Any = collections.defaultdict(functools.partial(getattr, thing, "n"))
+
+    def program(x: Any) -> Any:
+        found = table[1]
+        del table[1]
+        return x + found
+    return program, [lambda: setattr(thing, "n", 5)]
+
+
+def test_factories_of_missing_keys() -> None:
+    in_fresh_worlds(factory_that_reads)

@@ -14,9 +14,11 @@ import json.encoder
 import operator
 import types
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
+
+from ..world.shadows import is_watched_factory
 
 __all__ = ["JUDGES", "Judge", "plain_template"]
 
@@ -71,14 +73,10 @@ def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "pure" if args and type(args[0]) is list else "internals"
 
 
-#: C callables that a defaultdict may call for a missing key
-_FACTORIES = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, deque, OrderedDict)
-
-
 @_judges(defaultdict)
 def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     factory = args[0] if args else None
-    if not _is(factory, types.FunctionType) and not any(factory is known for known in _FACTORIES):
+    if not is_watched_factory(factory):
         return "callback"
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 

@@ -10,6 +10,7 @@ import builtins
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -27,7 +28,7 @@ from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
-from . import modes, substitutes_frames, tensor_writes, verdicts
+from . import modes, substitutes_abc, substitutes_frames, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
@@ -388,6 +389,15 @@ class Session:
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)
 
+    def match_kind(self, subject: Any) -> None:
+        """A pattern asks whether the class is one of sequences or mappings, by flags that registering it there sets."""
+        cls = type(subject)
+        if cls is Opaque:
+            raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
+        if not _core.is_internal(cls):
+            reference, flags = weakref.ref(cls), cls.__flags__ & _PATTERNS
+            substitutes_abc.registry_fact(self, lambda: (now := reference()) is None or now.__flags__ & _PATTERNS == flags)
+
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
         if not isinstance(cls, type):
@@ -478,6 +488,7 @@ def _is_bound(obj: Any) -> bool:
 
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
+_PATTERNS = 1 << 5 | 1 << 6   # flags of classes of sequences, of mappings
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 

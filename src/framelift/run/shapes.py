@@ -187,7 +187,7 @@ def _places(world: Any, effect: Any) -> list[Origin]:
 
 def _now(copy: Any, key: Any, before: Any) -> Any:
     try:
-        now = (dict if isinstance(copy, dict) else list).__getitem__(copy, key)
-    except (KeyError, IndexError, TypeError):
+        now = dict.get(copy, key, before) if isinstance(copy, dict) else list.__getitem__(copy, key)
+    except (IndexError, TypeError):
         return before
     return now if type(now) in _NUMBERS else before

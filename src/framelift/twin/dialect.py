@@ -39,6 +39,7 @@ PROBES: dict[str, str] = {
     "import_from": "import_from(module, name) -> value",
     "before_with": "before_with(manager) -> manager; also for asynchronous ones",
     "match_class": "match_class(subject, cls, names, positional_count) -> tuple or None",
+    "match_kind": "match_kind(subject) -> subject; about to be asked whether it is a sequence or mapping",
     "make_function": "make_function(function) -> function",
     "check_text": "check_text(text) -> text; what an f-string made of a value",
     "iterate": "iterate(iterable) -> iterable; about to be walked",

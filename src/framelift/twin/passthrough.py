@@ -183,6 +183,10 @@ def _iterate(iterable: Any) -> Any:
     return iterable
 
 
+def _match_kind(subject: Any) -> Any:
+    return subject
+
+
 def _match_class(subject: Any, cls: Any, names: tuple[str, ...], count: int) -> tuple[Any, ...] | None:
     return _matcher(names, count)(subject, cls)
 

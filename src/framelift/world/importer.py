@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..guard.kinds import TensorFacts, tensor_facts
+from ..guard.kinds import TensorFacts, dunders, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .arrays import import_array, numpy
@@ -33,6 +33,7 @@ from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .same_kind import known_kind
 from .shadows import import_container, is_container
+from .special_methods import unwatched_method
 from .world import World
 
 __all__ = ["RULES", "is_handle_class", "let_in", "rule"]
@@ -170,9 +171,19 @@ def _error(world: World, value: BaseException, origin: Origin) -> Any:
     return world.register(value, copy, origin)
 
 
+_MAPPING = 1 << 6   # the flag of classes that mapping patterns match
+
+
 def _handle(world: World, value: Any, origin: Origin) -> Any:
-    world.guard(origin, "TYPE", type(value))
-    world.note_class(type(value))
+    cls = type(value)
+    if not world.is_noted(cls) and unwatched_method(dunders(cls)[1]) is not None:
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "TYPE", cls)
+    world.note_class(cls)
+    if cls.__flags__ & _MAPPING and cls.__dictoffset__:   # a mapping pattern asks it for `get` from C
+        if "get" in value.__dict__:
+            return let_in_opaque(world, value, origin)
+        world.guard(origin.to("dict"), "ABSENT", "get", "get")
     _core.mark_external(value)
     return world.register(value, value, origin)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +25,7 @@ from .opaque import opaque_for
 from .records import Shadow
 from .world import World
 
-__all__ = ["KINDS", "Kind", "LetIn", "import_container", "is_container", "solid_container"]
+__all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_container", "is_container", "is_watched_factory", "solid_container"]
 
 LetIn = Callable[[World, Any, Origin], Any]
 
@@ -64,8 +66,27 @@ def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: L
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    copy.default_factory = let_in(world, value.default_factory, origin.to("attr", "default_factory"))
+    factory, place = value.default_factory, origin.to("attr", "default_factory")
+    copy.default_factory = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
     _fill_dict(world, copy, value, origin, let_in)
+
+
+#: C callables that may be called for a missing key from C
+FACTORIES: tuple[Any, ...] = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, collections.deque,
+                              collections.OrderedDict)
+
+
+def is_watched_factory(factory: Any) -> bool:
+    """Whether what a call of it from C does is seen: Python code, or making something empty."""
+    kind = type(factory)
+    if kind in (functools.partial, types.MethodType):
+        return type(factory.func if kind is functools.partial else factory.__func__) is types.FunctionType
+    return kind is types.FunctionType or any(factory is known for known in FACTORIES) or _core.is_python_class(factory)
+
+
+def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
+    world.guard(origin, "IS", factory)
+    return world.register(factory, opaque_for(factory), origin, mutable=False)
 
 
 def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:

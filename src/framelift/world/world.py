@@ -13,9 +13,11 @@ from typing import Any
 from .. import _core
 from ..guard.kinds import Guard, dunders
 from ..origin import Origin, const
+from ..reasons import Interrupt
 from .dynamism import STATIC, Dynamism
 from .leaves import LEAF_TYPES
 from .records import DELETED, Effect, External, Shadow
+from .special_methods import unwatched_method
 
 __all__ = ["ABSENT", "World"]
 
@@ -114,13 +116,21 @@ class World:
         else:
             self.guard(const(cls).to("lookup", name), "IS", found)
 
+    def is_noted(self, cls: type) -> bool:
+        """Whether the special methods of `cls` are guarded already."""
+        return id(cls) in self._noted
+
     def note_class(self, cls: type) -> None:
         """Special methods of `cls` may be called by C code: their presence and identity are guarded."""
         if id(cls) in self._noted or _core.is_internal(cls):
             return
         self._noted.add(id(cls))
         self.keep.append(cls)
-        self.guard(const(cls), "DUNDERS", dunders(cls))
+        found = dunders(cls)
+        self.guard(const(cls), "DUNDERS", found)
+        unwatched = unwatched_method(found[1])
+        if unwatched is not None:
+            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__} with its {unwatched}")
 
     # ---- registry -------------------------------------------------------------------------------------------------
 

@@ -114,6 +114,21 @@ def match_class(w: Writer, arg: int) -> bytes:
     return w.probe["match_class"] + BELOW[3] + w.const[arg] + w.calls[3]
 
 
+def patterned(w: Writer) -> bytes:
+    """[subject] -> [subject whose kind is a fact]."""
+    return w.probe["match_kind"] + SWAP2 + w.calls[0]
+
+
+@SHARED("MATCH_SEQUENCE", depth=1)
+def match_sequence(w: Writer, arg: int) -> bytes:
+    return patterned(w) + named("MATCH_SEQUENCE")
+
+
+@SHARED("MATCH_MAPPING", depth=1)
+def match_mapping(w: Writer, arg: int) -> bytes:
+    return patterned(w) + named("MATCH_MAPPING")
+
+
 @SHARED("BEFORE_WITH", depth=1)
 def before_with(w: Writer, arg: int) -> bytes:
     return w.probe["before_with"] + SWAP2 + w.calls[0] + named("BEFORE_WITH")
