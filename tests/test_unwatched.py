@@ -21,6 +21,7 @@ import pytest
 import torch
 
 import framelift
+from fresh_worlds import in_fresh_worlds
 
 
 class Thing:
@@ -146,21 +147,6 @@ def test_unused_operations_still_raise() -> None:
 
 
 # ---- what C code asks classes for -----------------------------------------------------------------------------------
-
-def in_fresh_worlds(make: Callable[[], tuple[Callable[..., Any], Sequence[Callable[[], Any]]]]) -> None:
-    """`make` gives a program of one tensor and changes of its world; each world sees the same changes between calls."""
-    def run(wrap: Callable[[Any], Any]) -> list[Any]:
-        program, changes = make()
-        target = wrap(program)
-        results = [target(torch.ones(2))]
-        for change in changes:
-            change()
-            results.append(target(torch.ones(2)))
-        return [result.tolist() for result in results]
-
-    framelift.reset()
-    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
-
 
 def registered_class() -> Any:
     class Abstract(abc.ABC):

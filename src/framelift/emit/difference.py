@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import _random
 import collections
+import gc
+import itertools
 import operator
 import threading
 import types
@@ -15,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
-from ..world.iterators import SEQUENCE_ITERATORS, place_of, source_of
+from ..world.iterators import SEQUENCE_ITERATORS, count_of, place_of, source_of
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
@@ -240,6 +242,19 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return [] if place == shadow.before else [(walk.part(shadow.copy), f".__setstate__({place})")]
 
 
+def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """A counter from outside gave some numbers."""
+    start, step = shadow.before
+    now = count_of(shadow.copy) if type(start) is int else next(part for part in gc.get_referents(shadow.copy) if part is not step)
+    given = (now - start) // step if step else 0
+    if type(given) is not int:
+        raise Interrupt("effect-object", "a counter that a loop over a symbolic number advanced")
+    if not given:
+        return []
+    deque, islice = walk.constant(collections.deque, "deque"), walk.constant(itertools.islice, "islice")
+    return [(f"{deque}({islice}(", walk.part(shadow.copy), f", {given}), 0)")]
+
+
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
     return []
 
@@ -251,3 +266,4 @@ _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
 }
 _WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
+_WRITERS[itertools.count] = _counter

@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_code,
     substitutes_context,
     substitutes_copy,
+    substitutes_dispatch,
     substitutes_frames,
     substitutes_identity,
     substitutes_mappings,

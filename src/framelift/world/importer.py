@@ -12,6 +12,7 @@ import dataclasses
 import decimal
 import enum
 import functools
+import itertools
 import operator
 import re
 import types
@@ -27,13 +28,14 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from .arrays import import_array, numpy
 from .decimal_state import enter_decimal
-from .iterators import SEQUENCE_ITERATORS, import_iterator
+from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .same_kind import known_kind
 from .shadows import import_container, is_container
 from .special_methods import unwatched_method
+from .values import DESCRIPTIONS, import_value, plain_value, value_kind
 from .world import World
 
 __all__ = ["RULES", "is_handle_class", "let_in", "rule"]
@@ -146,6 +148,10 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _numpy_value(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
+    kind = value_kind(cls)
+    if kind is not None and all(base in (object, kind) or _core.is_python_class(base) for base in cls.__mro__):
+        plain_value(world, value, kind, origin)
+        return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
         raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
     return let_in_opaque(world, value, origin)
@@ -247,7 +253,11 @@ def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
 
 @rule(slice)
 def _slice(world: World, value: slice, origin: Origin) -> Any:
-    return _leaf(world, value, origin) if is_leaf(value) else let_in_opaque(world, value, origin)
+    if is_leaf(value):
+        return _leaf(world, value, origin)
+    world.guard(origin, "TYPE", slice)
+    parts = [let_in(world, getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step")]
+    return world.register(value, slice(*parts), origin, mutable=False)
 
 
 @rule(frozenset)
@@ -341,6 +351,18 @@ NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
 @rule(*SEQUENCE_ITERATORS)
 def _iterator(world: World, value: Any, origin: Origin) -> Any:
     seen = import_iterator(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(itertools.count)
+def _counter(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_counter(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(*DESCRIPTIONS)
+def _described(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_value(world, value, origin)
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 

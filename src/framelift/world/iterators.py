@@ -1,7 +1,12 @@
-"""Iterators from outside that stand at a place in a sequence: a copy stands at the same place of what is seen of the sequence."""
+"""Iterators from outside that stand at a place in a sequence: a copy stands at the same place of what is seen of the sequence.
+
+Counters (`itertools.count`) stand at a number.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +15,7 @@ from .opaque import Opaque
 from .records import Shadow
 from .world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "import_iterator", "place_of", "source_of"]
+__all__ = ["SEQUENCE_ITERATORS", "count_of", "import_counter", "import_iterator", "place_of", "source_of"]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
 SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])))
@@ -41,4 +46,32 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     copy.__setstate__(place)   # also 0: a reversed one begins at the other end
     world.register(value, copy, origin)
     world.add_shadow(Shadow(copy, value, origin, place))
+    return copy
+
+
+_COUNTER = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
+
+
+def count_of(counter: Any) -> int | None:
+    """The number a counter gives next; None where that is no int.  (Its text tells; CPython 3.14 has no other way.)"""
+    found = _COUNTER.fullmatch(repr(counter))
+    return int(found[1]) if found else None
+
+
+def _step_of(counter: Any) -> int:
+    found = _COUNTER.fullmatch(repr(counter))
+    return int(found[2] or 1) if found else 0
+
+
+def import_counter(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
+    """What captured code sees for a counter; None where it does not count in ints."""
+    start, step = count_of(value), _step_of(value)
+    if start is None:
+        return None
+    world.guard(origin, "TYPE", itertools.count)
+    seen = let_in(world, start, origin.to("ask", count_of))
+    world.guard(origin.to("ask", _step_of), "EQ", step)
+    copy = itertools.count(seen, step)
+    world.register(value, copy, origin)
+    world.add_shadow(Shadow(copy, value, origin, (seen, step)))
     return copy

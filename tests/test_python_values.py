@@ -1,0 +1,130 @@
+"""External objects of C types that hold a value or a place: dates, matches, counters, slices, instances over built-in values; dispatch by class."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import re
+import types
+from typing import Any
+
+import pytest
+import torch
+
+from fresh_worlds import in_fresh_worlds
+
+
+def _nothing() -> None:
+    pass
+
+
+def counter() -> Any:
+    numbers = itertools.count(3)
+    return lambda x: x + next(numbers), [_nothing, _nothing, lambda: next(numbers), _nothing]
+
+
+def counter_in_steps() -> Any:
+    numbers = itertools.count(3, -2)
+
+    def program(x: Any) -> Any:
+        for n, _ in zip(numbers, range(3)):
+            x = x + n
+        return x + next(numbers)
+    return program, [_nothing, lambda: next(numbers), _nothing]
+
+
+def counter_kept() -> Any:
+    owner = types.SimpleNamespace(ids=itertools.count())
+
+    def program(x: Any) -> Any:
+        owner.last = next(owner.ids)
+        return x + owner.last * 2
+    return program, [_nothing] * 3
+
+
+def moments() -> Any:
+    utc = datetime.timezone.utc
+    at = types.SimpleNamespace(day=datetime.date(2020, 1, 2), span=datetime.timedelta(3), time=datetime.datetime(2020, 2, 3, 4, tzinfo=utc))
+
+    def program(x: Any) -> Any:
+        later = at.day + at.span
+        return x + later.day + at.time.hour + at.span.days + (at.day < later) + len(at.day.isoformat())
+    return program, [lambda: setattr(at, "day", datetime.date(2020, 1, 9)), lambda: setattr(at, "time", at.time.replace(hour=7))]
+
+
+def matches() -> Any:
+    at = types.SimpleNamespace(found=re.match("a(b)", "abc"))
+    return lambda x: x + len(at.found.string) + at.found.end(1), [lambda: setattr(at, "found", re.match("(a)b", "abcd"))]
+
+
+class Number(int):
+    def twice(self) -> int:
+        return self * 2 + self.more  # type: ignore[attr-defined]
+
+
+class Text(str):
+    pass
+
+
+class Fraction(float):
+    pass
+
+
+def over_values() -> Any:
+    def number(value: int, more: int) -> Number:
+        made = Number(value)
+        made.more = more  # type: ignore[attr-defined]
+        return made
+
+    at = types.SimpleNamespace(n=number(3, 1), s=Text("abc"), f=Fraction(2.5))
+
+    def program(x: Any) -> Any:
+        return x + (at.n + 1) + at.n.twice() + len(at.s) + {"abc": 5}.get(at.s, 0) + at.f * 2 + [1, 2, 3, 4, 5][at.n] + (at.s + "d").count("d")
+    return program, [lambda: setattr(at, "n", number(4, 1)), lambda: setattr(at.n, "more", 8), lambda: setattr(at, "s", Text("abcd")),
+                     lambda: setattr(at, "f", Fraction(-0.0))]
+
+
+def slices() -> Any:
+    at = types.SimpleNamespace(of=slice(types.SimpleNamespace(n=1), None))
+    return lambda x: x + at.of.start.n, [lambda: setattr(at.of.start, "n", 5), lambda: setattr(at, "of", slice(types.SimpleNamespace(n=2), 1))]
+
+
+def dispatch() -> Any:
+    @functools.singledispatch
+    def kind(of: Any) -> int:
+        return 1
+
+    @kind.register
+    def _(of: int) -> int:
+        return 2
+
+    class Owner:
+        @functools.singledispatchmethod
+        def kind(self, of: Any) -> int:
+            return 3
+
+        @kind.register
+        def _(self, of: str) -> int:
+            return 4
+
+    owner = Owner()
+    return lambda x: x + kind(3) + kind("a") * 10 + kind(True) * 100 + owner.kind(1) * 1000 + owner.kind("a") * 10000, [
+        lambda: kind.register(str, lambda of: 7), lambda: kind.register(bool, lambda of: 5)]
+
+
+@pytest.mark.parametrize("make", [counter, counter_in_steps, counter_kept, moments, matches, over_values, slices, dispatch], ids=lambda f: f.__name__)
+def test_values_from_outside(make: Any) -> None:
+    in_fresh_worlds(make, whole=True)
+
+
+def test_a_counter_that_comes_back() -> None:
+    import framelift
+
+    def program(x: Any, numbers: Any) -> Any:
+        next(numbers)
+        return x + 1, numbers
+
+    numbers = itertools.count(5)
+    _, same = framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(1), numbers)
+    assert same is numbers and next(numbers) == 6
