@@ -10,6 +10,7 @@ import datetime
 import decimal
 import doctest
 import functools
+import glob
 import importlib
 import io
 import itertools
@@ -17,6 +18,8 @@ import operator
 import os
 import random
 import re
+import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -33,6 +36,7 @@ from framelift.rehearsal import pure, pure_judges, pure_stdlib, pure_table, pure
 from framelift.rehearsal.pure import JUDGES, STATE_READERS, WORDS, leaks_address, resolve, safe_self_types, verdict
 from framelift.rehearsal.pure_table import ALLOWED, DENIALS, is_c_callable
 from framelift import _core
+from framelift.twin.dialects import VERSIONS
 from framelift.rehearsal.registry import HIGHER_ORDER, PURE, PURE_ON_INTERNALS, SUBSTITUTES
 
 #: every C callable in these is judged
@@ -93,6 +97,18 @@ def test_the_library_is_classified() -> None:
              for row in reachable(f"{name}.{key}", value, seen)]
     silent = [path for path, value in found if not verdict(value) and id(value) not in SUBSTITUTES]
     assert len(found) > 2000 and not silent, f"no table judges these: {' '.join(silent)}"
+
+
+@pytest.mark.parametrize("version", [v for v in VERSIONS if v != sys.version_info[:2]])
+def test_the_library_of_other_versions_is_classified(version: tuple[int, int]) -> None:
+    dotted = ".".join(map(str, version))
+    candidates = [*glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")), shutil.which(f"python{dotted}")]
+    python = next((c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None)
+    if python is None:
+        pytest.skip(f"no CPython {dotted} here")
+    script = Path(__file__).parent / "twin_support" / "tables.py"
+    done = subprocess.run([python, "-W", "ignore", str(script), *LIBRARY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", DENIED)
