@@ -2,6 +2,8 @@
 // objects reach the Python session, and only at the first read.  Outside a rehearsal a probe does what its opcode does.
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstring>
+
 #include "calls.h"
 #include "frame_access.h"
 #include "orders.h"
@@ -345,10 +347,13 @@ static PyObject* make_function(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return Py_NewRef(a[0]);
 }
 
-// The text an f-string made of a value: it must not show where an object lies in memory.
+// The text that an f-string or `%` made of a value: it must not show where an object lies in memory.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
-  if (r && PyUnicode_GET_LENGTH(a[0]) > 6 && PyUnicode_Find(a[0], mark_address, 0, PyUnicode_GET_LENGTH(a[0]), 1) >= 0) {
+  bool shows = r && PyUnicode_Check(a[0]) && PyUnicode_GET_LENGTH(a[0]) > 6 &&
+               PyUnicode_Find(a[0], mark_address, 0, PyUnicode_GET_LENGTH(a[0]), 1) >= 0;
+  if (r && PyBytes_Check(a[0])) shows = strstr(PyBytes_AS_STRING(a[0]), " at 0x") != nullptr;
+  if (shows) {
     PyObject* never = ask_session(r, name_shows_address, a, 1);
     Py_XDECREF(never);
     return nullptr;

@@ -127,6 +127,26 @@ def test_order_follows_addresses(program: Any) -> None:
     same_objects(program, _things())
 
 
+def percent(x: Any, *things: Any) -> Any:
+    text = "%s" % things[0]
+    return x + int(text[-5:-1], 16)
+
+
+def percent_in_place(x: Any, *things: Any) -> Any:
+    text = "%r"
+    text %= [things[0]]
+    return x + int(text[-6:-2], 16)
+
+
+def percent_of_bytes(x: Any, *things: Any) -> Any:
+    return x + int((b"%a" % things[0])[-5:-1], 16)
+
+
+@pytest.mark.parametrize("program", [percent, percent_in_place, percent_of_bytes], ids=lambda f: f.__name__)
+def test_texts_that_show_addresses(program: Any) -> None:
+    same_objects(program, _things())
+
+
 def test_walks_are_native_again() -> None:
     before = {*range(5)}.__iter__
     same_objects(unpacked, _things())
@@ -222,7 +242,45 @@ def recursion_limit() -> Any:
     return lambda x: x + sys.getrecursionlimit(), [lambda: sys.setrecursionlimit(before + 1), lambda: sys.setrecursionlimit(before)]
 
 
-@pytest.mark.parametrize("make", [registered_class, registered_sequence, mapping_with_its_own_get, pattern_over_an_unknown_type, recursion_limit],
+def raised_class() -> Any:
+    class Trouble(Exception):
+        pass
+
+    def program(x: Any) -> Any:
+        try:
+            raise Trouble
+        except Trouble as error:
+            return x + len(error.args)
+    return program, [lambda: setattr(Trouble, "__init__", lambda self: Exception.__init__(self, 1, 2))]
+
+
+def instances_made_by_c() -> Any:
+    class Base:
+        pass
+
+    class Item(Base):
+        def __init__(self, *parts: Any) -> None:
+            self.parts = parts
+
+    def program(x: Any) -> Any:
+        made = [*map(Item, [1]), *itertools.starmap(Item, [(1, 2)]), functools.reduce(Item, [1, 2]), collections.defaultdict(Item)[1]]
+        return x + sum(1 if item else 2 for item in made)
+    return program, [lambda: setattr(Base, "__bool__", lambda self: False)]
+
+
+def metaclass_that_grows() -> Any:
+    class Meta(type):
+        pass
+
+    class Kind(metaclass=Meta):
+        pass
+
+    one = object()
+    return lambda x: x + isinstance(one, Kind) + (10 if Kind else 20), [
+        lambda: setattr(Meta, "__instancecheck__", lambda cls, value: True), lambda: setattr(Meta, "__bool__", lambda cls: False)]
+
+
+@pytest.mark.parametrize("make", [raised_class, instances_made_by_c, metaclass_that_grows, registered_class, registered_sequence, mapping_with_its_own_get, pattern_over_an_unknown_type, recursion_limit],
                          ids=lambda f: f.__name__)
 def test_classes_answer_as_they_do_now(make: Any) -> None:
     in_fresh_worlds(make)

@@ -370,7 +370,7 @@ class Session:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
 
     def shows_address(self, text: str) -> NoReturn:
-        raise Interrupt("unknown-callable", "an f-string (the text shows an address)")
+        raise Interrupt("unknown-callable", "a text (it shows an address)")
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, or given to C code that may walk it: its order follows from its elements' addresses."""

@@ -40,6 +40,8 @@ exec(compile("def watch(callback):\n    def call(*args, **kwargs):\n        retu
 
 def watched(session: Any, callback: Any) -> Any:
     """The callback itself where C may call it unseen, else a captured function that calls it."""
+    if issubclass(type(callback), type) and _core.is_python_class(callback):
+        session.world.note_class(callback)   # C code makes its instances
     function = callback.__func__ if type(callback) is types.MethodType else callback
     if type(function) is types.FunctionType or not callable(function) or type(function) is str or session.classify(callback)[0] in _FREE:
         return callback

@@ -30,6 +30,9 @@ def _handler(place: int) -> Any:
     def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) > place:
             args = (*args[:place], as_dict(args[place]), *args[place + 1:])
+        for part in args:
+            if issubclass(type(part), type) and _core.is_python_class(part):
+                session.world.note_class(part)   # a factory, whose instances C code makes
         word = pure.verdict(callable_, args, kwargs)
         if word not in ("pure", "internals"):
             raise Interrupt("unknown-callable", f"{getattr(callable_, '__qualname__', callable_)} ({pure.reason(word)})")

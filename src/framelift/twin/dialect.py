@@ -41,7 +41,7 @@ PROBES: dict[str, str] = {
     "match_class": "match_class(subject, cls, names, positional_count) -> tuple or None",
     "match_kind": "match_kind(subject) -> subject; about to be asked whether it is a sequence or mapping",
     "make_function": "make_function(function) -> function",
-    "check_text": "check_text(text) -> text; what an f-string made of a value",
+    "check_text": "check_text(text) -> text; what an f-string or `%` made of a value",
     "iterate": "iterate(iterable) -> iterable; about to be walked",
     "spread": "spread(mapping) -> mapping; about to be merged into a dictionary",
 }

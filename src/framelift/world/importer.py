@@ -76,6 +76,16 @@ def _constant(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
+def _class(world: World, value: type, origin: Origin) -> Any:
+    """C code asks a metaclass for special methods, and `raise` makes an exception of a class: both unseen."""
+    world.guard(origin, "IS", value)
+    if type(value) is not type and _core.is_python_class(type(value)):
+        world.note_class(type(value))
+    if issubclass(value, BaseException) and _core.is_python_class(value):
+        world.note_class(value)
+    return value
+
+
 def _number(world: World, value: Any, origin: Origin) -> Any:
     """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
     if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
@@ -94,6 +104,7 @@ RULES[int] = RULES[float] = _number
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
+RULES[type] = _class
 
 
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
@@ -139,7 +150,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     if is_container(cls):
         return import_container(world, value, origin, let_in)
     if is_constant(value):
-        return _constant(world, value, origin)
+        return _class(world, value, origin) if issubclass(cls, type) else _constant(world, value, origin)
     if isinstance(value, _OPERATIONS):
         return _constant(world, value, origin)
     if cls in NUMPY_RULES:

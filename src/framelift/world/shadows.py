@@ -67,6 +67,8 @@ def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: L
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     factory, place = value.default_factory, origin.to("attr", "default_factory")
+    if _core.is_python_class(factory):
+        world.note_class(factory)
     copy.default_factory = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
     _fill_dict(world, copy, value, origin, let_in)
 

@@ -207,6 +207,15 @@ def format_with_spec(w: Writer, arg: int) -> bytes:
     return checked(w, named("FORMAT_WITH_SPEC"))
 
 
+@SHARED("BINARY_OP", depth=1)
+def binary_op(w: Writer, arg: int) -> bytes | None:
+    # Of the operators only `%` makes texts of other objects.
+    return checked(w, named("BINARY_OP", arg, caches=1)) if arg in _REMAINDER else None
+
+
+_REMAINDER = (6, 19)   # plain and in place, in all versions
+
+
 @SHARED("CALL_FUNCTION_EX", depth=0)
 def call_function_ex(w: Writer, arg: int) -> bytes:
     names = ex_names(arg)
