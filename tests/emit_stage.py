@@ -76,7 +76,7 @@ class Stage:
         elif isinstance(original, collections.deque):
             copy = cls(items, original.maxlen)
         else:
-            copy = cls(items)
+            copy = cls(list(items) if isinstance(original, set) else items)    # a set of a set may iterate otherwise
         before = next(s(copy) for k, s in ((dict, dict), (set, set), (bytearray, bytes), (object, list)) if isinstance(copy, k))
         made = Shadow(copy, original, self._argument(original), before)
         self.shadows.append(made)

@@ -13,7 +13,7 @@ import weakref
 import pytest
 import torch
 from emit_stage import Frozen, OddKey, Plain, Point, Stage, Trouble, counter
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from framelift import _core
@@ -64,6 +64,7 @@ def test_random_changes_are_written_back(kind: str, data) -> None:
     original, plain = make(start), make(start)
     stage = Stage()
     copy = stage.shadow(original)
+    assume(base is not set or list(copy) == list(original))   # such sets are not let in
     for _ in range(data.draw(st.integers(0, 6))):
         x, i = data.draw(VALUES), data.draw(st.integers(0, 5))
         operation = OPERATIONS[base][data.draw(st.integers(0, len(OPERATIONS[base]) - 1))]

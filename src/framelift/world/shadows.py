@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,8 +96,12 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
-    set.update(copy, value)
-    if tuple(copy) != order:
+    for source in (value, order):    # the table as it is, or each element anew
+        set.clear(copy)
+        set.update(copy, source)
+        if all(map(operator.is_, copy, order)):
+            break
+    else:
         raise Interrupt("opaque-object", "set whose order cannot be copied")
 
 
