@@ -98,3 +98,20 @@ def test_an_error_of_the_program_is_told_by_plain_python_alone() -> None:
         warnings.simplefilter("error")
         with pytest.raises(IndexError):
             framelift.compile(f, backend="eager")(torch.ones(2), torch.tensor([5]))
+
+
+def test_an_entry_that_is_not_for_a_call_leaves_torch_alone() -> None:
+    """The number of rounds is symbolic: that another one begins is found inside the entry, whose grad mode is then not the call's."""
+    def f(x, log, n):
+        while True:
+            n += 1
+            if n > 6:
+                break
+            with torch.no_grad():
+                off(n)
+            off(0)
+        off(n)
+        log.append(torch.is_grad_enabled())
+        return x * n
+
+    broken(f, torch.ones(2, requires_grad=True), [], 0)

@@ -323,8 +323,9 @@ def _leaving(entry: Any, calls: Any) -> Any:
     """The program leaves torch's global state changed: so does the entry."""
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         result = entry(inputs, externals)
-        for function, args in calls:
-            function(*args)
+        if result is not _core.MISS and result is not _core.PLAIN:   # otherwise the entry is not for this call
+            for function, args in calls:
+                function(*args)
         return result
     return run
 
