@@ -12,6 +12,7 @@ import torch
 from support import check
 
 import framelift
+from framelift.run import driver
 
 
 @framelift.disable
@@ -115,3 +116,55 @@ def test_an_entry_that_is_not_for_a_call_leaves_torch_alone() -> None:
         return x * n
 
     broken(f, torch.ones(2, requires_grad=True), [], 0)
+
+
+def _made(text: str):
+    """The function `f` of a program's text, in a file of its own."""
+    names = {"off": off, "torch": torch}
+    exec(compile(text, "/programs/breaks_state.py", "exec"), names)
+    return names["f"]
+
+
+def _in_a_row(n: int) -> str:
+    return "def f(x):\n" + "".join(f"    x = x + {i}\n    off({i})\n" for i in range(n)) + "    return x * 2\n"
+
+
+def _nested(n: int) -> str:
+    inner = "".join(f"def f{i + 1}(x):\n    return f{i}(x + 1) * 2\n" for i in range(n))
+    return f"def f0(x):\n    off(0)\n    return x + 1\n{inner}f = f{n}\n"
+
+
+def _callers(n: int) -> str:
+    callers = "".join(f"def f{i}(x):\n    return g(x + {i}) * 2\n" for i in range(n))
+    return f"def g(x):\n    x = x + 1\n    off(0)\n    return x * 2\n{callers}def f(x):\n" + "".join(f"    x = f{i}(x)\n" for i in range(n)) + "    return x\n"
+
+
+def _in_a_loop(n: int) -> str:
+    return f"def f(x):\n    for i in range({n}):\n        x = x + i\n        off(0)\n        x = x * 2\n    return x\n"
+
+
+@pytest.mark.parametrize("text", [_in_a_row, _nested, _callers, _in_a_loop])
+def test_rehearsals_are_linear_in_the_number_of_breaks(text, monkeypatch) -> None:
+    count = []
+    rehearse = driver.rehearse
+    monkeypatch.setattr(driver, "rehearse", lambda *args, **options: count.append(1) or rehearse(*args, **options))
+    found = {}
+    for n in (1, 2, 4, 8, 16):
+        f = _made(text(n))
+        count.clear()
+        x = torch.ones(2)
+        assert torch.equal(framelift.compile(f, backend="eager")(x), f(x))
+        found[n] = len(count)
+    assert all(found[2 * n] - found[n] <= 6 * n for n in (1, 2, 4, 8)), found   # a break costs at most two rehearsals in each of caller, callee and below
+    assert found[16] <= 2 * found[8], found
+
+
+def test_one_cause_met_by_many_callers_is_told_once(caplog) -> None:
+    compiled = framelift.compile(_made(_callers(4)), backend="eager")
+    with caplog.at_level("INFO", "framelift.breaks"):
+        compiled(torch.ones(2))
+    told = [row.getMessage() for row in caplog.records]
+    assert [text for text in told if "runs in plain Python" in text] == told[:1]
+    assert told[-1].endswith(f"({len(told)} times so far)") and len(told) > 4
+    (cause,) = compiled.report().breaks
+    assert cause.times == len(told) and len(cause.functions) == 6

@@ -81,11 +81,10 @@ def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
     captures = [entry.info for entry in entries_of(getattr(compiled, "_compiled", compiled))]
     graphs = [info.graph_module for info in captures if info.graph_module is not None]
     operations = [[node.target for node in graph.graph.nodes if node.op.startswith("call_")] for graph in graphs]
-    reasons: dict[str, BreakReason] = {}
+    reasons: dict[Any, BreakReason] = {}
     for info in captures:
         if info.stop is not None and not info.stop.follows_from(info.resumed):
-            key = f"{info.stop.reason}{info.stop.places[-1:]}{info.stop.sentence}"
-            reasons.setdefault(key, BreakReason(info.stop.sentence, list(info.stop.places)))
+            reasons.setdefault(info.stop.cause, BreakReason(info.stop.sentence, list(info.stop.places)))
     times = "\n".join(f"{name}: {seconds:.4f} s" for name, seconds in found.phases.items())
     return ExplainOutput(graphs, len(graphs), len(reasons), list(reasons.values()), sum(map(len, operations)), operations,
                          [guard for info in captures for guard in info.guards], times, found, result)

@@ -103,11 +103,6 @@ class Session:
         self.world.shadows.remove(shadow)
         self.world.by_seen.pop(id(seen), None)
 
-    @property
-    def break_errors(self) -> list[bool]:
-        """Whether a break is an error at this moment; empty: nobody said."""
-        return [] if self.blocks.is_error is None else [self.blocks.is_error]
-
     def finish(self, value: Any) -> bool:
         """The root returned `value`."""
         self._plan_exit(value)

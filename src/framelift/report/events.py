@@ -76,7 +76,7 @@ def cause(note: Note) -> tuple[Any, ...]:
     """What breaks are grouped by."""
     stop = note.stop
     assert stop is not None
-    return stop.reason, stop.places[-1] if stop.places else None, stop.sentence
+    return stop.cause
 
 
 @functools.lru_cache(maxsize=4096)

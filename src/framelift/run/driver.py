@@ -39,7 +39,6 @@ from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
 from .failing import runnable
-from .flags import error_flag
 from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
@@ -169,7 +168,7 @@ class Driver:
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
         """Whether a break at this moment of the program is an error."""
-        flag = session.break_errors[-1] if session.break_errors else error_flag.value
+        flag = session.blocks.is_error
         return self.fullgraph and root if flag is None else flag
 
     def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen, info: Capture,
@@ -263,8 +262,7 @@ class Driver:
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
-            level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
-            topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
+            self._tell(info)
             if stop.error is not None:
                 raise stop.error
             if stop.operator:
@@ -273,6 +271,16 @@ class Driver:
                 raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
+
+    def _tell(self, info: Capture) -> None:
+        """A cause is told in full once; who else meets it, callers above all, is told in a line."""
+        assert info.stop is not None
+        level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
+        times = self.record.met(info.stop)
+        if times == 1:
+            topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
+        else:
+            topic("breaks").log(level, "%s meets a break told before: %s (%d times so far)", info.name, info.reason, times)
 
     def _count(self, info: Capture) -> None:
         self.record.add(info)

@@ -41,6 +41,11 @@ class Break:
     provenance: tuple[Link, ...] = ()
     detail: str = ""            # what the sentence is about: the callable's or the type's name
 
+    @property
+    def cause(self) -> tuple[Any, ...]:
+        """What is one cause, whichever frames were captured when it was met."""
+        return self.reason, self.places[-1] if self.places else None, self.sentence
+
 
     def follows_from(self, resumed: GoingOn | None) -> bool:
         """Whether it is no cause of its own, but the break before it going on.
@@ -254,6 +259,7 @@ class Record:
 
     def __init__(self) -> None:
         self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
+        self.causes: collections.Counter[tuple[Any, ...]] = collections.Counter()   # how often each cause of breaks was met
         self.given_up: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what a defect of framelift keeps from being captured
         self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
@@ -273,8 +279,16 @@ class Record:
         found.calls += 1
         found.sentence, found.miss = sentence or found.sentence, miss or found.miss
 
+    def met(self, stop: Break) -> int:
+        """A break: how often its cause was met so far."""
+        if len(self.causes) > _MOST_NOTES:
+            self.causes.clear()
+        self.causes[stop.cause] += 1
+        return self.causes[stop.cause]
+
     def clear(self) -> None:
         self.notes.clear()
+        self.causes.clear()
         self.given_up.clear()
         self.refused.clear()
 
