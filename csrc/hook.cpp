@@ -318,6 +318,7 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
         break;
       }
       if (frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) break;
+      if (!(frame_code(frame)->co_flags & CO_OPTIMIZED)) break;  // a class body or a module: its names are entries of a dictionary
       return lookup_frame(ts, frame);
     default:
       break;

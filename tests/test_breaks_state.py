@@ -168,3 +168,45 @@ def test_one_cause_met_by_many_callers_is_told_once(caplog) -> None:
     assert told[-1].endswith(f"({len(told)} times so far)") and len(told) > 4
     (cause,) = compiled.report().breaks
     assert cause.times == len(told) and len(cause.functions) == 6
+
+
+def test_a_class_body_that_runs_plainly_fills_its_class() -> None:
+    def f(x):
+        y = x + 1
+
+        class Kind:
+            a = off(3)
+            t = y * 2
+            off(4)
+            b = t + a
+
+            def own(self):
+                return self.b, __class__ is type(self)
+
+        return Kind().own()
+
+    broken(f, torch.ones(2))
+
+
+@pytest.mark.parametrize("limit", [4096, 2])
+def test_containers_that_are_being_built_at_a_break(limit, monkeypatch) -> None:
+    def f(x):
+        table = {i: x * i for i in range(6) if off(i)}
+        some = {i for i in range(6) if off(i) and x is not None}
+        row = [x + i for i in range(6) if off(i)]
+        mixed = {**table, "a": off(1), **{k: v for k, v in table.items() if off(k)}}
+        keyed = {Thing(i): off(i) for i in range(3) if x is not None}
+        return table, some, row, [*row, off(2), *row], mixed, [k.i for k in keyed]
+
+    class Thing:
+        def __init__(self, i):
+            self.i = i
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            return self.i == other.i
+
+    monkeypatch.setattr(framelift.config, "large_container", limit)
+    broken(f, torch.ones(2))

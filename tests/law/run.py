@@ -24,7 +24,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
 CHUNK = 100     # seeds per process
-PATIENCE = 120  # seconds one program may take
+PATIENCE = 300  # seconds one program may take
 
 
 def size_of(seed: int) -> int:

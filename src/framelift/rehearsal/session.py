@@ -12,6 +12,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from opcode import opmap
 from typing import Any, NoReturn
 
 import torch
@@ -37,6 +38,11 @@ from .substitutes_identity import hashed_parts
 from .substitutes_mappings import as_dict
 
 __all__ = ["Session"]
+
+
+#: containers that opcodes fill while they lie on the stack, and these opcodes
+_BUILT = (list, set, dict)
+_BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
 
 
 class Session:
@@ -94,6 +100,8 @@ class Session:
         if name.startswith(".") and isinstance(value, Iterator) and not isinstance(value, torch.Tensor):
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
+        if name.startswith(".") and type(value) in _BUILT and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
+            raise Interrupt("too-large", f"a {type(value).__name__} of {len(value)} entries that is being built")   # its opcodes ask nobody
         if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)
         return seen
