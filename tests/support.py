@@ -133,6 +133,8 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
     shown = (result.args if kind == "raised" else result)
     after = portrait((shown, roots()), exact=exact, own=own)
     error = type(result) if kind == "raised" else None
+    if kind == "raised":
+        result.__traceback__ = None   # it holds this frame, which holds it: the program's objects would live until the collector comes
     return Outcome(kind, words, line, error, after, global_state()), result
 
 
