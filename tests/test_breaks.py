@@ -13,6 +13,7 @@ import traceback
 import tracemalloc
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -68,6 +69,11 @@ def test_every_kind_of_break_in_every_block(block: str) -> None:
         got = _run(captured, framelift.compile(captured.program, backend="eager"))
         assert got == want, (kind, block)
         assert framelift.stats()["breaks"] or kind not in _ALWAYS, (kind, block)
+
+
+def test_the_table_in_the_docs_has_every_kind_and_block() -> None:
+    rows = [line.strip("| ").split(" | ") for line in (Path(__file__).parents[1] / "docs" / "breaks.md").read_text().splitlines() if line.startswith("| ")]
+    assert rows[0] == ["block", *KINDS] and [row[0] for row in rows[1:]] == list(BLOCKS), "run python tools/break_table.py"
 
 
 def test_both_sides_of_a_break_are_captured() -> None:
