@@ -239,3 +239,29 @@ def test_an_attribute_load_that_breaks_loads_its_own_attribute() -> None:
         return x + 1, a, b, c, out.tell()
 
     broken(g, torch.ones(2), io.StringIO("abc"))
+
+
+def test_an_exception_from_outside_raised_inside_a_context_that_breaks() -> None:
+    """It has a traceback only where it is raised for real: nothing is handed over behind that."""
+    class Quiet:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, error, trace):
+            off(kind)
+            log.append((kind, str(error), trace is None))
+            return True
+
+    def f(x):
+        x = x + 1
+        with Quiet():
+            raise off(ValueError("one"))
+        error = ValueError("two")
+        with Quiet():
+            off(1)
+            raise error
+        return x * 2
+
+    log = []
+    broken(f, torch.ones(2))
+    assert set(log) == {(ValueError, "one", False), (ValueError, "two", False)}

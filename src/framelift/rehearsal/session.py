@@ -129,7 +129,7 @@ class Session:
         """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
         self.recorder.mark_end()
         point, values = point_of(handed)
-        raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None and self.origin_of(v) is None), None)
+        raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
             raise Interrupt("result-object", f"{type(raised).__name__} that was raised inside")
