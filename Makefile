@@ -3,6 +3,7 @@
 #   make test                    environment, build, all tests
 #   make test PYTHON=python3.12  another interpreter for .venv
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
+#   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
 #   make law PROGRAMS=20000      the big run of the law test
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
@@ -21,13 +22,16 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test law bench docs reasons figures build clean FORCE
+.PHONY: demo test test-mirror law bench docs reasons figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
 
 test: build/built
 	$(RUN) -m pytest tests
+
+test-mirror: build/built
+	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) -m pytest tests $(SELECT)
 
 law: build/built
 	$(RUN) tests/law/run.py --programs $(PROGRAMS) --jobs $(JOBS)

@@ -46,11 +46,24 @@ static bool parse_entries(PyObject* tuple, std::vector<int64_t>& to, bool* any) 
   return true;
 }
 
+// A set of dimensions as bits.
+static bool parse_marks(PyObject* marks, int64_t rank, int64_t* bits) {
+  PyObject* items = PySequence_List(marks);
+  *bits = 0;
+  for (Py_ssize_t i = 0; items && rank && i < PyList_GET_SIZE(items); i++) {
+    int64_t dim = PyLong_AsLongLong(PyList_GET_ITEM(items, i));
+    if (dim == -1 && PyErr_Occurred()) Py_CLEAR(items);
+    else *bits |= (int64_t)1 << (((dim % rank) + rank) % rank % 62);
+  }
+  Py_XDECREF(items);
+  return !PyErr_Occurred();
+}
+
 std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   Field type(facts, "python_type"), dtype(facts, "dtype"), device(facts, "device"), layout(facts, "layout"),
       size(facts, "size"), stride(facts, "stride"), requires_grad(facts, "requires_grad"), is_leaf(facts, "is_leaf"),
       keys(facts, "keys"), is_conj(facts, "is_conj"), is_neg(facts, "is_neg"), is_inference(facts, "is_inference"),
-      has_grad(facts, "has_grad");
+      has_grad(facts, "has_grad"), marks(facts, "marks");
   if (PyErr_Occurred()) return nullptr;
   auto check = std::make_unique<TensorCheck>();
   bool fits = PyType_Check(type.value) && THPDtype_Check(dtype.value) && THPDevice_Check(device.value) &&
@@ -79,6 +92,7 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   check->requires_grad = requires_grad.value == Py_True;
   check->is_leaf = is_leaf.value == Py_True;
   check->has_grad = has_grad.value == Py_None ? -1 : has_grad.value == Py_True;
+  if (marks.value != Py_None && !parse_marks(marks.value, (int64_t)check->dimensions, &check->marks)) return nullptr;
   c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check->keys);
   bool inference = !set.has(c10::DispatchKey::ADInplaceOrView) && !set.has_any(c10::autograd_dispatch_keyset);
   check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.value == Py_True) ||
@@ -134,6 +148,18 @@ static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl)
   return check.has_grad < 0 || meta->grad_.defined() == (check.has_grad == 1);
 }
 
+// A tensor that was declared dynamic after its capture is not what was captured.
+static bool same_marks(const TensorCheck& check, PyObject* value) {
+  static PyObject* name = PyUnicode_InternFromString("_dynamo_dynamic_indices");
+  PyObject* marks = _PyObject_GenericGetAttrWithDict(value, name, nullptr, 1);
+  if (!marks) return !PyErr_Occurred() || (PyErr_Clear(), true);
+  int64_t bits = 0;
+  bool same = parse_marks(marks, (int64_t)check.dimensions, &bits) && !(bits & ~check.marks);
+  PyErr_Clear();
+  Py_DECREF(marks);
+  return same;
+}
+
 bool tensor_holds(const TensorCheck& check, PyObject* value) {
   if (Py_TYPE(value) != check.type || check.contradictory) return false;
   const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
@@ -141,7 +167,8 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
   if (impl->key_set().raw_repr() != check.keys) return false;
   try {
     return (int8_t)impl->dtype().toScalarType() == check.dtype && pack_device(impl->device()) == check.device &&
-           !impl->has_symbolic_sizes_strides() && same_layout(check, impl) && same_autograd(check, impl);
+           !impl->has_symbolic_sizes_strides() && same_layout(check, impl) && same_autograd(check, impl) &&
+           (check.marks < 0 || same_marks(check, value));
   } catch (const std::exception&) {  // a kind of tensor that has no such property
     PyErr_Clear();
     return false;

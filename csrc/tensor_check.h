@@ -18,6 +18,7 @@ struct TensorCheck {
   uint32_t dimensions = 0;
   int8_t dtype = 0;
   int8_t has_grad = -1;          // -1: not asked
+  int64_t marks = -1;            // dimensions that may be marked dynamic, as bits; -1: not asked
   bool requires_grad = false, is_leaf = true;
   bool check_stride = true;
   bool plain = true;             // no entry is kAny, and `entries` holds them all

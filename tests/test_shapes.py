@@ -409,3 +409,44 @@ def test_sizes_inside_the_body_of_a_higher_order_operator() -> None:
             x, y = torch.randn(rows, 2), torch.ones(other)
             torch.testing.assert_close(compiled(x, y, torch.tensor(flag)), x * other if flag else x - 1)
     assert len(compiled.entries) == 1
+
+
+@pytest.mark.parametrize("mark", [framelift.mark_dynamic, torch._dynamo.mark_dynamic])
+def test_a_mark_after_a_static_capture_is_seen(mark: Any) -> None:
+    graphs: list[Any] = []
+
+    def backend(graph_module: Any, _examples: Any) -> Any:
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    compiled = framelift.compile(lambda x: x * 2, backend=backend, fullgraph=True)
+    compiled(torch.ones(4, 3))
+    marked = torch.ones(4, 3)
+    mark(marked, 0)
+    compiled(marked)
+    assert len(graphs) == 2
+    compiled(torch.ones(9, 3))     # served by the second
+    compiled(torch.ones(4, 3))
+    assert len(graphs) == 2
+    assert [one.sentence.split(" (")[0] for one in compiled.recompiles()] == ["x is marked dynamic in 0"]
+
+
+def test_marks_on_the_guard_alone() -> None:
+    from framelift.guard.kinds import Guard, tensor_facts
+    from framelift.guard.program import build_program
+    from framelift.guard.reference import check_reference
+    from framelift.origin import arg
+
+    for captured in ((), (0,), (0, 1)):
+        x = torch.ones(4, 3)
+        for dim in captured:
+            framelift.mark_dynamic(x, dim)
+        guards = [Guard(arg(0, "x"), "TENSOR", tensor_facts(x, ask_marks=True))]
+        program = build_program(guards, [arg(0, "x")], [], [], None)[0]
+        for now in ((), (0,), (1,), (-1,), (0, 1)):
+            other = torch.ones(4, 3)
+            for dim in now:
+                framelift.mark_dynamic(other, dim)
+            expected = {dim % 2 for dim in now} <= set(captured)
+            assert (check_reference(guards, [], None, (other,)) is None) == expected
+            assert (program.check((other,)) is None) == expected

@@ -72,7 +72,7 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
     if old is None:
         return f"is now a {type(now).__qualname__} of other properties than before"
     try:
-        facts = tensor_facts(now, ask_grad=old.has_grad is not None)
+        facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
     except Exception:
         return f"is now a {type(now).__qualname__}, was a tensor"
     rows = []
@@ -82,6 +82,8 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
         before, after = getattr(old, name), getattr(facts, name)
         if before != after and not (name == "stride" and before is None):
             rows.append(f"has {name} {after}, had {before}")
+    if facts.marks and old.marks is not None and not facts.marks <= old.marks:
+        rows.append(f"is marked dynamic in {', '.join(map(str, sorted(facts.marks - old.marks)))}")
     return ", ".join(rows) or "has other dispatch keys than before"
 
 

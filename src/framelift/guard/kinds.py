@@ -61,6 +61,7 @@ class TensorFacts:
     is_neg: bool
     is_inference: bool
     has_grad: bool | None  # None: not asked
+    marks: frozenset[int] | None = None  # None: not asked; else no other dimensions are declared dynamic
 
 
 def same_leaf(a: Any, b: Any) -> bool:
@@ -96,8 +97,8 @@ def immutable_leaf(value: Any) -> bool:
 
 # ---- tensors --------------------------------------------------------------------------------------------------------
 
-def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False) -> TensorFacts:
-    """The facts of a real tensor.  `ask_grad`: also whether it has a gradient."""
+def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
+    """The facts of a real tensor.  `ask_grad`: also whether it has a gradient; `ask_marks`: also the user's marks."""
     with torch._C.DisableTorchFunction():
         try:
             stride = tensor.stride()
@@ -105,7 +106,13 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False) -> TensorFacts
             stride = None
         return TensorFacts(type(tensor), tensor.dtype, tensor.device, tensor.layout, tuple(tensor.size()), stride,
                            tensor.requires_grad, tensor.is_leaf, torch._C._dispatch_keys(tensor).raw_repr(), tensor.is_conj(),
-                           tensor.is_neg(), tensor.is_inference(), _core.has_grad(tensor) if ask_grad else None)
+                           tensor.is_neg(), tensor.is_inference(), _core.has_grad(tensor) if ask_grad else None, _marks(tensor) if ask_marks else None)
+
+
+def _marks(tensor: torch.Tensor) -> frozenset[int]:
+    """The dimensions that mark_dynamic declared, framelift's or torch's."""
+    rank = tensor.dim()
+    return frozenset(dim % rank for dim in getattr(tensor, "_dynamo_dynamic_indices", ())) if rank else frozenset()
 
 
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
@@ -119,7 +126,9 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
     """Whether `value` is a tensor of these facts."""
     if type(value) is not facts.python_type:
         return False
-    now = tensor_facts(value, ask_grad=facts.has_grad is not None)
+    now = tensor_facts(value, ask_grad=facts.has_grad is not None, ask_marks=facts.marks is not None)
+    if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]
+        return False
     return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad
             and _entries_agree(facts.size, now.size) and (facts.stride is None or _entries_agree(facts.stride, now.stride)))
 

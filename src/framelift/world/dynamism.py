@@ -18,7 +18,7 @@ from ..graph.symbols import NO_MARKS, Marks
 from ..origin import Origin
 from .leaves import is_leaf
 
-__all__ = ["Dynamism", "FunctionSeen", "KeysSeen", "NOTHING", "STATIC", "code_name", "keys_text", "marks_of"]
+__all__ = ["Dynamism", "FunctionSeen", "KeysSeen", "NOTHING", "STATIC", "code_name", "is_argument", "keys_text", "marks_of"]
 
 #: attributes that say something about a tensor's dimensions
 _DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
@@ -94,7 +94,7 @@ class Dynamism:
         known = self.known.get(place)
         if known is not None:
             return known is True
-        if self.everything and _is_argument(origin) and value not in (0, 1):
+        if self.everything and is_argument(origin) and value not in (0, 1):
             return True
         old = self._before(place)
         return type(old) is type(value) and (old != value or str(old) != str(value))
@@ -167,7 +167,7 @@ class Dynamism:
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
             return frozenset()
-        if self.everything and not isinstance(tensor, torch.nn.Parameter) and _is_argument(origin):
+        if self.everything and not isinstance(tensor, torch.nn.Parameter) and is_argument(origin):
             return frozenset(range(tensor.dim()))
         place = str(origin)
         known, old = self.known.get(place), self.values.get(place)
@@ -177,7 +177,7 @@ class Dynamism:
         return dims
 
 
-def _is_argument(origin: Origin) -> bool:
+def is_argument(origin: Origin) -> bool:
     """Whether a place is an argument, or in a container that is one."""
     while origin.step == "item" and origin.base is not None:
         origin = origin.base

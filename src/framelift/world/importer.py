@@ -28,6 +28,7 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from .arrays import import_array, numpy
 from .decimal_state import enter_decimal
+from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
@@ -221,7 +222,7 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
         if interrupt.reason.id == "symbolic-number":
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
-    facts = tensor_facts(value)
+    facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
     world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
     return world.register(value, seen, origin)
 
