@@ -169,6 +169,17 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
+// Dictionaries that import an entry when it is asked for by their methods: to C code that looks inside they are empty.
+static std::unordered_set<PyTypeObject*> view_types;
+static PyObject* view_handler = nullptr;
+
+static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
+  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && view_types.count(Py_TYPE(PyCFunction_GET_SELF(callable)))) return true;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (PyDict_Check(args[i]) && !PyDict_CheckExact(args[i]) && view_types.count(Py_TYPE(args[i]))) return true;
+  return false;
+}
+
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
@@ -190,6 +201,12 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
   PyObject* keep;
   if (!find_verdict(r, callable, &v, &keep)) return nullptr;
   PyObject* result = nullptr;
+  bool native = v.kind == Kind::OnInternals || v.kind == Kind::Pure || v.kind == Kind::Native || v.kind == Kind::Higher;
+  if (native && view_handler && meets_view(callable, args, total(nargs, kwnames))) {
+    result = call_handler(r, view_handler, callable, nullptr, args, nargs, kwnames);
+    Py_XDECREF(keep);
+    return result;
+  }
   switch (v.kind) {
     case Kind::OnInternals: {
       bool handle = false;
@@ -277,6 +294,14 @@ static PyObject* set_numbers(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_views(PyObject*, PyObject* args) {
+  PyObject *types, *handler;
+  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &types, &handler)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) view_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  Py_XSETREF(view_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
 static PyObject* set_unordered(PyObject*, PyObject* callables) {
   PyObject* all = PySequence_Tuple(callables);  // kept: an address is an identity only while the object lives
   if (!all) return nullptr;
@@ -292,6 +317,7 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 static PyMethodDef methods[] = {
     {"set_safe_receivers", set_safe_receivers, METH_VARARGS, "(C types whose methods are pure on internal receivers, methods that are not)"},
     {"set_numbers", set_numbers, METH_VARARGS, "(classes of symbolic numbers, handler of pure calls that are given one, len)"},
+    {"set_views", set_views, METH_VARARGS, "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"},
     {"set_unordered", set_unordered, METH_O, "callables for which the order of a set given to them is nothing"},
     {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
     {nullptr, nullptr, 0, nullptr}};

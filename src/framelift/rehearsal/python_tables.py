@@ -21,6 +21,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_logging,
     substitutes_random,
     substitutes_stdlib,
+    substitutes_views,
     substitutes_weakref,
 )
 

@@ -10,6 +10,7 @@ from .. import _core
 from ..reasons import Interrupt
 from . import pure
 from .registry import substitute
+from .substitutes_views import own_method
 
 __all__ = ["as_dict"]
 
@@ -28,6 +29,9 @@ def as_dict(mapping: Any) -> Any:
 
 def _handler(place: int) -> Any:
     def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        own = own_method(callable_, args)
+        if own is not None:
+            return own[0](*own[1], **kwargs)
         if len(args) > place:
             args = (*args[:place], as_dict(args[place]), *args[place + 1:])
         for part in args:

@@ -68,6 +68,10 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         world.guard(origin, "TYPE", dict)
         return world.register(own, InstanceDict(world, obj), origin, mutable=False)
 
+    @property
+    def __class__(self) -> type:  # what it stands for
+        return dict
+
     def _names(self) -> list[str]:
         world, obj = self._world, self._obj
         own = own_dict(obj) or {}
@@ -150,3 +154,23 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
 
     def __ror__(self, other: Any) -> Any:
         return other | self.copy()
+
+    def __ne__(self, other: object) -> bool:
+        return self.copy() != other
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._names())
+
+    def clear(self) -> None:
+        for name in self._names():
+            del self[name]
+
+    def popitem(self) -> tuple[str, Any]:
+        names = self._names()
+        if not names:
+            raise KeyError("popitem(): dictionary is empty")
+        return names[-1], self.pop(names[-1])

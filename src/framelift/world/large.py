@@ -22,6 +22,10 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
     def __init__(self, world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> None:
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
 
+    @property
+    def __class__(self) -> type:  # what it stands for
+        return dict
+
     def _find(self, key: Any) -> Any:
         if not (is_leaf(key) or is_constant(key)):
             raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {type(key).__qualname__},")

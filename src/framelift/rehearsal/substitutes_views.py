@@ -1,0 +1,60 @@
+"""Dictionaries that import an entry when it is asked for (`handle.__dict__`, large tables, tables whose keys change).
+
+To C code that looks inside they are empty, so a native call may be given one only where it asks by Python's own protocols.  The methods of
+`dict` itself, called on one, are its own methods.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import operator
+import types
+from typing import Any
+
+from .. import _core
+from ..reasons import Interrupt
+from ..world.instance_dict import InstanceDict
+from ..world.large import LargeDict
+
+__all__ = ["VIEWS", "own_method"]
+
+VIEWS = (InstanceDict, LargeDict)
+
+#: what asks by `iter`, `len`, `[]` and their like, or does not look at all
+_ASKS = """all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next print repr reversed set sorted str
+    sum tuple zip"""
+_PROTOCOL: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _ASKS.split()}
+_PROTOCOL.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType))
+_PROTOCOL.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type))
+_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
+    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method with its arguments, as a call to be made; or None."""
+    receiver = getattr(callable_, "__self__", None)
+    if isinstance(receiver, VIEWS):
+        args = (receiver, *args)
+    elif not (isinstance(callable_, _DESCRIPTORS) and callable_.__objclass__ in (dict, object) and args and isinstance(args[0], VIEWS)):
+        return None
+    method = getattr(type(args[0]), callable_.__name__, None)
+    if not isinstance(method, types.FunctionType):
+        raise _refusal(f"dict.{callable_.__name__}", args)
+    return method, args
+
+
+def _refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
+    large = next((len(a._table) for a in args if type(a) is LargeDict), None)
+    return Interrupt("callable-on-handle", name) if large is None else Interrupt("too-large", f"a dict of {large} entries, given to {name},")
+
+
+def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    own = own_method(callable_, args)
+    if own is not None:
+        return own[0](*own[1], **kwargs)
+    if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(getattr(callable_, "__self__", None), (str, list, tuple, set, frozenset)):
+        return _core.natively(callable_, args, kwargs)
+    raise _refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
+
+
+_core.set_views(VIEWS, _call)
