@@ -97,7 +97,7 @@ def test_entries_go_with_what_they_name() -> None:
         return x + len(cls.text)
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
-    with config.patch(recompile_limit=2):
+    with config.patch(recompile_limit=2, verify_guards=False):   # verifying keeps what guards name alive
         for n in range(6):   # each class is gone before the next comes
             cls = type("Local", (), {"text": "k" * n})
             assert compiled(torch.zeros(1), cls).item() == n
