@@ -128,3 +128,31 @@ def test_a_counter_that_comes_back() -> None:
     numbers = itertools.count(5)
     _, same = framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(1), numbers)
     assert same is numbers and next(numbers) == 6
+
+
+def test_many_values_with_a_symbolic_one_among_them() -> None:
+    """Long containers of values are kept as constants; what belongs to one call must not be among them."""
+    import framelift
+
+    numbers, counts = list(range(40)), {"a": 2}
+
+    def program(x: Any) -> Any:
+        counts["a"] += 1
+        numbers[3:] = [*numbers[3:], counts["a"]]
+        return x + counts["a"], [*range(40), counts["a"]], {key: counts["a"] for key in range(40)}, tuple([*range(40), counts["a"]])
+
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for turn in range(3, 7):
+        _, listed, keyed, fixed = captured(torch.ones(1))
+        found = [numbers[-1], listed[-1], keyed[0], fixed[-1]]
+        assert found == [turn] * 4 and {type(n) for n in [*numbers, *found]} == {int}
+
+
+def test_many_values_with_an_address_among_them() -> None:
+    import framelift
+
+    def program(x: Any) -> Any:
+        return x + 1, [*range(40), id([])]
+
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(1))

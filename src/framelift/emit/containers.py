@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from .hashing import check_keys, insertion_order
-from .leaves import is_leaf
+from .leaves import is_plain
 from .recipe import Node, Recipe, Text, Walk, exact, joined
 
 __all__ = ["display", "pairs"]
 
-#: from here on, containers of nothing but leaves are copied from a constant instead of being spelled out
+#: from here on, containers of nothing but plain values are copied from a constant instead of being spelled out
 _MANY = 32
 
 
 def display(walk: Walk, items: Iterable[Any], opening: str = "(", closing: str = ")") -> Text:
-    """The elements as a display; a constant is unpacked where many leaves would make a long text."""
+    """The elements as a display; a constant is unpacked where many values would make a long text."""
     items = tuple(items)
-    if len(items) > _MANY and all(map(is_leaf, items)):
+    if len(items) > _MANY and all(is_plain(walk, item) for item in items):
         return (opening, "*", walk.constant(items, "values"), "," if closing == ")" else "", closing)
     comma = "," if closing == ")" and len(items) == 1 else ""
     return (opening, *joined(map(walk.part, items)), comma, closing)
@@ -28,7 +28,7 @@ def display(walk: Walk, items: Iterable[Any], opening: str = "(", closing: str =
 def pairs(walk: Walk, items: Iterable[tuple[Any, Any]]) -> Text:
     """Keys and values as a dict display."""
     items = tuple(items)
-    if len(items) > _MANY and all(is_leaf(k) and is_leaf(v) for k, v in items):
+    if len(items) > _MANY and all(is_plain(walk, key) and is_plain(walk, value) for key, value in items):
         return ("{**", walk.constant(dict(items), "values"), "}")
     out: list[str | Node] = ["{"]
     for key, value in items:
@@ -45,7 +45,7 @@ def _list(walk: Walk, node: Node) -> Recipe:
 
 @exact(tuple)
 def _tuple(walk: Walk, node: Node) -> Recipe:
-    if len(node.obj) > _MANY and all(map(is_leaf, node.obj)):
+    if len(node.obj) > _MANY and all(is_plain(walk, item) for item in node.obj):
         return Recipe((walk.constant(node.obj, "values"),))
     return Recipe(display(walk, node.obj))
 

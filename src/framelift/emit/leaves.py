@@ -15,7 +15,7 @@ import torch
 from ..reasons import Interrupt
 from .recipe import LEAVES, Node, Recipe, Walk, base, exact, joined, leaf, type_name
 
-__all__ = ["is_leaf"]
+__all__ = ["is_leaf", "is_plain"]
 
 _LONG = 80
 
@@ -23,6 +23,14 @@ _LONG = 80
 def is_leaf(obj: Any) -> bool:
     """Whether `obj` is rebuilt as a literal or constant."""
     return type(obj) in LEAVES
+
+
+def is_plain(walk: Walk, obj: Any) -> bool:
+    """Whether `obj` may be kept as it is among many others: a value, and one that says nothing of this call alone."""
+    kind = type(obj)
+    if kind is int:
+        return obj not in walk.scene.addresses
+    return " at 0x" not in obj if kind is str else kind in (type(None), bool, float, complex, bytes)
 
 
 @leaf(type(None), bool)
