@@ -378,7 +378,7 @@ def test_dictionaries_whose_keys_change_are_read_key_by_key():
     def fn(x, table):
         return x * table["base"] + table.get("more", 0)
 
-    assert run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n}) for n in range(12)])[0] == 1
+    assert run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n}) for n in range(12)])[0] == 2
     run(fn, [(torch.ones(2), {"base": 2, f"extra{n}": n, **({"more": n} if n % 3 else {})}) for n in range(8)])
     run(lambda x, table: x * sum(table.values()), [(torch.ones(2), {f"key{n}": n}) for n in range(6)])
 
@@ -450,3 +450,18 @@ def test_marks_on_the_guard_alone() -> None:
             expected = {dim % 2 for dim in now} <= set(captured)
             assert (check_reference(guards, [], None, (other,)) is None) == expected
             assert (program.check((other,)) is None) == expected
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_numbers_in_long_containers_are_followed(kind: type) -> None:
+    """Long containers of nothing but leaves are copied from a constant; a number that changes is none."""
+    def long(x: torch.Tensor, n: int) -> tuple[torch.Tensor, object]:
+        items = [*range(40), n + 1]
+        return x + n, dict.fromkeys(items[:40], n + 1) if kind is dict else kind(items)
+
+    compiled = framelift.compile(long, backend="eager")
+    for n in range(3, 9):
+        got = compiled(torch.ones(1), n)[1]
+        want = long(torch.ones(1), n)[1]
+        assert got == want and type(got) is kind
+        assert {type(v) for v in (got.values() if kind is dict else got)} == {int}

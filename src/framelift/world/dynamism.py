@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,12 +72,11 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, whole: Container[str] | None = None) -> None:
+                 marks: bool = True) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
-        self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key
         self.quiet = not known and not everything and not self.values
@@ -120,13 +119,12 @@ class Dynamism:
         return self.values.get(place)
 
     def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
-        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed before."""
+        """Whether the dictionary found at `origin` is read key by key: its keys changed before."""
+        if not self.values:
+            return False
         place = str(origin)
-        if self.whole is not None and table and origin.step == "arg":
-            wanted = place not in self.whole
-        else:
-            old = self.values.get(place)
-            wanted = self.known.get(place) is None and type(old) is KeysSeen and (old.changes or old.text != keys_text(table))
+        old = self.values.get(place)
+        wanted = self.known.get(place) is None and type(old) is KeysSeen and (old.changes or old.text != keys_text(table))
         if wanted:
             self.keyed.append(place)
         return wanted
