@@ -316,9 +316,9 @@ static PyObject* before_with(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r) {
     if (is_heap(Py_TYPE(a[0])) && note_class(r, (PyObject*)Py_TYPE(a[0])) < 0) return nullptr;
-    PyObject* ok = ask_session(r, name_check_with, a, 1);
-    if (!ok) return nullptr;
-    Py_DECREF(ok);
+    PyObject* other = ask_session(r, name_check_with, a, 1);  // None: the manager itself
+    if (other != Py_None) return other;
+    Py_DECREF(other);
   }
   return Py_NewRef(a[0]);
 }

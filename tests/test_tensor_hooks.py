@@ -67,6 +67,23 @@ def test_a_hook_on_an_input_may_have_effects() -> None:
     assert seen == [1]
 
 
+def test_after_the_gradient_is_there() -> None:
+    seen: list[float] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.sum().item()))
+        return x * 2
+    x = torch.ones(3, requires_grad=True)
+    framelift.compile(fn, backend="eager", fullgraph=True)(x).sum().backward()
+    assert seen == [6.0]
+
+    def inside(x: torch.Tensor) -> None:
+        x.register_post_accumulate_grad_hook(lambda leaf: seen.append(1.0))
+        (x * 3).sum().backward()
+    framelift.compile(inside, backend="eager")(x := torch.ones(2, requires_grad=True))
+    assert seen == [6.0, 1.0] and x.grad.tolist() == [3.0, 3.0]
+
+
 def test_a_hook_on_a_result_may_not() -> None:
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Kernels of attention chosen inside, operations that only decompositions understand, autograd functions made inside."""
+"""Kernels of attention and devices chosen inside, quantized tensors, operations that only decompositions understand, autograd functions made inside."""
 
 from __future__ import annotations
 
@@ -120,3 +120,36 @@ def test_operations_that_look_at_values_are_opened() -> None:
     check(lambda a, b, v: F.triplet_margin_with_distance_loss(a, b, v, distance_function=lambda p, q: (p - q).abs().sum(-1)), x, y, variance)
     with pytest.raises(ValueError, match="negative"):
         framelift.compile(F.gaussian_nll_loss, backend="eager")(x, y, -variance)
+
+
+def test_a_device_for_a_block() -> None:
+    def f(x: torch.Tensor) -> tuple[object, ...]:
+        with torch.device("meta") as device:
+            a = torch.ones(3)
+            with torch.device("cpu"):
+                b = torch.zeros(2)
+        return x + 1, a.device, b, device, torch.ones(1)
+
+    check(f, torch.rand(3))
+
+    def breaks(x: torch.Tensor) -> tuple[object, ...]:
+        with torch.device("meta"):
+            a = torch.ones(3)
+            framelift.graph_break()
+            b = torch.ones(3)
+        return x + 1, a.device, b.device, torch.ones(1)
+
+    compiled = framelift.compile(breaks, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.zeros(1))[1:3] == (torch.device("meta"), torch.device("meta"))
+        assert torch.ones(1).device.type == "cpu"
+
+
+def test_quantized_tensors_are_plain_pythons() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.quantize_per_tensor(x * 2, 0.1, 0, torch.qint8).dequantize() + 1
+
+    x = torch.rand(4)
+    torch.testing.assert_close(framelift.compile(f, backend="eager")(x), f(x))
+    with pytest.raises(framelift.exc.Unsupported, match="quantized"):
+        framelift.compile(f, backend="eager", fullgraph=True)(x)

@@ -16,6 +16,7 @@ from ..graph.facts import Facts, facts_of, new_stand_in
 from ..graph.values import Storage, Value
 from ..reasons import Interrupt
 from .higher_order import record_step
+from .hooks import REGISTERING
 from .registry import substitute
 from .tensor_writes import store_attribute
 
@@ -38,7 +39,7 @@ def _check(session: Any) -> None:
         raise Interrupt("torch-operation", f"{_NAME} inside a function transform or a higher-order operator")
     if recorder.modes or recorder.overrides:
         raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
-    if any(effect.kind == "call" and effect.owner is torch.Tensor.register_hook for effect in session.world.effects):
+    if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.world.effects):
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
 
 

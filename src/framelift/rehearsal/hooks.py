@@ -17,7 +17,10 @@ from .bodies import fresh, values_in
 from .higher_order import pure_body, record_step
 from .registry import substitute
 
-__all__ = ["Handle"]
+__all__ = ["REGISTERING", "Handle"]
+
+#: what an effect of the entry may call to register a hook
+REGISTERING = (torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
 
 
 class Handle:
@@ -30,6 +33,18 @@ class Handle:
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         raise Interrupt("torch-operation", "the handle of a hook")
+
+
+@substitute(torch.Tensor.register_post_accumulate_grad_hook)
+def _register_post_accumulate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
+        return tensor, hook
+    tensor, hook = bound(*args, **kwargs)
+    value = session.recorder.value_of(tensor)
+    if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
+        raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, but on a leaf from outside,")
+    session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
+    return Handle()
 
 
 @substitute(torch.Tensor.register_hook)

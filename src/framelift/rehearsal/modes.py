@@ -25,7 +25,7 @@ from .registry import substitute
 from .subclasses import call_override, overriding
 from .torch_rules import RULES
 
-__all__ = ["MODES", "Moment", "at_rest", "dispatch", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
+__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
            "unseen_by_modes", "without_modes"]
 
 _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
@@ -262,3 +262,19 @@ def _set_default_device(session: Any, callable_: Any, args: tuple[Any, ...], kwa
         _core.captured(_core.read(new, "__enter__"), (), None)
     notes["default device"] = new
     session.world.write("call", keep_default_device, len(session.world.effects), (new,))
+
+
+class DeviceBlock:
+    """`with torch.device(...)`, done by C code in plain Python: a mode on top of the stack while the block runs."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def __enter__(self) -> torch.device:
+        _core.captured(torch.overrides._push_mode, (_core.captured(DeviceContext, (self._device,), None),), None)
+        return self._device
+
+    def __exit__(self, *_exc: Any) -> None:
+        _core.captured(torch.overrides._pop_mode, (), None)

@@ -49,6 +49,8 @@ _MISSING = object()
 #: kernels that refuse mixed dtypes where fakes do not; an unused result would then hide the error
 _ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
     conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split())
+#: torch's own meta functions give plain tensors for these
+_QUANTIZED = frozenset(getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name))
 
 
 @dataclass(frozen=True)
@@ -433,6 +435,8 @@ class Recorder:
         facts = [value.facts for value in found]
         if target.name in _ONE_DTYPE and len({f.dtype for f in facts}) > 1 and not torch._C._is_any_autocast_enabled():
             raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
+        if any(type(arg) is torch.dtype and arg in _QUANTIZED for arg in (*kept, *kept_named.values())):
+            raise Interrupt("tensor-kind", f"{target.name} of a quantized dtype")
         light = light and is_light(target.func, facts, kept_named, state)
         observed = self._fakes.observe_lightly(facts, call) if light else None
         if observed is None:

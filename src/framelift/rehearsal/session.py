@@ -367,10 +367,13 @@ class Session:
             self.world.guard(const(sys.modules).to("item", found.__name__), "IS", found)
             return found
 
-    def check_with(self, manager: Any) -> None:
+    def check_with(self, manager: Any) -> Any:
         cls = type(manager)
+        if cls is torch.device:
+            return modes.DeviceBlock(manager)
         if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+        return None
 
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "a text (it shows an address)")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 import torch
 import torch.fx.traceback
 
+from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
@@ -18,7 +20,21 @@ __all__: list[str] = []
 
 @substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
 def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise Interrupt("lazy-module", type(args[0]).__qualname__)
+    """A lazy module gets its parameters when it is first called.
+
+    torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random numbers were drawn by then, which
+    the program draws first.
+    """
+    def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
+        return module, args, kwargs or {}
+    module, given, named = bound(*args, **kwargs)
+    stop = Interrupt("lazy-module", type(args[0]).__qualname__)
+    recorder = session.recorder
+    own = type(module).initialize_parameters.__module__.startswith("torch.nn.modules.") and callable_ is type(module)._infer_parameters
+    if (own and _core.is_external(module) and not recorder.stays and not session.active_modes and not session.world.effects
+            and all(map(recorder.is_stand_in, (*given, *named.values())))):
+        stop.first = functools.partial(callable_, module, module, given, named)
+    raise stop
 
 
 @substitute(torch.Tensor.__deepcopy__, torch.nn.Parameter.__deepcopy__)

@@ -181,6 +181,9 @@ class Driver:
         while True:
             with info.phase("rehearse"):
                 session, plan, stop = again()
+                while isinstance(stop, Interrupt) and stop.first is not None:
+                    stop.first()
+                    session, plan, stop = again()
                 first = session
                 if isinstance(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
                     session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (session, None)
