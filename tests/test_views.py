@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import functools
 import json
 import operator
 import types
@@ -15,6 +16,7 @@ import torch
 
 import framelift
 from framelift import config
+from portrait import difference, portrait
 
 
 def _matched(d: Any) -> Any:
@@ -92,3 +94,146 @@ def test_views_answer_as_dictionaries_do(how: str, make: Any, large: int) -> Non
             (mine, _), (other, _) = make(i), make(i)
             assert torch.equal(compiled(torch.ones(2), mine), f(torch.ones(2), other))
             assert reach(mine) == reach(other) and list(reach(mine)) == list(reach(other))
+
+
+# ---- what a view leaves behind --------------------------------------------------------------------------------------
+
+
+def _break(tensor: torch.Tensor) -> None:
+    framelift.graph_break()
+
+
+def _held_get(x: Any, d: Any) -> Any:
+    get = d.get
+    _break(x)
+    d["later"] = 5
+    return x * get("later") + get("a"), get.__self__ is d, type(get).__name__
+
+
+def _held_items(x: Any, d: Any) -> Any:
+    x = x * d["a"]
+    items, keys, values = d.items(), d.keys(), d.values()
+    _break(x)
+    d["later"] = 5
+    return x + len(items), list(items), list(keys), list(values)
+
+
+def _held_method_of_whole(x: Any, d: Any) -> Any:
+    items = d.items
+    x = x * len(d)
+    _break(x)
+    d["later"] = 7
+    return x + 1, list(items())
+
+
+def _held_iterator(x: Any, d: Any) -> Any:
+    walk = iter(d)
+    first = next(walk)
+    _break(x)
+    return x * d[first], list(walk)
+
+
+def _in_loop(x: Any, d: Any) -> Any:
+    for key, value in d.items():
+        x = x + value
+        _break(x)
+    return x, key
+
+
+def _written(x: Any, d: Any) -> Any:
+    d["out"] = x * d["a"]
+    _break(x)
+    d["more"] = d["out"] + 1
+    d.pop("a")
+    return len(d)
+
+
+def _stored(x: Any, d: Any) -> Any:
+    holder = Holder()
+    holder.d, holder.get, holder.items = d, d.get, d.items()
+    _break(x)
+    return x * holder.get("a"), holder.d is d, len(holder.items)
+
+
+def _stored_outside(x: Any, d: Any) -> Any:
+    d["self"] = d
+    d["get"] = d.get
+    return x * d["self"]["a"], d["get"]("a")
+
+
+def _nested(x: Any, d: Any) -> Any:
+    inner = {"d": d, "pair": (d, d)}
+    _break(x)
+    return x * inner["d"]["a"], inner["pair"][0] is d
+
+
+def _methods(x: Any, d: Any) -> Any:
+    return x * 2, d.get, d.items, d.setdefault, d.__getitem__, d.__contains__
+
+
+def _updated_before(x: Any, d: Any) -> Any:
+    d.update({"b": 3})
+    _break(x)
+    return x * d["b"], d.setdefault("c", 4)
+
+
+def _partial(x: Any, d: Any) -> Any:
+    take = functools.partial(d.get, "a")
+    _break(x)
+    return x * take()
+
+
+def _changed(x: Any, d: Any) -> Any:
+    d |= {"z": x}
+    d["a"] += 1
+    del d["k0"]
+    same = d
+    same.update(y=2)
+    return x * d["a"], same is d, [*d], d == {"a": 2}, d.copy() is d
+
+
+LEFT = [_held_get, _held_items, _held_method_of_whole, _held_iterator, _in_loop, _written, _stored, _stored_outside, _nested, _updated_before, _partial, _changed]
+
+
+@pytest.mark.parametrize("program", LEFT)
+def test_what_is_taken_from_a_view_is_the_dictionary_s_own(program: Callable[..., Any]) -> None:
+    compiled = framelift.compile(program, backend="eager")
+    for i in range(3):
+        given = [{"a": i + 1, "k0": i, **({f"k{i}": i} if i == 2 else {})} for _ in range(2)]
+        got, want = compiled(torch.ones(2), given[0]), program(torch.ones(2), given[1])
+        assert difference(portrait((got, given[0])), portrait((want, given[1]))) is None
+
+
+def test_methods_of_a_view_are_the_dictionary_s() -> None:
+    compiled, d = framelift.compile(_methods, backend="eager"), {"a": 1}
+    for _ in range(2):
+        _, *methods = compiled(torch.ones(2), d)
+        assert methods == [d.get, d.items, d.setdefault, d.__getitem__, d.__contains__]
+        assert [type(m) for m in methods] == [type(m) for m in _methods(torch.ones(2), d)[1:]]
+        d[f"k{len(d)}"] = 2
+
+
+def test_keys_that_nobody_asks_for_may_change() -> None:
+    def program(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        y = x * d["a"] + d.get("none", 1)
+        return (y, d.get) if "flag" in d else y
+
+    compiled = framelift.compile(program, backend="eager")
+    before = framelift.stats()["captures"]
+    for i in range(5):
+        assert torch.equal(compiled(torch.ones(2), {"a": 3, f"k{i}": i}), torch.full((2,), 4.0))
+    assert framelift.stats()["captures"] - before == 1
+
+
+def test_functions_that_see_real_values_are_given_the_whole() -> None:
+    @torch._dynamo.nonstrict_trace
+    def total(d: dict[str, torch.Tensor]) -> torch.Tensor:
+        return sum(d.values())
+
+    def program(x: torch.Tensor, d: dict[str, torch.Tensor]) -> torch.Tensor:
+        return x + total(d)
+
+    compiled = framelift.compile(program, backend="eager")
+    for i in range(3):
+        d = {"a": torch.full((2,), float(i)), "b": torch.ones(2)}
+        assert torch.equal(compiled(torch.ones(2), d), torch.full((2,), 2.0 + i))

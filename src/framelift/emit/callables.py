@@ -13,6 +13,7 @@ import weakref
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.lazy import View
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
 from .typefacts import is_shared, lookup, mro_of
@@ -84,6 +85,11 @@ def _cell(walk: Walk, node: Node) -> Recipe:
 
 @exact(types.MethodType)
 def _method(walk: Walk, node: Node) -> Recipe:
+    owner = node.obj.__self__
+    if issubclass(type(owner), View):   # outside, a method of the container that the view stands for
+        name = node.obj.__func__.__name__
+        own = lookup(owner.solid, name)
+        return Recipe((walk.constant(own, f"{owner.solid.__name__}_{name}"), ".__get__(", walk.part(owner), ")"))
     kind = walk.constant(types.MethodType, "MethodType")
     return Recipe((kind, "(", walk.part(node.obj.__func__), ", ", walk.part(node.obj.__self__), ")"))
 

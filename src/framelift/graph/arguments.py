@@ -65,7 +65,7 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         kept = take((arg.start, arg.stop, arg.step), values, inner, found)
         key.append(tuple(inner))
         return slice(*kept)
-    if kind is dict:
+    if kind is dict or issubclass(kind, dict) and arg.__class__ is dict:   # a view says that it is one
         names = tuple(arg)
         if not all(type(name) is str for name in names):
             raise Interrupt("torch-operation", "with a dictionary argument whose keys are not text")

@@ -22,6 +22,7 @@ from ..graph.targets import OneNode
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
+from ..world.lazy import View
 from ..world.leaves import is_constant, is_leaf
 from .registry import CODE_HANDLERS, SUBSTITUTES
 from .substitutes_code import optimizer_break
@@ -224,6 +225,8 @@ def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
     from torch.utils import _pytree as pytree
     leaves, structure = pytree.tree_flatten((args, kwargs))
+    if any(issubclass(type(leaf), View) for leaf in leaves):
+        raise Interrupt("too-large", f"a container given to {_name(callable_)}")
     places = [i for i, leaf in enumerate(leaves) if session.is_stand_in(leaf)]
     others = [None if session.is_stand_in(leaf) else _outside(session, callable_, leaf) for leaf in leaves]
     shape: list[Any] = []

@@ -21,8 +21,7 @@ from ..reasons import Interrupt
 from ..world import attributes
 from ..world.arrays import Array, Scalar
 from ..world.class_attributes import generic_read_class, generic_write_class
-from ..world.instance_dict import InstanceDict
-from ..world.large import LargeDict
+from ..world.lazy import View
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
 from .frame_views import caller
@@ -148,8 +147,10 @@ def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwar
 @substitute(type)
 def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
-        if isinstance(args[0], (InstanceDict, LargeDict)):
-            return dict
+        if issubclass(type(args[0]), View):
+            return args[0].solid
+        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), View):   # outside, a method of C code
+            return types.BuiltinFunctionType
         return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar) or type(args[0]) in NUMBERS else type(args[0])
     return made_class(callable_, args, kwargs)
 

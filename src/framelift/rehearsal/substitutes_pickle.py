@@ -17,7 +17,7 @@ import torch
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
-from ..world.instance_dict import InstanceDict
+from ..world.lazy import View
 from ..world.opaque import Opaque
 from . import pure
 from .registry import substitute
@@ -42,7 +42,7 @@ class _Pickler(pickle.Pickler):
         cls = type(obj)
         if isinstance(obj, _BY_NAME):
             _guard_name(self._session, obj)
-        elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, InstanceDict)):
+        elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
             raise Interrupt("callable-on-handle", "pickle.dumps")
         elif cls in copyreg.dispatch_table and cls not in _REGISTERED:
             raise Interrupt("unknown-callable", f"pickle.dumps of {cls.__qualname__} (a reducer is registered for it)")

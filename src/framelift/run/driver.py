@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import logging
 import os
 import threading
@@ -147,6 +148,8 @@ class Driver:
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
+            if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
+                seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
         once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions)
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world

@@ -18,7 +18,7 @@ from ..graph.numbers import Float
 from ..guard.kinds import TensorFacts
 from ..origin import Origin, const
 from ..reasons import Interrupt
-from ..world.dynamism import NOTHING, STATIC, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
+from ..world.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..world.leaves import is_constant
 
 __all__ = ["Seen", "dynamism_for", "rehearse_with"]
@@ -32,6 +32,7 @@ class Seen:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
         self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
+        self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: Any) -> None:
         """Take over what a capture relied on."""
@@ -112,9 +113,7 @@ def dynamism_for(seen: Seen, dynamic: bool | None) -> Dynamism:
     """What is symbolic in the next rehearsal."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
-    if not everything and not (automatic and (seen.values or seen.changing)):
-        return STATIC
-    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {})
+    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
@@ -124,20 +123,21 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
     found = rehearse(function, locals_, dynamism_for(seen, dynamic))
+    if isinstance(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
+        for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
+            seen.keep_static(place)
+            seen.whole.add(place)
+        found = rehearse(function, locals_, dynamism_for(seen, dynamic))
     if isinstance(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
         return rehearse(function, locals_, NOTHING)
     if dynamic is False or not config.automatic_dynamic_shapes:
         return found
-    if isinstance(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
-        for place in found[0].world.dynamism.keyed:    # more of the dictionary is asked for than single keys
-            seen.keep_static(place)
-        found = rehearse(function, locals_, dynamism_for(seen, dynamic))
     written = [place for place in _written_numbers(found[0]) if seen.changing.get(place) is None]
     if not written:
         return found
     for place in written:
         seen.changing[place] = True
-    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values))
+    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole))
     if type(again[2]) is type(found[2]):
         return again
     for place in written:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,11 +72,12 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True) -> None:
+                 marks: bool = True, whole: Container[str] | None = None) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
+        self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key
         self.quiet = not known and not everything and not self.values
@@ -119,15 +120,20 @@ class Dynamism:
         return self.values.get(place)
 
     def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
-        """Whether the dictionary found at `origin` is read key by key: its keys changed before."""
-        if not self.values:
-            return False
+        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed before."""
         place = str(origin)
-        old = self.values.get(place)
-        wanted = self.known.get(place) is None and type(old) is KeysSeen and (old.changes or old.text != keys_text(table))
+        old = self.values.get(place) if self.values else None
+        if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
+            wanted = self.known.get(place) is None
+        else:
+            wanted = self.whole is not None and origin.step == "arg" and place not in self.whole and not place.startswith(".")
         if wanted:
             self.keyed.append(place)
         return wanted
+
+    def keys_change(self, origin: Origin) -> bool:
+        """Whether the dictionary found at `origin` had other keys before."""
+        return type(self.values.get(str(origin))) is KeysSeen
 
     def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
         """Whether a number inside the tuple found at `origin` becomes symbolic."""

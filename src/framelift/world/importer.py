@@ -30,6 +30,7 @@ from .arrays import import_array, numpy
 from .decimal_state import enter_decimal
 from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
+from .lazy import View
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
@@ -299,11 +300,12 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
         return _constant(world, value, origin)
-    if type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+    view = issubclass(type(receiver), View) and receiver.solid is type(owner)
+    if not view and type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
-    return world.register(value, found.__get__(receiver, type(receiver)), origin, mutable=False)
+    return world.register(value, getattr(receiver, value.__name__) if view else found.__get__(receiver, type(receiver)), origin, mutable=False)
 
 
 @rule(functools.partial)

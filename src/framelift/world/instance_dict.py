@@ -68,9 +68,8 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         world.guard(origin, "TYPE", dict)
         return world.register(own, InstanceDict(world, obj), origin, mutable=False)
 
-    @property
-    def __class__(self) -> type:  # what it stands for
-        return dict
+    def plain(self) -> dict[str, Any]:
+        return self.copy()
 
     def _names(self) -> list[str]:
         world, obj = self._world, self._obj

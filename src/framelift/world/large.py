@@ -1,33 +1,50 @@
-"""Large dictionaries from outside: read key by key, so that a table of thousands of entries costs what the keys read cost."""
+"""Dictionaries from outside that are read key by key: large ones, those whose keys change, and those among the arguments.
+
+A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.  Asked for more than single
+entries, one that is not too large opens: a shadow of all of it is made, which then answers for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from .. import _core, config
 from ..origin import Origin
 from ..reasons import Interrupt
-from .lazy import LazyLookup
+from .lazy import LazyLookup, View
 from .leaves import is_constant, is_leaf
 from .world import ABSENT, World
 
-__all__ = ["LargeDict"]
+__all__ = ["LargeDict", "add_methods"]
 
 
 class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
-    """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else interrupts."""
+    """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else needs the whole."""
 
-    __slots__ = ("_let_in", "_origin", "_table", "_world")
+    __slots__ = ("_make", "_origin", "_table", "_whole", "_world", "_let_in", "_changes")
 
-    def __init__(self, world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> None:
+    @staticmethod
+    def of(world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any],
+           shadow: Callable[[], dict[Any, Any]], changes: bool) -> LargeDict:
+        """The view of `table`.  `shadow` makes the whole; `changes`: its keys were others before."""
+        self = dict.__new__(LargeDict)
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
+        self._make, self._whole, self._changes = shadow, None, changes
+        return self
 
-    @property
-    def __class__(self) -> type:  # what it stands for
-        return dict
+    def plain(self) -> dict[Any, Any]:
+        if self._whole is None:
+            if len(self._table) > config.large_container:
+                raise Interrupt("too-large", f"a dict of {len(self._table)} entries")
+            self._whole = self._make()
+        return self._whole
 
     def _find(self, key: Any) -> Any:
-        if not (is_leaf(key) or is_constant(key)):
+        known = is_leaf(key) or is_constant(key)
+        if self._whole is not None or not known and len(self._table) <= config.large_container:
+            return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
+        if not known:
             raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {type(key).__qualname__},")
         if dict.__contains__(self._table, key):
             return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
@@ -35,13 +52,35 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
         return ABSENT
 
     def __bool__(self) -> bool:
+        if self._whole is not None or not (self._changes or len(self._table) > config.large_container):
+            return bool(self.plain())
         self._world.guard(self._origin, "CHECK", (bool, "is not empty"))
         return True
 
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
-        raise Interrupt("too-large", f"a dict of {len(self._table)} entries")
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    @staticmethod
+    def fromkeys(*args: Any) -> Any:
+        return _core.natively(dict.fromkeys, args, None)
 
 
-for _name in """__setitem__ __delitem__ __iter__ __len__ __eq__ __ne__ __or__ __ror__ __ior__ __repr__ __reversed__ clear copy items keys
-        pop popitem setdefault update values __reduce_ex__ __sizeof__""".split():
-    setattr(LargeDict, _name, LargeDict._refuse)
+def add_methods(cls: type, solid: type, names: str) -> None:
+    """Give a class of views the methods of the container it stands for that need the whole of it."""
+    for name in names.split():
+        setattr(cls, name, _through(solid, name))
+
+
+def _through(solid: type, name: str) -> Any:
+    own = getattr(solid, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        others = tuple([arg.plain() if issubclass(type(arg), View) else arg for arg in args])
+        return _core.natively(own, (self.plain(), *others), kwargs or None)
+    method.__name__, method.__qualname__, method.__doc__ = name, f"{solid.__name__}.{name}", own.__doc__
+    return method
+
+
+add_methods(LargeDict, dict, """__init__ __setitem__ __delitem__ __iter__ __len__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items keys
+    pop popitem setdefault update values __reduce_ex__ __sizeof__ __lt__ __le__ __gt__ __ge__""")

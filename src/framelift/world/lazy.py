@@ -1,4 +1,8 @@
-"""Mappings that import an entry when it is looked up: one place for what a look-up means."""
+"""Views: containers that import an entry when it is looked up.  One place for what a look-up means, and for what they are to C code.
+
+A view is empty to C code that looks inside, so that nothing of it may be read but by its methods.  Its methods bear the names of the
+container's own: handed over at an exit, a bound one becomes the original's.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,29 @@ from typing import Any
 
 from .world import ABSENT
 
-__all__ = ["LazyLookup"]
+__all__ = ["LazyLookup", "View"]
 
 
-class LazyLookup:
+class View:
+    """`solid` is the built-in type it stands for; `plain()` gives what it holds as such a container, imported whole."""
+
+    __slots__ = ()
+    solid: type
+
+    @property
+    def __class__(self) -> type:  # what it stands for
+        return self.solid
+
+    def plain(self) -> Any:
+        """All of it, as C code may read it."""
+        raise NotImplementedError
+
+
+class LazyLookup(View):
     """`_find(key)` gives what captured code sees for the entry, guarded, or ABSENT, guarded too."""
 
     __slots__ = ()
+    solid = dict
 
     def _find(self, key: Any) -> Any:
         raise NotImplementedError

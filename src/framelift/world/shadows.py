@@ -161,8 +161,9 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is not solid:
         world.note_class(cls)
     size = solid.__len__(value) if hasattr(solid, "__len__") else 0
-    if cls is dict and (size > config.large_container or world.dynamism.by_key(value, origin)):
-        return world.register(value, LargeDict(world, value, origin, let_in), origin)
+    if cls is dict and (size > config.large_container or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
+        view = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
+        return world.register(value, view, origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
@@ -178,6 +179,16 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)
     _import_attributes(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
+    return copy
+
+
+def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    """The shadow of a container that a view stands for: what the view does is done to it."""
+    kind = KINDS[type(value)]
+    copy = kind.empty(value)
+    world.table_opened(value)
+    kind.fill(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
 
