@@ -60,8 +60,16 @@ static PyObject* read_frame(PyObject* stop) {
   return result;
 }
 
-// hand_over(stop): what plain code returns at a stop.
-static PyObject* hand_over(PyObject*, PyObject* stop) { return read_frame(stop); }
+// hand_over(stop): what plain code returns at a stop.  The frame gives its stack away: where a traceback keeps the frame, an exception
+// on that stack would otherwise hold itself, and all the frame had, until the collector comes.
+static PyObject* hand_over(PyObject*, PyObject* stop) {
+  PyObject* handed = read_frame(stop);
+  if (!handed) return nullptr;
+  Frame* frame = current_frame(PyThreadState_Get());
+  Py_ssize_t depth = PyTuple_GET_SIZE(PyStructSequence_GET_ITEM(handed, 1)), base = frame_code(frame)->co_nlocalsplus;
+  for (Py_ssize_t i = 0; i < depth; i++) Py_CLEAR(frame->localsplus[base + i]);   // the record holds them too: nothing dies here
+  return handed;
+}
 
 // stop(stop): the probe of a twin that stops.  The session plans the exit while the frame is still whole.
 static PyObject* stop(PyObject*, PyObject* place) {

@@ -71,6 +71,52 @@ def test_objects_die_with_the_exception_of_a_failed_operation(monkeypatch) -> No
         gc.enable()
 
 
+@pytest.mark.parametrize("way", ["except", "finally", "loop"])
+def test_objects_die_with_the_exception_of_a_plain_part(way, monkeypatch) -> None:
+    """The frame that raised it is in its traceback, and handed it over: it must not hold it."""
+    class Thing:
+        def __del__(self):
+            log.append("dead")
+
+    def f(x):
+        held = Thing()
+        try:
+            x = x + 1
+            fails(str(type(held)))
+        except ValueError:
+            x = x * 2
+        return x
+
+    def g(x):
+        held = Thing()
+        off(held)
+        try:
+            fails("one")
+        finally:
+            return x * 2
+
+    def h(x):
+        for held in [Thing(), Thing()]:
+            try:
+                fails(str(type(held)))
+            except ValueError:
+                x = x * 2
+            off(x)
+        return x
+
+    monkeypatch.setattr(gc, "collect", lambda *args: 0)
+    gc.disable()
+    try:
+        function = {"except": f, "finally": g, "loop": h}[way]
+        for call in (function, framelift.compile(function, backend="eager")):
+            log = []
+            for _ in range(3):
+                call(torch.ones(2))
+            assert len(log) == (6 if way == "loop" else 3)
+    finally:
+        gc.enable()
+
+
 def test_a_graph_that_fails_where_plain_python_does_not_is_told_once(monkeypatch) -> None:
     def failing(gm, inputs):
         def run(*args):

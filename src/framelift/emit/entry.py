@@ -51,21 +51,21 @@ PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), (
 
 def plan_return(scene: Scene, value: Any) -> EntryPlan:
     """The entry that applies the scene's effects and returns `value`."""
-    walk = Walk(scene)
-    changes = _changes(walk)
-    result = walk.part(value)
-    walk.expand()
-    made, written = statements([*changes, (result,)])
+    with Walk(scene) as walk:
+        changes = _changes(walk)
+        result = walk.part(value)
+        walk.expand()
+        made, written = statements([*changes, (result,)])
     return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"])
 
 
 def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
     """The entry that applies the scene's effects and raises `error`."""
-    walk = Walk(scene)
-    changes = _changes(walk)
-    raised, context = walk.part(error), walk.part(BaseException.__context__.__get__(error))
-    walk.expand()
-    made, written = statements([*changes, (raised,), (context,)])
+    with Walk(scene) as walk:
+        changes = _changes(walk)
+        raised, context = walk.part(error), walk.part(BaseException.__context__.__get__(error))
+        walk.expand()
+        made, written = statements([*changes, (raised,), (context,)])
     *effects, name, chain = written
     # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
     # frame must not keep the exception, which keeps the frame.

@@ -133,6 +133,15 @@ class Walk:
         self._values: dict[Any, str] = {}
         self._open: collections.deque[Node] = collections.deque()
 
+    def __enter__(self) -> Walk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let go of the program's objects: recipes that mention their own node would keep them until the collector comes."""
+        for found in self._memo.values():
+            if type(found) is Node:
+                found.obj, found.recipe = None, _UNKNOWN
+
     def part(self, obj: Any) -> str | Node:
         """The text of a leaf, constant, external or output, or the node of an internal object; counts as one use."""
         rule = LEAVES.get(type(obj))
