@@ -202,12 +202,17 @@ PROGRAMS = {"scripts": TRAINING + MORE + TUTORIAL + EXPORT, "generate": GENERATE
 COUNT = "\nimport framelift\nassert framelift.counters['stats']['unique_graphs'], framelift.counters\nprint('fine')\n"
 
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_unmodified_programs(name: str, tmp_path: Path) -> None:
+def test_unmodified_programs(name: str, device: str, tmp_path: Path) -> None:
     if name == "generate":
         pytest.importorskip("transformers")
     script = tmp_path / "script.py"
-    script.write_text(POISONED + PROGRAMS[name] + COUNT)
+    place = "" if device == "cpu" else f"torch.set_default_device({device!r})\n"
+    script.write_text(POISONED + place + PROGRAMS[name].replace('autocast("cpu"', f'autocast("{device}"') + COUNT)
     done = subprocess.run([sys.executable, "-m", "framelift", "run", str(script)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0 and done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-3000:]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dis import haslocal
 from opcode import HAVE_ARGUMENT, stack_effect
+from sys import version_info
 from types import CodeType
 
 from .assembly import Op, disassemble
@@ -13,6 +14,8 @@ __all__ = ["Flow", "Shape"]
 
 _NO_NEXT = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
                       "JUMP_BACKWARD_NO_INTERRUPT"))
+#: what the end of a FOR_ITER jumps over: it takes the iterator off by itself, only a generator run in place comes by here
+_LOOP_END = ("END_FOR", "POP_TOP")[:max(0, min(2, version_info[1] - 11))]
 #: functions that see all locals of their caller
 _LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 #: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
@@ -46,10 +49,18 @@ class Flow:
 
     def following(self, op: Op) -> list[Op]:
         """Where control goes after an instruction that raised nothing."""
-        found = [op.target] if op.target is not None else []
+        found = [self._target(op)] if op.target is not None else []
         if op.name not in _NO_NEXT:
             found.append(self.ops[self.number[op.unit] + 1])
         return found
+
+    def _target(self, op: Op) -> Op:
+        """Where a jump really goes on."""
+        target = op.target
+        assert target is not None
+        if op.name == "FOR_ITER":
+            target = self.ops[self.number[target.unit] + len(_LOOP_END)]
+        return target
 
     def whole(self, unit: int) -> int:
         """The first unit of the call that the instruction at `unit` is part of; otherwise its own."""
@@ -91,11 +102,13 @@ class Flow:
                 kept = shape.cut(depth)
                 pending.append((target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti)))
             if op.target is not None:
-                pending.append((op.target, self._after(op, shape, True)))
+                pending.append((self._target(op), self._after(op, shape, True)))
             if op.name not in _NO_NEXT:
                 pending.append((self.ops[self.number[op.unit] + 1], self._after(op, shape, False)))
 
     def _after(self, op: Op, shape: Shape, jump: bool) -> Shape:
+        if op.name == "FOR_ITER" and jump:
+            return shape.cut(shape.depth - 1)
         depth = shape.depth + stack_effect(op.op, op.arg if op.op >= HAVE_ARGUMENT else None, jump=jump)
         cut = shape.cut(depth)
         if op.name == "PUSH_EXC_INFO":
