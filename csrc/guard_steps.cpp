@@ -118,6 +118,14 @@ static Outcome take_slot(Visit& v, PyObject* base) {
   return field(v, at, false);
 }
 
+// The length of a list: a new number each time.
+static Outcome take_length(Visit& v, PyObject* base) {
+  if (!PyList_Check(base)) return Outcome::Fails;
+  v.recordable = false;
+  v.value = PyLong_FromSsize_t(PyList_GET_SIZE(base));
+  return v.value ? Outcome::Holds : Outcome::Error;
+}
+
 static Outcome take_type(Visit& v, PyObject* base) {
   PyObject* type = (PyObject*)Py_TYPE(base);
   v.load(&base->ob_type, type);
@@ -281,6 +289,7 @@ static const StepRow kSteps[] = {
     {"dict", take_dict},
     {"item", take_item},
     {"slot", take_slot},
+    {"len", take_length},
     {"type", take_type},
     {"lookup", take_lookup},
     {"globals", take_globals},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import copy
 import functools
 import json
 import operator
+import pickle
 import types
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +96,125 @@ def test_views_answer_as_dictionaries_do(how: str, make: Any, large: int) -> Non
             (mine, _), (other, _) = make(i), make(i)
             assert torch.equal(compiled(torch.ones(2), mine), f(torch.ones(2), other))
             assert reach(mine) == reach(other) and list(reach(mine)) == list(reach(other))
+
+
+# ---- lists whose length changes ---------------------------------------------------------------------------------------
+
+
+def _extended_by(d: Any) -> Any:
+    made = [1]
+    alias = made
+    made += d
+    made.extend(d)
+    made[:1] = d
+    return len(made) + len(alias) * 100
+
+
+def _in_place(d: Any) -> Any:
+    alias = d
+    d += [4]
+    d *= 2
+    return len(d) + (alias is d) * 100
+
+
+def _grown(d: Any) -> Any:
+    d.append(7)
+    d.append(8)
+    return d[-1] * 100 + d[-2] * 10 + d[-3] + len(d) + d[0] + bool(d)
+
+
+def _grown_and_walked(d: Any) -> Any:
+    d.append(7)
+    return sum(d) + d.index(7)
+
+
+def _grown_after(d: Any) -> Any:
+    total = sum(d)
+    d.append(total)
+    return d[-1] + len(d) + d.pop()
+
+
+def _sorted_in_place(d: Any) -> Any:
+    d.sort(key=lambda item: -item)
+    d.reverse()
+    d.insert(0, 9)
+    d.remove(0)
+    return d[0] + d[1] * 10
+
+
+def _matched_list(d: Any) -> Any:
+    match d:
+        case [first, *rest]:
+            return first + len(rest)
+
+
+def _unpacked(d: Any) -> Any:
+    first, *rest = d
+    return first + len(rest) + len([*d, 1]) + len((*d,))
+
+
+def _missing(d: Any) -> Any:
+    try:
+        return d[100]
+    except IndexError:
+        return len(d) * 3
+
+
+ASKED_OF_LISTS: dict[str, Callable[[Any], Any]] = {
+    "len": lambda d: len(d), "len arithmetic": lambda d: (len(d) - 1) * 2 + max(len(d), 3), "[0]": lambda d: d[0], "[-1]": lambda d: d[-1], "[len-1]": lambda d: d[len(d) - 1],
+    "[:]": lambda d: len(d[1:]), "bool": lambda d: 3 if d else 4, "not": lambda d: not d, "missing": _missing, "in": lambda d: 1 in d, "sum": lambda d: sum(d), "max": lambda d: max(d),
+    "for": lambda d: [v * 2 for v in d][-1], "+": lambda d: len(d + [1]), "r+": lambda d: len([1] + d), "+=": _extended_by, "*": lambda d: len(d * 2) + len(3 * d),
+    "==": lambda d: d == [0, 1], "r==": lambda d: [0, 1] == d, "<": lambda d: [0, 5] < d, "!=": lambda d: (0, 1) != d, "list.__eq__": lambda d: list.__eq__([0], d) is True,
+    "bound eq": lambda d: [0].__eq__(d) is True, "bound add": lambda d: len([0].__add__(d)), "list.__add__": lambda d: len(list.__add__([0], d)), "concat": lambda d: len(operator.concat([1], d)),
+    "list.append": lambda d: (list.append(d, 5), len(d))[1], "list.__len__": lambda d: list.__len__(d), "list.__getitem__": lambda d: list.__getitem__(d, 0), "d.__len__": lambda d: d.__len__(),
+    "iadd": lambda d: len(operator.iadd([1], d)), "type": lambda d: type(d) is list, "isinstance": lambda d: isinstance(d, list), "class": lambda d: d.__class__ is list, "in place": _in_place,
+    "append": _grown, "append and walk": _grown_and_walked, "walk and append": _grown_after, "sort": _sorted_in_place, "match": _matched_list, "unpack": _unpacked,
+    "repr": lambda d: len(repr(d)) + len(f"{d}") + len("%s" % d), "join": lambda d: len(",".join(map(str, d))), "copy": lambda d: len(copy.copy(d)), "deepcopy": lambda d: len(copy.deepcopy(d)),
+    "json": lambda d: len(json.dumps([d, {"d": d}])), "tuple": lambda d: len(tuple(d)) + len(list(d)) + len(set(d)) + len(dict.fromkeys(d)), "enumerate": lambda d: sum(i * v for i, v in enumerate(d)),
+    "zip": lambda d: len(list(zip(d, d))), "reversed": lambda d: next(reversed(d)), "iter": lambda d: next(iter(d)), "sorted": lambda d: sorted(d, reverse=True)[0], "count": lambda d: d.count(1) + d.index(0),
+    "bytes": lambda d: len(bytes(d)) + len(bytearray(d)), "deque": lambda d: collections.deque(d)[-1], "reduce": lambda d: functools.reduce(operator.add, d), "call": lambda d: (lambda *a: len(a))(*d),
+    "tensor": lambda d: torch.tensor(d).sum(), "index": lambda d: torch.arange(20)[d].sum(), "size": lambda d: torch.ones(len(d)).sum(), "view": lambda d: torch.zeros(1, 1).reshape(1, *[1 for _ in d]).dim(),
+    "nested": lambda d: [d, d][0] is d, "key": lambda d: {len(d): 1}[len(d)], "range": lambda d: sum(range(len(d))), "map": lambda d: sum(map(d.__getitem__, [0])), "bisect": lambda d: bisect.bisect(d, 1),
+    "full": lambda d: torch.full((2,), 1).new_ones(d[-1:] or [1]).sum(), "stack": lambda d: torch.stack([torch.tensor(v) for v in d]).sum(), "pickle": lambda d: len(pickle.loads(pickle.dumps(d))),
+    "setitem": lambda d: (d.__setitem__(0, 5), d[0] + d[-1])[1], "clear": lambda d: (d.clear(), len(d))[1], "del": lambda d: (d.__delitem__(0), len(d))[1], "all": lambda d: all(d) + any(d) * 2,
+}
+
+
+def _list_argument(i: int) -> tuple[Any, Callable[[Any], Any]]:
+    return [*range(i)], lambda d: d
+
+
+def _list_attribute(i: int) -> tuple[Any, Callable[[Any], Any]]:
+    holder = Holder()
+    holder.d = [*range(i)]
+    return holder, lambda h: h.d
+
+
+@pytest.mark.parametrize("large", [4096, 1])
+@pytest.mark.parametrize("make", [_list_argument, _list_attribute])
+@pytest.mark.parametrize("how", ASKED_OF_LISTS)
+def test_lists_that_grow_answer_as_lists_do(how: str, make: Any, large: int) -> None:
+    ask, (_, reach) = ASKED_OF_LISTS[how], make(0)
+
+    def f(x: torch.Tensor, given: Any) -> torch.Tensor:
+        return x * ask(reach(given))
+
+    compiled = framelift.compile(f, backend="eager")
+    with config.patch(large_container=large):
+        for i in (2, 3, 5, 4):
+            (mine, _), (other, _) = make(i), make(i)
+            assert torch.equal(compiled(torch.ones(2), mine), f(torch.ones(2), other))
+            assert reach(mine) == reach(other)
+
+
+@pytest.mark.parametrize("how", ["len", "len arithmetic", "[0]", "bool", "append", "in place", "nested"])
+def test_lists_that_grow_are_captured_twice(how: str) -> None:
+    ask = ASKED_OF_LISTS[how]
+    compiled = framelift.compile(lambda x, d: x * ask(d) if how != "in place" else x * len(d), backend="eager")
+    before = framelift.stats()["captures"]
+    for i in range(1, 12):
+        compiled(torch.ones(2), [3, *range(i)])
+    assert framelift.stats()["captures"] - before <= 3
 
 
 # ---- what a view leaves behind --------------------------------------------------------------------------------------
@@ -202,6 +323,60 @@ def test_what_is_taken_from_a_view_is_the_dictionary_s_own(program: Callable[...
         given = [{"a": i + 1, "k0": i, **({f"k{i}": i} if i == 2 else {})} for _ in range(2)]
         got, want = compiled(torch.ones(2), given[0]), program(torch.ones(2), given[1])
         assert difference(portrait((got, given[0])), portrait((want, given[1]))) is None
+
+
+def _list_held(x: Any, d: Any) -> Any:
+    append, pop, length = d.append, d.pop, len(d)
+    d.append(x * length)
+    _break(x)
+    append(length)
+    return x * len(d), pop(), type(append).__name__, append.__self__ is d
+
+
+def _list_walked(x: Any, d: Any) -> Any:
+    for item in d:
+        x = x + len(d) + item
+        _break(x)
+    return x
+
+
+def _list_iterator(x: Any, d: Any) -> Any:
+    walk = iter(d)
+    first = next(walk)
+    _break(x)
+    return x * first, list(walk)
+
+
+def _list_stored(x: Any, d: Any) -> Any:
+    holder = Holder()
+    holder.d, holder.append, holder.last = d, d.append, d[-1]
+    x = x + len(d)
+    _break(x)
+    holder.append(x)
+    return holder, holder.d is d, len(d)
+
+
+def _list_in_itself(x: Any, d: Any) -> Any:
+    d.append(d)
+    d.append({"d": d, "n": len(d)})
+    return x + len(d), d[-2] is d, d[-1]["d"] is d
+
+
+def _list_of_results(x: Any, d: Any) -> Any:
+    y = x * len(d)
+    d.append(y)
+    d.append(x)
+    return y, d[-1] is x, d[-2] is y
+
+
+@pytest.mark.parametrize("program", [_list_held, _list_walked, _list_iterator, _list_stored, _list_in_itself, _list_of_results])
+def test_what_is_taken_from_a_list_that_grows_is_its_own(program: Callable[..., Any]) -> None:
+    compiled = framelift.compile(program, backend="eager")
+    for i in (1, 2, 3, 5):
+        given = [[*range(1, i + 1)] for _ in range(2)]
+        tensors = [torch.ones(2) for _ in range(2)]
+        got, want = compiled(tensors[0], given[0]), program(tensors[1], given[1])
+        assert difference(portrait((got, given[0], tensors[0])), portrait((want, given[1], tensors[1]))) is None
 
 
 def test_methods_of_a_view_are_the_dictionary_s() -> None:

@@ -189,6 +189,12 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
         raise Missing(function.__name__) from error
 
 
+def _length(base: Any, _key: Any) -> int:
+    if not isinstance(base, list):
+        raise Missing("len")
+    return list.__len__(base)
+
+
 def _plain(attribute: str) -> Step:
     return Step(lambda base, _key: getattr(base, attribute), "{base}." + attribute)
 
@@ -197,6 +203,7 @@ STEPS: dict[str, Step] = {
     "dict": Step(_dict, "{base}.__dict__"),
     "item": Step(_item, "{base}[{key!r}]"),
     "slot": Step(_slot, "{base}.{key}"),          # a member descriptor of a class with __slots__
+    "len": Step(_length, "len({base})"),          # of a list
     "type": Step(lambda base, _key: type(base), "type({base})"),
     "lookup": Step(_lookup, "{base}.{key}"),      # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),

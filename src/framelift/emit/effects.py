@@ -167,6 +167,12 @@ def _delitem(walk: Walk, change: Effect, owner: str) -> Text:
     return (walk.constant(dict, "dict"), f".__delitem__({owner}, ", walk.part(change.key), ")")
 
 
+@effect("append")
+def _append(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner.append(value)"""
+    return (f"{owner}.append(", walk.part(change.value), ")")
+
+
 @effect("setcell")
 def _setcell(walk: Walk, change: Effect, owner: str) -> Text:
     """owner.cell_contents = value"""

@@ -75,6 +75,8 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         return dict(zip(names, kept))
     if isinstance(arg, torch.Tensor):
         raise _stray(arg)
+    if issubclass(kind, list) and arg.__class__ is list:
+        raise Interrupt("too-large", "a list given to an operation")
     plain = _as_plain(arg, kind)
     key.append((type(plain), plain))
     return plain

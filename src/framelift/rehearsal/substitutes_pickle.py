@@ -17,7 +17,9 @@ import torch
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
+from ..world.large import LargeDict
 from ..world.lazy import View
+from ..world.lists import LazyList
 from ..world.opaque import Opaque
 from . import pure
 from .registry import substitute
@@ -42,6 +44,8 @@ class _Pickler(pickle.Pickler):
         cls = type(obj)
         if isinstance(obj, _BY_NAME):
             _guard_name(self._session, obj)
+        elif cls in (LargeDict, LazyList):
+            raise Interrupt("too-large", f"a {cls.solid.__name__} given to pickle.dumps")
         elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
             raise Interrupt("callable-on-handle", "pickle.dumps")
         elif cls in copyreg.dispatch_table and cls not in _REGISTERED:

@@ -1,7 +1,7 @@
-"""Dictionaries that import an entry when it is asked for (`handle.__dict__`, large tables, tables whose keys change).
+"""Containers that import an entry when it is asked for (`handle.__dict__`, large tables, tables whose keys change, lists that grow).
 
 To C code that looks inside they are empty, so a native call may be given one only where it asks by Python's own protocols.  The methods of
-`dict` itself, called on one, are its own methods.
+`dict` and `list` themselves, called on one, are its own methods.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .. import _core
 from ..reasons import Interrupt
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
+from ..world.lists import LazyList
 
 __all__ = ["VIEWS", "own_method"]
 
-VIEWS = (InstanceDict, LargeDict)
+VIEWS = (InstanceDict, LargeDict, LazyList)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
 _ASKS = """all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next print repr reversed set sorted str
@@ -27,6 +28,9 @@ _ASKS = """all any bool callable enumerate filter frozenset hash id isinstance i
 _PROTOCOL: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _ASKS.split()}
 _PROTOCOL.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType))
 _PROTOCOL.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type))
+for _looks_inside in (operator.concat, operator.iconcat):
+    del _PROTOCOL[id(_looks_inside)]
+_RECEIVERS = (str, list, tuple, set, frozenset)
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -35,24 +39,28 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
     receiver = getattr(callable_, "__self__", None)
     if isinstance(receiver, VIEWS):
         args = (receiver, *args)
-    elif not (isinstance(callable_, _DESCRIPTORS) and callable_.__objclass__ in (dict, object) and args and isinstance(args[0], VIEWS)):
+    elif not (isinstance(callable_, _DESCRIPTORS) and args and isinstance(args[0], VIEWS) and callable_.__objclass__ in (args[0].solid, object)):
         return None
     method = getattr(type(args[0]), callable_.__name__, None)
     if not isinstance(method, types.FunctionType):
-        raise _refusal(f"dict.{callable_.__name__}", args)
+        raise _refusal(callable_.__qualname__, args)
     return method, args
 
 
 def _refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
-    large = next((len(a._table) for a in args if type(a) is LargeDict), None)
-    return Interrupt("callable-on-handle", name) if large is None else Interrupt("too-large", f"a dict of {large} entries, given to {name},")
+    large = next((a for a in args if type(a) in (LargeDict, LazyList)), None)
+    if large is None:
+        return Interrupt("callable-on-handle", name)
+    return Interrupt("too-large", f"a {large.solid.__name__} of {len(large._table)} entries, given to {name},")
 
 
 def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     own = own_method(callable_, args)
     if own is not None:
         return own[0](*own[1], **kwargs)
-    if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(getattr(callable_, "__self__", None), (str, list, tuple, set, frozenset)):
+    if callable_ is len and len(args) == 1 and type(args[0]) is LazyList and not kwargs:
+        return args[0].length()
+    if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, _RECEIVERS):
         return _core.natively(callable_, args, kwargs)
     raise _refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 

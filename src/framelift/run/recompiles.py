@@ -65,6 +65,8 @@ def what_was_done(miss: Miss | None, info: Any) -> str:
                                                                             or name.startswith(f"{miss.origin}.stride(")))
         if names:
             return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} symbolic from now on"
+        if f"len({miss.origin})" in world.dynamism.keyed:
+            return f"{miss.origin} is read element by element from now on"
         if miss.origin in world.dynamism.keyed:
             return f"{miss.origin} is read key by key from now on"
         if miss.origin in world.dynamism.told_by_code():

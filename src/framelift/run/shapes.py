@@ -42,6 +42,8 @@ class Seen:
             value = guard.value
             if guard.kind == "EQ":
                 self._leaf(guard.origin, value)
+            elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
+                self.meet(place, value)
             elif guard.kind == "KEYS" and _is_item(guard.origin):
                 self._keys(str(guard.origin), KeysSeen(keys_text(value)))
             elif guard.kind in ("IS", "CODE") and _is_item(guard.origin):

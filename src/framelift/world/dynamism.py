@@ -79,7 +79,7 @@ class Dynamism:
         self.marks = marks
         self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
-        self.keyed: list[str] = []   # places of dictionaries that are read key by key
+        self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.quiet = not known and not everything and not self.values
 
     def number(self, value: Any, origin: Origin) -> bool:
@@ -134,6 +134,16 @@ class Dynamism:
     def keys_change(self, origin: Origin) -> bool:
         """Whether the dictionary found at `origin` had other keys before."""
         return type(self.values.get(str(origin))) is KeysSeen
+
+    def by_length(self, length: int, origin: Origin) -> bool:
+        """Whether the list found at `origin` is read element by element: its length changed before."""
+        if self.quiet or str(origin).startswith("."):
+            return False
+        place = origin.to("len")
+        wanted = self.known.get(str(place)) is not False and self.number(length, place) and not self.everything
+        if wanted:
+            self.keyed.append(str(place))
+        return wanted
 
     def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
         """Whether a number inside the tuple found at `origin` becomes symbolic."""

@@ -22,6 +22,7 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from .leaves import is_constant, is_leaf
 from .large import LargeDict
+from .lists import LazyList
 from .opaque import opaque_for
 from .records import Shadow
 from .world import World
@@ -164,6 +165,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is dict and (size > config.large_container or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
         view = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
         return world.register(value, view, origin)
+    if cls is list and (size > config.large_container or world.dynamism.by_length(size, origin)):
+        return world.register(value, LazyList.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
