@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.utils.checkpoint
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
-__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient"]
+__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient", "trained_lstm"]
 
 
 class _Call(NamedTuple):
@@ -101,3 +102,18 @@ def compile_region(region: GraphModule, name: str, *args: Any) -> Any:
 def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.Tensor, ...]) -> None:
     """`tensor.register_hook`, with a hook that was recorded: its graph takes the gradient, then `around`."""
     tensor.register_hook(lambda grad: hook(grad, *around))
+
+
+def trained_lstm(*args: Any) -> Any:
+    """`torch.lstm` whose weights want gradients.
+
+    Where the input wants none, AOTAutograd takes a kernel of oneDNN's for it whose backward it cannot compile; with that library off it does not.
+    """
+    if not isinstance(args[0], FunctionalTensor):
+        return torch.lstm(*args)
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        return torch.lstm(*args)
+    finally:
+        torch._C._set_mkldnn_enabled(before)

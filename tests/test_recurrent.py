@@ -1,0 +1,83 @@
+"""Recurrent networks: packed sequences, whose lengths are values; dropout between layers; training with a compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import rnn
+
+import framelift
+from support import check
+
+LENGTHS = ([4, 1, 3], [2, 2, 4])
+
+
+def outcome(run: Any, net: nn.Module, x: torch.Tensor, *rest: Any) -> tuple[Any, ...]:
+    """Results, gradients and the state of the generator."""
+    torch.manual_seed(3)
+    x = x.clone().requires_grad_()
+    out, last = run(x, *rest)
+    states = last if isinstance(last, tuple) else (last,)
+    wanted = torch.autograd.grad(out.sum() + sum(s.square().sum() for s in states), [x, *net.parameters()])
+    return out, states, wanted, torch.get_rng_state()
+
+
+@pytest.mark.parametrize(("kind", "options"), [
+    (nn.LSTM, {}), (nn.LSTM, {"num_layers": 2, "bidirectional": True, "dropout": 0.5}), (nn.LSTM, {"proj_size": 2, "bias": False}),
+    (nn.GRU, {"num_layers": 2, "dropout": 0.5}), (nn.GRU, {"bidirectional": True}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu", "num_layers": 2})])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_packed_sequences(kind: Any, options: dict[str, Any], batch_first: bool) -> None:
+    net = kind(3, 4, batch_first=batch_first, **options)
+
+    def f(x: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, Any]:
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=batch_first, enforce_sorted=False)
+        out, last = net(packed)
+        padded, found = rnn.pad_packed_sequence(out, batch_first=batch_first, padding_value=-1.0, total_length=5)
+        return padded * found.sum(), last
+
+    framelift.reset()
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for lengths in (*LENGTHS, LENGTHS[0]):
+        x = torch.rand(3, 5, 3) if batch_first else torch.rand(5, 3, 3)
+        torch.testing.assert_close(outcome(compiled, net, x, torch.tensor(lengths)), outcome(f, net, x, torch.tensor(lengths)))
+    assert framelift.stats()["graphs"] == 2
+
+
+def test_packed_sequences_as_arguments_and_results() -> None:
+    net = nn.GRU(3, 4)
+
+    def f(packed: rnn.PackedSequence) -> Any:
+        return net(packed)[0]
+
+    check(f, rnn.pack_sequence([torch.rand(4, 3), torch.rand(2, 3)]))
+    check(lambda xs: rnn.unpack_sequence(rnn.pack_sequence(xs, enforce_sorted=False)), [torch.rand(2, 3), torch.rand(4, 3)])
+
+
+def test_lengths_that_cannot_be() -> None:
+    def f(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return rnn.pack_padded_sequence(x + 1, lengths).data
+
+    with pytest.raises(RuntimeError, match="sorted in decreasing order"):
+        framelift.compile(f, backend="eager")(torch.rand(4, 2, 3), torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize(("kind", "backend"), [(nn.LSTM, "eager"), (nn.GRU, "eager"), (nn.RNN, "eager"), (nn.RNN, "aot_eager")])
+def test_dropout_between_layers(kind: Any, backend: str) -> None:
+    """Torch's decompositions forget it."""
+    net = kind(3, 4, num_layers=2, dropout=0.5, bidirectional=backend == "eager")
+    x = torch.rand(2, 2, 3)
+    compiled = framelift.compile(net, backend=backend, fullgraph=True)
+    torch.testing.assert_close(outcome(compiled, net, x), outcome(net, net, x))
+
+
+def test_weights_want_gradients_and_the_input_none() -> None:
+    net, x = nn.LSTM(3, 4), torch.rand(2, 2, 3)
+    framelift.reset()
+    compiled = framelift.compile(lambda x: torch.dropout(net(x)[0], 0.5, True), backend="aot_eager", fullgraph=True)
+    torch.manual_seed(1)
+    got = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
+    torch.manual_seed(1)
+    torch.testing.assert_close(got, torch.autograd.grad(torch.dropout(net(x)[0], 0.5, True).sum(), list(net.parameters())))
