@@ -63,3 +63,33 @@ def test_operators_are_functions_of_the_module_operator() -> None:
     names = [(node.op, getattr(node.target, "__name__", node.target)) for node in graphs[0].graph.nodes if node.op.startswith("call")]
     assert names == [("call_function", name) for name in ("add", "neg", "mul", "truediv", "matmul", "mod", "sub", "iadd", "imul", "lt")] + [
         ("call_method", "add"), ("call_function", "add")]
+
+
+def test_what_modules_hold_stays_where_it_is() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.ones(2)
+            self.norm = nn.BatchNorm1d(2)
+
+        def forward(self, x):
+            return self.norm(x * self.scale)
+
+    net, extra = Scaled(), torch.ones(2)
+    notes: dict[str, object] = {}
+    static: list[int] = []
+
+    def backend(graph_module, example_inputs):
+        notes.update((node.name, node.meta["tensor_dict"].get("_dynamo_static_input_type")) for node in graph_module.graph.find_nodes(op="placeholder"))
+        return aot(graph_module, example_inputs)
+
+    def compiler(graph_module, example_inputs):
+        static.extend(torch._guards.TracingContext.get().fw_metadata.static_input_indices)
+        return graph_module.forward
+
+    aot = framelift.aot_autograd(fw_compiler=compiler)
+    with torch.no_grad():
+        framelift.compile(lambda x: net(x) + extra, backend=backend, fullgraph=True)(torch.rand(3, 2))
+    assert notes.pop("l_x_") is None and notes.pop("l_extra_") is None
+    assert len(notes) == 6 and "l_net_scale" in notes and set(notes.values()) == {"unguarded"}
+    assert len(static) == 6

@@ -104,6 +104,11 @@ def _own(graph_module: GraphModule) -> GraphModule:
     graph.output(graph.graph_copy(graph_module.graph, {}))
     copy = GraphModule(graph_module, graph)
     copy.meta.update(graph_module.meta)
+    # What follows makes AOTAutograd look for inputs whose address stays (graph/naming.py).
+    copy.meta.setdefault("dynamo_compile_id", None)
+    copy._param_name_to_source = {}
+    for node in graph.find_nodes(op="placeholder"):
+        node._dynamo_source = None
     return copy
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,35 +16,57 @@ _MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
 
 
 def source_name(origin: Origin) -> str:
-    """The place in the letters of an identifier: arguments begin with L, all else with G.
+    """The place in the letters of an identifier: arguments and variables of closures begin with L, all else with G.
 
     >>> from framelift.origin import arg
     >>> source_name(arg(0, "self").to("dict").to("item", "_modules").to("item", "fc"))
     'L_self_modules_fc_'
     """
     parts: list[str] = []
+    end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"   # an attribute, or an item
     while origin.base is not None:
+        variable = _closed_over(origin)
+        if variable is not None:
+            parts += [variable, "L"]
+            break
         if origin.key is not None:
             parts.append(str(origin.key))
         origin = origin.base
-    if origin.step == "arg":
-        parts += [str(origin.key[1]), "L"]
     else:
-        parts.append("G")
+        parts += [str(origin.key[1]), "L"] if origin.step == "arg" else ["G"]
     letters = "".join(c if c.isascii() and c.isalnum() else "_" for c in "_".join(reversed(parts)))
-    return "_".join(part for part in letters.split("_") if part) + "_"
+    return "_".join(part for part in letters.split("_") if part) + end
+
+
+def _closed_over(origin: Origin) -> str | None:
+    """The name of the variable of a closure that this is the cell of."""
+    if origin.step != "cell" or origin.base is None or not isinstance(origin.base.key, types.FunctionType):
+        return None
+    return origin.base.key.__code__.co_freevars[origin.key]
 
 
 def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any]) -> None:
-    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note what a mark says of each.
+    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA graphs need not copy these.
 
-    `memo` has a record with the origin of each tensor, by its id.
+    `memo` has a record with the origin of each object that was met, by its id.
     """
+    stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
         if not isinstance(tensor, torch.Tensor):
             continue
-        marked = tensor.__dict__.get(_MARK)
+        marked = tensor.__dict__.get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
         name = source_name(memo[id(tensor)].origin)
         node._rename(name.lower())
         node.target = name if node.name == name.lower() else node.name
+
+
+def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
+    """The ids of what the modules that were met hold: parameters, buffers, attributes."""
+    found: set[int] = set()
+    for record in memo.values():
+        if isinstance(record.original, torch.nn.Module):
+            table = record.original.__dict__
+            for held in (table, table.get("_parameters", ()), table.get("_buffers", ())):
+                found.update(map(id, held.values() if isinstance(held, dict) else ()))
+    return found
