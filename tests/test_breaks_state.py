@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import sys
+import types
 import warnings
 
 import pytest
@@ -215,6 +217,87 @@ def test_one_cause_met_by_many_callers_is_told_once(caplog) -> None:
     assert told[-1].endswith(f"({len(told)} times so far)") and len(told) > 4
     (cause,) = compiled.report().breaks
     assert cause.times == len(told) and len(cause.functions) == 6
+
+
+def _local(x):
+    k = 2
+
+    def inner(v):
+        return v * k
+
+    x = inner(x)
+    off(1)
+    k = 3
+    return inner(x)
+
+
+def _default(x):
+    def inner(v, more=lambda v: v + 1):
+        return more(v)
+
+    off(inner)
+    return inner(x)
+
+
+def _in_cells(x):
+    def inner(v):
+        return v * 2
+
+    def outer(v):
+        return inner(v) + 1
+
+    off(1)
+    return outer(x)
+
+
+def _in_containers(x):
+    made = {"a": [lambda v: v * 2], "b": functools.partial(lambda v, w: v * w, 3)}
+    off(1)
+    return made["a"][0](x), made["b"](x)
+
+
+def _in_objects(x):
+    thing = types.SimpleNamespace(), Holder()
+    thing[1].fn = lambda v: v * 2
+    off(1)
+    return thing[1].fn(x)
+
+
+def _of_a_callee(x):
+    def make(n):
+        return lambda v: v * n
+
+    twice, thrice = make(2), make(3)
+    off(1)
+    return twice(x), thrice(x), twice is thrice, twice == twice
+
+
+class Holder:
+    pass
+
+
+@pytest.mark.parametrize("f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee])
+def test_functions_made_before_a_break_are_told_by_their_code(f) -> None:
+    """They are others at each call: what goes on behind the break is captured once all the same."""
+    check(f, torch.ones(2), graphs=None, breaks=1, captures=2, calls=4)
+
+
+def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
+    def f(x):
+        def inner(v):
+            return v * 2
+
+        inner.note = 1
+        off(1)
+        return inner(x)
+
+    monkeypatch.setattr(framelift.config, "accumulated_recompile_limit", 5)
+    compiled = framelift.compile(f, backend="eager")
+    before = framelift.stats()["captures"]
+    with pytest.warns(UserWarning, match="captured 5 times"):
+        for _ in range(20):
+            assert compiled(torch.ones(1)).item() == 2
+    assert framelift.stats()["captures"] - before <= 7   # the frame, five times what goes on, and `inner` on its own
 
 
 def test_a_class_body_that_runs_plainly_fills_its_class() -> None:

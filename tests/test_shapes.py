@@ -356,6 +356,21 @@ def test_functions_of_one_factory_take_turns():
     run(lambda f, x: (f(x), f.__name__), calls)
 
 
+@pytest.mark.parametrize("asks", [
+    lambda f, x, fns, table, some: x * table[f], lambda f, x, fns, table, some: x + (f in some), lambda f, x, fns, table, some: x * fns.index(f),
+    lambda f, x, fns, table, some: f(x) + table.get(f, 9), lambda f, x, fns, table, some: x + (fns[0], fns[2]).count(f) + fns.count(f),
+    lambda f, x, fns, table, some: x + len({f, fns[3]}), lambda f, x, fns, table, some: x + table.get((f, 1), 5)])
+def test_a_function_told_by_its_code_may_be_a_key(asks):
+    def make(scale):
+        def inner(x):
+            return x * scale
+        return inner
+
+    fns = [make(n) for n in range(5)]
+    table = {f: n for n, f in enumerate(fns)} | {(fns[1], 1): 7}
+    run(asks, [(fns[n], torch.ones(2), fns, table, {fns[0], fns[2]}) for n in (0, 1, 2, 3, 4, 0, 1, 2)])
+
+
 def test_a_function_told_by_its_code_is_still_itself():
     def make(scale):
         def inner(x):

@@ -106,10 +106,12 @@ class Driver:
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            if full:
-                policy.at_limit(function, entries, miss, self.fullgraph and root)
+            seen = self.seen.get(function.__code__)
+            if full or policy.is_worn(seen, limit):
+                times = max(len(entries), seen.captures if seen is not None else 0)
+                policy.at_limit(function, times, miss, self.fullgraph and root)
                 self.record.refuse("limit", function.__code__, why, miss)
-                self._warn_limit(function, entries, miss)
+                self._warn_limit(function, times, miss)
                 return False
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
@@ -148,6 +150,7 @@ class Driver:
         seen = self.seen.get(code)
         if seen is None:
             seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
+            seen.fresh = info.resumed is not None
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
         once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions)
@@ -300,11 +303,11 @@ class Driver:
         if info.recompile:
             counts.recompiles.append(info.recompile)
 
-    def _warn_limit(self, function: types.FunctionType, entries: list[Any], miss: Miss | None) -> None:
+    def _warn_limit(self, function: types.FunctionType, times: int, miss: Miss | None) -> None:
         told = function.__code__, policy.cause_of(miss)
         if told not in self.warned:
             self.warned.add(told)
-            warn(policy.limit_message(function, entries, miss, "run in plain Python."))
+            warn(policy.limit_message(function, times, miss, "run in plain Python."))
 
 
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:

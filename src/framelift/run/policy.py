@@ -17,7 +17,7 @@ from ..log import topic, warn
 from . import stance
 from .shapes import Seen
 
-__all__ = ["Asked", "at_limit", "cause_of", "forget", "is_full", "limit_message", "may_capture", "suppressed"]
+__all__ = ["Asked", "at_limit", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "suppressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +120,23 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
     return same >= limit or len(mine) >= _CAUSES * limit or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
 
 
-def limit_message(function: types.FunctionType, entries: list[Any], miss: Miss | None, then: str) -> str:
+def is_worn(seen: Seen | None, limit: int) -> bool:
+    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own."""
+    return seen is not None and seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+
+
+def limit_message(function: types.FunctionType, times: int, miss: Miss | None, then: str) -> str:
     """What is said when the limit is reached: the cause by name."""
     cause = f" because of {miss.origin}" if miss is not None and miss.origin else ""
-    return (f"{function.__qualname__} was captured {len(entries)} times (config.recompile_limit); further variants{cause} {then} "
+    return (f"{function.__qualname__} was captured {times} times (config.recompile_limit); further variants{cause} {then} "
             f"Last miss: {miss if miss is not None else 'none'}")
 
 
-def at_limit(function: types.FunctionType, entries: list[Any], miss: Miss | None, fullgraph: bool) -> None:
+def at_limit(function: types.FunctionType, times: int, miss: Miss | None, fullgraph: bool) -> None:
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:
         asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
-        raise FailOnRecompileLimitHit(limit_message(function, entries, miss, f"would run in plain Python, which {asked} does not allow."))
+        raise FailOnRecompileLimitHit(limit_message(function, times, miss, f"would run in plain Python, which {asked} does not allow."))
 
 
 def suppressed(error: BaseException, name: str) -> bool:

@@ -32,10 +32,13 @@ class Seen:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
         self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
+        self.captures = 0                       # so far, whatever became of their entries
+        self.fresh = False                      # the frame goes on behind a break
         self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: Any) -> None:
         """Take over what a capture relied on."""
+        self.captures += 1
         for origin in world.numbers:
             self.changing[str(origin)] = True
         for guard in world.guards:
@@ -115,7 +118,8 @@ def dynamism_for(seen: Seen, dynamic: bool | None) -> Dynamism:
     """What is symbolic in the next rehearsal."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
-    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole)
+    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
+                    fresh=seen.fresh)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
@@ -139,7 +143,8 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
         return found
     for place in written:
         seen.changing[place] = True
-    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole))
+    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole,
+                                                        fresh=seen.fresh))
     if type(again[2]) is type(found[2]):
         return again
     for place in written:

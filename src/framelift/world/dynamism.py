@@ -9,6 +9,7 @@ import math
 import types
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import CO_NESTED
 from typing import Any
 
 import torch
@@ -72,15 +73,16 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, whole: Container[str] | None = None) -> None:
+                 marks: bool = True, whole: Container[str] | None = None, fresh: bool = False) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
         self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
+        self.fresh = fresh   # goes on behind a break: functions that the frame had made are others at each call
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
-        self.quiet = not known and not everything and not self.values
+        self.quiet = not known and not everything and not self.values and not fresh
 
     def number(self, value: Any, origin: Origin) -> bool:
         """Whether the number found at `origin` becomes symbolic."""
@@ -101,9 +103,10 @@ class Dynamism:
         return type(old) is type(value) and (old != value or str(old) != str(value))
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
-        """Whether the function found at `origin` is told by its code: functions made by one factory took turns there."""
+        """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""
         old = self.values.get(str(origin)) if self.values else None
-        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.address != id(function))
+        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.address != id(function)) \
+            or self.fresh and function.__code__.co_flags & CO_NESTED and _root(origin).step == "arg"
         if wanted:
             self._once[str(origin)] = function.__qualname__
         return wanted
@@ -191,6 +194,12 @@ class Dynamism:
         if type(old) is tuple and len(old) == tensor.dim():
             dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.size())) if before != now}
         return dims
+
+
+def _root(origin: Origin) -> Origin:
+    while origin.base is not None:
+        origin = origin.base
+    return origin
 
 
 def is_argument(origin: Origin) -> bool:

@@ -113,10 +113,8 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     """A function is a constant, until others of the same code were found in its place: then its code is one, its cells are not."""
     if world.dynamism.quiet:
         return _constant(world, value, origin)
-    if value.__dict__ or not world.dynamism.by_code(value, origin):
-        world.functions.setdefault(value.__code__, []).append(origin)
-        if value.__code__ in world.told_by_code:
-            world.distinct.append(origin)
+    constants = world.functions.get(value.__code__, {})
+    if value.__dict__ or id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin):
         return _constant(world, value, origin)
     world.guard(origin, "TYPE", types.FunctionType)
     world.guard(origin, "CODE", value.__code__)
@@ -124,7 +122,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     world.guard(origin.to("dict"), "KEYS", ())
     world.function_origins[id(value)] = origin
     world.told_by_code.add(value.__code__)
-    world.distinct += world.functions.get(value.__code__, ())   # functions of one code might be the same one at another call
+    world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call
     return world.register(value, value, origin)
 
 

@@ -41,7 +41,7 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
         return self._whole
 
     def _find(self, key: Any) -> Any:
-        known = is_leaf(key) or is_constant(key)
+        known = is_leaf(key) or is_constant(key) and id(key) not in self._world.function_origins
         if self._whole is not None or not known and len(self._table) <= config.large_container:
             return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
         if not known:

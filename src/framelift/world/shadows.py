@@ -97,6 +97,8 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
+    for key in order:
+        world.meet_key(key)
     for source in (value, order):    # the table as it is, or each element anew
         set.clear(copy)
         set.update(copy, source)
@@ -219,7 +221,10 @@ def _is_object_key(key: Any) -> bool:
 
 
 def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    return key if _is_plain_key(key) else let_in(world, key, const(key))
+    if not _is_plain_key(key):
+        return let_in(world, key, const(key))
+    world.meet_key(key)
+    return key
 
 
 def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:

@@ -45,7 +45,7 @@ class World:
         self.distinct: list[Origin] = []
         self.function_origins: dict[int, Origin] = {}   # of functions told by their code, by their id
         self.told_by_code: set[Any] = set()             # their code
-        self.functions: dict[Any, list[Origin]] = {}    # code -> places of functions that are constants
+        self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
@@ -67,6 +67,8 @@ class World:
         if key in self._guarded:
             return
         self._guarded.add(key)
+        if kind == "IS" and type(value) is types.FunctionType:
+            self.meet_function(value, origin)
         if self.line is not None:
             self.guards.append(Guard(origin, kind, value, self.line))
             return
@@ -74,6 +76,26 @@ class World:
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back
         self.guards.append(Guard(origin, kind, value, (frame.f_code, frame.f_lasti)))
+
+    def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
+        """A function that is told by its identity: one told by its code might be the same at another call, so it is guarded not to be."""
+        code = function.__code__
+        known = self.functions.setdefault(code, {})
+        if id(function) in known:
+            return
+        known[id(function)] = origin
+        if code in self.told_by_code:
+            if origin is None:
+                raise Interrupt("symbolic-number", "a function made by the same code as one that is a key")
+            self.distinct.append(origin)
+
+    def meet_key(self, key: Any) -> None:
+        """A key that is itself inside and outside."""
+        if type(key) is types.FunctionType:
+            self.meet_function(key, None)
+        elif type(key) is tuple:
+            for part in key:
+                self.meet_key(part)
 
     def lookup(self, cls: type, name: str) -> Any:
         """What the MRO of `cls` holds under `name`, pending writes included; guarded.  ABSENT when nothing."""
