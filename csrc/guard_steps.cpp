@@ -118,11 +118,11 @@ static Outcome take_slot(Visit& v, PyObject* base) {
   return field(v, at, false);
 }
 
-// The length of a list: a new number each time.
+// The length of a list or dictionary: a new number each time.
 static Outcome take_length(Visit& v, PyObject* base) {
-  if (!PyList_Check(base)) return Outcome::Fails;
+  if (!PyList_Check(base) && !PyDict_Check(base)) return Outcome::Fails;
   v.recordable = false;
-  v.value = PyLong_FromSsize_t(PyList_GET_SIZE(base));
+  v.value = PyLong_FromSsize_t(PyList_Check(base) ? PyList_GET_SIZE(base) : ((PyDictObject*)base)->ma_used);
   return v.value ? Outcome::Holds : Outcome::Error;
 }
 

@@ -53,7 +53,7 @@ static bool parse_marks(PyObject* marks, int64_t rank, int64_t* bits) {
   for (Py_ssize_t i = 0; items && rank && i < PyList_GET_SIZE(items); i++) {
     int64_t dim = PyLong_AsLongLong(PyList_GET_ITEM(items, i));
     if (dim == -1 && PyErr_Occurred()) Py_CLEAR(items);
-    else *bits |= (int64_t)1 << (((dim % rank) + rank) % rank % 62);
+    else if (dim >= -rank && dim < rank) *bits |= (int64_t)1 << ((dim + rank) % rank % 62);
   }
   Py_XDECREF(items);
   return !PyErr_Occurred();

@@ -411,8 +411,13 @@ def test_wrong_stances() -> None:
     compiled = framelift.compile(lambda x: x + 1, backend="eager")
     with pytest.raises(RuntimeError, match="force_backend"):
         framelift.set_stance("force_eager", force_backend="eager")
-    with framelift.set_stance("nonsense"), pytest.raises(RuntimeError, match="nonsense"):
+    with pytest.raises(RuntimeError, match="nonsense.*there are default"):
+        framelift.set_stance("nonsense")
+    with pytest.raises(TypeError, match="skip_guard_eval_unsafe"):
+        framelift.set_stance("default", skip_guard_eval_unsafe="no")  # type: ignore[arg-type]
+    with torch.compiler.set_stance("nonsense"), pytest.raises(RuntimeError, match="nonsense"):
         compiled(X)
+    assert torch.equal(compiled(X), X + 1)
 
     @framelift.compile(backend="eager")
     def inside(x):

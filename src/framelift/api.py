@@ -66,6 +66,8 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
     asked = {key: value for key, value in locals().items() if key not in ("model", "asked")}
     if model is None:
         return functools.partial(compile, **asked)

@@ -190,9 +190,10 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _length(base: Any, _key: Any) -> int:
-    if not isinstance(base, list):
-        raise Missing("len")
-    return list.__len__(base)
+    for kind in (list, dict):
+        if isinstance(base, kind):
+            return kind.__len__(base)
+    raise Missing("len")
 
 
 def _plain(attribute: str) -> Step:
@@ -203,7 +204,7 @@ STEPS: dict[str, Step] = {
     "dict": Step(_dict, "{base}.__dict__"),
     "item": Step(_item, "{base}[{key!r}]"),
     "slot": Step(_slot, "{base}.{key}"),          # a member descriptor of a class with __slots__
-    "len": Step(_length, "len({base})"),          # of a list
+    "len": Step(_length, "len({base})"),          # of a list or dictionary
     "type": Step(lambda base, _key: type(base), "type({base})"),
     "lookup": Step(_lookup, "{base}.{key}"),      # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),

@@ -13,6 +13,7 @@ The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin set, 
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
@@ -37,30 +38,56 @@ class _Range:
     max: int | None
 
 
-def _each(index: int | Iterable[int]) -> list[int]:
-    return [index] if isinstance(index, int) else list(index)
-
-
-def _marks(tensor: torch.Tensor, name: str) -> Any:
+def _each(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
+    """The dimensions meant, counted from the front."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"only tensors have dimensions to mark, not {type(tensor).__name__}")
+    try:
+        dims = [operator.index(dim) for dim in (index if isinstance(index, Iterable) else (index,))]
+    except TypeError:
+        raise TypeError(f"a dimension is an int, or several are a sequence of ints, not {index!r}") from None
+    rank = tensor.dim()
+    for dim in dims:
+        if not -rank <= dim < rank:
+            raise IndexError(f"dimension {dim} is out of range for a tensor of {rank} dimension{'s' * (rank != 1)}")
+    return [dim % rank for dim in dims]
+
+
+def _all(tensor: Any) -> range:
+    return range(tensor.dim()) if isinstance(tensor, torch.Tensor) else range(0)
+
+
+def _check_range(length: int, dim: int, low: int | None, high: int | None) -> None:
+    for name, bound in (("min", low), ("max", high)):
+        if bound is not None and (not isinstance(bound, int) or bound < 0):
+            raise ValueError(f"{name} is a size, not {bound!r}")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"no size is both at least min={low} and at most max={high}")
+    if low is not None and length < low or high is not None and length > high:
+        raise ValueError(f"dimension {dim} of this tensor has {length} entries, which is not between min={low} and max={high}")
+
+
+def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
     tensor._has_dynamo_dim_marking = True  # type: ignore[attr-defined]
-    return tensor.__dict__.setdefault(name, set())
+    tensor.__dict__.setdefault(name, set()).update(entries)
 
 
 def mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int], *, min: int | None = None, max: int | None = None,
                  hint_override: int | None = None, specialize_on: Any = None) -> None:
     """The size of this dimension changes: captures keep it symbolic, between `min` and `max`.
 
-    A program that makes a constant of it is an error that names the line (`exc.ConstraintViolation`).
+    A program that makes a constant of it, or that was captured for a part of the range only, is an error that names the line
+    (`exc.ConstraintViolation`).
     `hint_override` and `specialize_on` are accepted for compatibility.
 
     >>> import torch, framelift
     >>> framelift.mark_dynamic(torch.ones(4, 3), 0, min=2, max=64)
     """
-    for dim in _each(index):
-        _marks(tensor, "_dynamo_dynamic_indices").add(dim)
-        _marks(tensor, "_dynamo_dynamic_range").add(_Range(dim, min, max))
+    dims = _each(tensor, index)
+    for dim in dims:
+        _check_range(tensor.size(dim), dim, min, max)
+    _mark(tensor, "_dynamo_dynamic_indices", dims)
+    _mark(tensor, "_dynamo_dynamic_range", [_Range(dim, min, max) for dim in dims])
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
@@ -69,7 +96,7 @@ def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None
     >>> import torch, framelift
     >>> framelift.maybe_mark_dynamic(torch.ones(4, 3), [0, 1])
     """
-    _marks(tensor, "_dynamo_weak_dynamic_indices").update(_each(index))
+    _mark(tensor, "_dynamo_weak_dynamic_indices", _each(tensor, index))
 
 
 def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
@@ -83,7 +110,7 @@ def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
     if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
         tensor._dynamo_marked_static = True
         return tensor
-    _marks(tensor, "_dynamo_static_indices").update(range(tensor.dim()) if index is None else _each(index))
+    _mark(tensor, "_dynamo_static_indices", _each(tensor, _all(tensor) if index is None else index))
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
@@ -92,7 +119,7 @@ def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: b
     >>> import torch, framelift
     >>> framelift.mark_unbacked(torch.ones(4, 3), 0)
     """
-    _marks(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices").update(_each(index))
+    _mark(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", _each(tensor, index))
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
@@ -110,7 +137,7 @@ def _fix_sizes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     """mark_static in captured code: the sizes are constants of this capture."""
     given = dict(zip(("tensor", "index"), args), **kwargs)
     size = given["tensor"].size()
-    for dim in range(len(size)) if given.get("index") is None else _each(given["index"]):
+    for dim in range(len(size)) if given.get("index") is None else _each(given["tensor"], given["index"]):
         int(size[dim])
 
 
@@ -145,7 +172,9 @@ def save(compiled: Any, path: str | PathLike[str]) -> None:
     >>> os.path.exists(path)
     True
     """
-    rows = {_name(code): seen.as_data() for code, seen in _table(compiled).items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for code, seen in _table(compiled).items():   # what follows a break goes by the name of its function
+        rows.setdefault(_name(code), {}).update(seen.as_data())
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"format": _FORMAT, "frames": rows}, file, indent=1, sort_keys=True)
 
@@ -166,10 +195,14 @@ def load(compiled: Any, path: str | PathLike[str]) -> None:
     >>> again.report().captures
     1
     """
-    with open(path, encoding="utf-8") as file:
-        data = json.load(file)
-    if data.get("format") != _FORMAT:
-        raise ValueError(f"{path} was written by another version of framelift")
-    driver = getattr(compiled, "_compiled", compiled).miss
-    driver.expected = {name: Seen.from_data(row) for name, row in data["frames"].items()}
-    _table(compiled).clear()
+    table = _table(compiled)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        if data["format"] != _FORMAT:
+            raise ValueError("written by another version of framelift")
+        expected = {name: Seen.from_data(row) for name, row in data["frames"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
+    getattr(compiled, "_compiled", compiled).miss.expected = expected
+    table.clear()

@@ -9,7 +9,7 @@ from typing import Any
 from . import _core
 from .rehearsal.marks import forbidden, on_code
 from .run import stance
-from .run.stance import Stance
+from .run.stance import STANCES, Stance
 
 __all__ = ["set_stance"]
 
@@ -35,6 +35,10 @@ class set_stance:
     _dynamo_forbidden = True
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | Callable[..., Any] | None = None) -> None:
+        if stance not in STANCES:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(STANCES)}")
+        if not isinstance(skip_guard_eval_unsafe, bool):
+            raise TypeError(f"skip_guard_eval_unsafe is True or False, not {skip_guard_eval_unsafe!r}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
         self.stance = Stance(stance, skip_guard_eval_unsafe, force_backend)

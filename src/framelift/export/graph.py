@@ -76,6 +76,7 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
             fakes = fakes_of(call, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards)
             with fakes.mode:
                 captured.relied.holds(fakes.leaves)
+            fakes.asked.extend(captured.relied.lines([str(place) for place in call.places]))
             if dynamic_shapes and not disable_constraint_solver:
                 fakes.solve(captured.graph_module)
         module = captured.graph_module

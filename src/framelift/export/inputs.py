@@ -153,12 +153,18 @@ class Fakes:
     signature: inspect.Signature
     dynamic_shapes: Any
     leaves: list[Any] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)   # what the program's own Python asked of sizes, with its lines
 
     def solve(self, graph_module: Any) -> None:
         """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
         from torch._export.non_strict_utils import produce_guards_and_solve_constraints
-        produce_guards_and_solve_constraints(fake_mode=self.mode, gm=graph_module, dynamic_shapes=self.dynamic_shapes,
-                                             equalities_inputs=self.equalities, original_signature=self.signature)
+        try:
+            produce_guards_and_solve_constraints(fake_mode=self.mode, gm=graph_module, dynamic_shapes=self.dynamic_shapes,
+                                                 equalities_inputs=self.equalities, original_signature=self.signature)
+        except Exception as error:
+            if self.asked and "Constraints violated" in str(error):
+                error.args = ("\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),)
+            raise
 
 
 def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:

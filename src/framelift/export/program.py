@@ -82,6 +82,7 @@ def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispa
         return lower_program(call, fakes, pre_dispatch, preserved), fakes.mode
     with fakes.mode:
         captured.relied.holds(fakes.leaves)
+        fakes.asked.extend(captured.relied.lines([str(place) for place in call.places]))
     return lower_captured(captured, call, fakes, pre_dispatch), fakes.mode
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..graph.relations import NAMESPACE, assumptions
+from ..guard.explain import where
 from ..graph.symbols import FromNumber, FromSize, Symbols
 from .inputs import Call
 
@@ -57,6 +58,10 @@ class Relied:
                 text = text.replace(name, words[name])
             found.append(text)
         return found
+
+    def lines(self, sources: list[str]) -> list[str]:
+        """The relations with the user's lines that asked for them."""
+        return [f"{words} at {where(line)}" for words, (_, line) in zip(self.words(sources), self.checks) if line is not None]
 
     def _space(self) -> dict[str, Any]:
         return {**NAMESPACE, **(self.constants or {})}

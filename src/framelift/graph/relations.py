@@ -203,14 +203,20 @@ def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
 
 
 def broken_promises(symbols: Symbols) -> list[str]:
-    """Sizes that the user declared dynamic and that became constants, each with the line that did it."""
+    """Sizes that the user declared dynamic and that became constants or may not be all they were declared to be, each with the line that did it."""
     symbols.note_line()
-    found = []
+    found = list(symbols.refused)
     for name, words in symbols.promised.items():
         symbol = next(s for s in symbols.env.var_to_range if str(s) == name)
         now = symbols.env.replace(symbol)
-        if not now.is_number:
-            continue
         lines = [where(line) for guard, line in zip(symbols.env.guards, symbols.lines) if symbol in guard.expr.free_symbols]
-        found.append(f"{words} was marked dynamic, but the program fixes it to {now}" + (f" at {lines[-1]}" if lines else ""))
+        place = f" at {lines[-1]}" if lines else ""
+        if now.is_number:
+            found.append(f"{words} was marked dynamic, but the program fixes it to {now}{place}")
+            continue
+        (low, high), range_ = symbols.bounds[name], symbols.env.var_to_range[symbol]
+        if low is not None and range_.lower > max(low, 2):
+            found.append(f"{words} was marked dynamic from {low}, but what was captured holds from {range_.lower} only{place}")
+        if high is not None and range_.upper < high:
+            found.append(f"{words} was marked dynamic up to {high}, but what was captured holds up to {range_.upper} only{place}")
     return found

@@ -127,6 +127,8 @@ class Symbols:
         self.strides: list[tuple[torch.Tensor, int, Any]] = []   # (input, dimension, its stride as a number)
         self.words: dict[str, str] = {}                          # what the user calls a name: x.size(0), n
         self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
+        self.bounds: dict[str, tuple[int | None, int | None]] = {}   # of these, the least and greatest size declared
+        self.refused: list[str] = []                             # inputs that are not what the user declared
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
         self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
         self._count = 0
@@ -149,6 +151,9 @@ class Symbols:
     def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
         place = _Place(f"{words}#{len(self.meanings)}")
         low, high = marks.dynamic.get(dim, (None, None))
+        if low is not None and length < low or high is not None and length > high:
+            self.refused.append(f"{words} is {length}, but was marked dynamic {_span(low, high)}")
+            low = high = None
         if dim in marks.unbacked:
             raw = self.env.create_unbacked_symint(source=place)
             self.env._constrain_range_for_size(raw.node.expr)
@@ -165,6 +170,7 @@ class Symbols:
         self.words[str(raw.node.expr)] = words
         if dim in marks.dynamic:
             self.promised[str(raw.node.expr)] = words
+            self.bounds[str(raw.node.expr)] = (low, high)
         return raw
 
     def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str) -> list[Any]:
@@ -358,6 +364,10 @@ class Symbols:
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PACKAGE = __file__.rsplit("/graph/", 1)[0] + "/"
 _TORCH = torch.__file__.rsplit("/", 1)[0] + "/"
+
+
+def _span(low: int | None, high: int | None) -> str:
+    return " ".join([f"from {low}"] * (low is not None) + [f"up to {high}"] * (high is not None))
 
 
 def _itself(value: Any) -> Any:

@@ -112,7 +112,7 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: boo
 def _marks(tensor: torch.Tensor) -> frozenset[int]:
     """The dimensions that mark_dynamic declared, framelift's or torch's."""
     rank = tensor.dim()
-    return frozenset(dim % rank for dim in getattr(tensor, "_dynamo_dynamic_indices", ())) if rank else frozenset()
+    return frozenset(dim % rank for dim in getattr(tensor, "_dynamo_dynamic_indices", ()) if -rank <= dim < rank)
 
 
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")

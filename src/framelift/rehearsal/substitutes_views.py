@@ -58,7 +58,7 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     own = own_method(callable_, args)
     if own is not None:
         return own[0](*own[1], **kwargs)
-    if callable_ is len and len(args) == 1 and type(args[0]) is LazyList and not kwargs:
+    if callable_ is len and len(args) == 1 and isinstance(args[0], VIEWS) and not kwargs:
         return args[0].length()
     if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, _RECEIVERS):
         return _core.natively(callable_, args, kwargs)

@@ -149,7 +149,8 @@ class Driver:
         info.backend, info.sessions = self.backend_name, sessions
         seen = self.seen.get(code)
         if seen is None:
-            seen = self.seen[code] = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or Seen()
+            expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
+            seen = self.seen[code] = expected.copy() if expected is not None else Seen()
             seen.fresh = info.resumed is not None
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])

@@ -41,6 +41,9 @@ class Seen:
         self.captures += 1
         for origin in world.numbers:
             self.changing[str(origin)] = True
+        for place in world.dynamism.keyed:
+            if type(self.values.get(place)) is KeysSeen:
+                self.values[place] = KeysSeen("", True)
         for guard in world.guards:
             value = guard.value
             if guard.kind == "EQ":
@@ -90,14 +93,29 @@ class Seen:
             self.changing[place] = True
 
     def as_data(self) -> dict[str, Any]:
-        """What changes, in JSON's types."""
-        return {place: sorted(what) if isinstance(what, frozenset) else what for place, what in self.changing.items()}
+        """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept constant, "keys" for a dictionary."""
+        keyed = {place: "keys" for place, what in self.values.items() if type(what) is KeysSeen and what.changes}
+        return {place: sorted(what) if isinstance(what, frozenset) else what for place, what in self.changing.items()} | keyed
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Seen:
-        """The inverse of `as_data`."""
+        """The inverse of `as_data`.  Raises ValueError for what is no such data."""
         made = cls()
-        made.changing = {place: frozenset(what) if isinstance(what, list) else bool(what) for place, what in data.items()}
+        for place, what in data.items():
+            if what == "keys":
+                made.values[place] = KeysSeen("", True)
+            elif type(what) is list and all(type(dim) is int and dim >= 0 for dim in what):
+                made.changing[place] = frozenset(what)
+            elif type(what) is bool:
+                made.changing[place] = what
+            else:
+                raise ValueError(f"{place}: {what!r}")
+        return made
+
+    def copy(self) -> Seen:
+        """The same knowledge, for one more frame."""
+        made = Seen()
+        made.values, made.changing, made.whole = dict(self.values), dict(self.changing), set(self.whole)
         return made
 
     def keep_static(self, place: str) -> None:

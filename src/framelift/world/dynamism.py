@@ -27,14 +27,22 @@ _UNBACKED = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
 _LARGEST = 2**62
 
 
+def _known(bound: int | None) -> bool:
+    return bound is not None
+
+
 def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int]]:
     """(declared dynamic or unbacked, to be tried as dynamic, static), as the user marked the tensor's dimensions."""
     own = tensor.__dict__
-    ranges = {entry.dim: (entry.min, entry.max) for entry in own.get("_dynamo_dynamic_range", ())}
     rank = tensor.dim()
-    dynamic = {dim % rank: ranges.get(dim, (None, None)) for dim in own.get(_DYNAMIC, ())} if rank else {}
-    unbacked = frozenset(dim % rank for name in _UNBACKED for dim in own.get(name, ())) if rank else frozenset()
-    return Marks(dynamic, unbacked), frozenset(own.get(_MAYBE, ())), frozenset(own.get(_STATIC, ()))
+    dynamic: dict[int, tuple[int | None, int | None]] = {dim % rank: (None, None) for dim in own.get(_DYNAMIC, ()) if -rank <= dim < rank}
+    for entry in own.get("_dynamo_dynamic_range", ()):
+        if -rank <= entry.dim < rank and entry.dim % rank in dynamic:   # several: all of them hold
+            low, high = dynamic[entry.dim % rank]
+            dynamic[entry.dim % rank] = (max(filter(_known, (low, entry.min)), default=None), min(filter(_known, (high, entry.max)), default=None))
+    unbacked, maybe, static = (frozenset(dim % rank for name in names for dim in own.get(name, ()) if -rank <= dim < rank)
+                               for names in (_UNBACKED, (_MAYBE,), (_STATIC,)))
+    return Marks(dynamic, unbacked), maybe, static
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,14 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
         self._world.guard(self._origin, "ABSENT", key, key)
         return ABSENT
 
+    def length(self) -> Any:
+        if self._whole is not None:
+            return len(self._whole)
+        return self._let_in(self._world, len(self._table), self._origin.to("len"))
+
     def __bool__(self) -> bool:
-        if self._whole is not None or not (self._changes or len(self._table) > config.large_container):
-            return bool(self.plain())
+        if self._whole is not None or not self._table or not (self._changes or len(self._table) > config.large_container):
+            return bool(self.length() != 0)
         self._world.guard(self._origin, "CHECK", (bool, "is not empty"))
         return True
 
@@ -82,5 +87,5 @@ def _through(solid: type, name: str) -> Any:
     return method
 
 
-add_methods(LargeDict, dict, """__init__ __setitem__ __delitem__ __iter__ __len__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items keys
+add_methods(LargeDict, dict, """__init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items keys
     pop popitem setdefault update values __reduce_ex__ __sizeof__ __lt__ __le__ __gt__ __ge__""")

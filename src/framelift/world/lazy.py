@@ -27,6 +27,14 @@ class View:
         """All of it, as C code may read it."""
         raise NotImplementedError
 
+    def length(self) -> Any:
+        """What `len` gives; symbolic where that changes."""
+        return len(self.plain())
+
+    def __len__(self) -> int:   # asked by C code
+        length = self.length()
+        return length if type(length) is int else length.value()
+
 
 class LazyLookup(View):
     """`_find(key)` gives what captured code sees for the entry, guarded, or ABSENT, guarded too."""

@@ -44,7 +44,6 @@ class LazyList(View, list):  # type: ignore[type-arg]
         return Interrupt("too-large", f"a list of {len(self._table)} entries")
 
     def length(self) -> Any:
-        """What `len` gives: symbolic where it changes."""
         if self._whole is not None:
             return len(self._whole)
         return self._let_in(self._world, len(self._table), self._origin.to("len")) + len(self._tail)
@@ -83,5 +82,5 @@ class LazyList(View, list):  # type: ignore[type-arg]
         raise self._refusal()   # C code comes here for `+=` too, where a new list would be wrong
 
 
-add_methods(LazyList, list, """__init__ __setitem__ __delitem__ __iter__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __rmul__ __contains__
+add_methods(LazyList, list, """__init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __rmul__ __contains__
     __repr__ __reversed__ __reduce_ex__ __sizeof__ clear copy count extend index insert pop remove reverse sort""")

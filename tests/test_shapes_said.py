@@ -1,0 +1,177 @@
+"""What a program says of sizes is taken at its word or refused: marks, ranges, stances, saved sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.exc import ConstraintViolation
+
+MARKS = [framelift.mark_dynamic, framelift.maybe_mark_dynamic, framelift.mark_static, framelift.mark_unbacked]
+
+
+def _captures(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], load: Path | None = None, save: Path | None = None, **options: Any) -> int:
+    compiled = framelift.compile(fn, backend="eager", **options)
+    if load is not None:
+        framelift.shapes.load(compiled, load)
+    before = framelift.stats()["captures"]
+    for args in calls:
+        assert torch.equal(compiled(*args), fn(*args))
+    if save is not None:
+        framelift.shapes.save(compiled, save)
+    return framelift.stats()["captures"] - before
+
+
+# ---- marks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("index", [7, -3, [0, 9], (-1, 2)])
+def test_dimensions_that_are_not_there_are_refused(mark: Callable[..., Any], index: Any) -> None:
+    with pytest.raises(IndexError, match=r"dimension -?\d is out of range for a tensor of 2 dimensions"):
+        mark(torch.ones(3, 4), index)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_what_is_no_dimension_is_refused(mark: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match="not 1.5"):
+        mark(torch.ones(3, 4), 1.5)
+    with pytest.raises(TypeError, match="only tensors"):
+        mark([1], 0)
+
+
+@pytest.mark.parametrize(("bounds", "words"), [
+    ({"min": 5, "max": 4}, "no size is both"), ({"min": -1}, "min is a size"), ({"max": 2.5}, "max is a size"), ({"min": 9}, "has 3 entries"), ({"max": 2}, "has 3 entries")])
+def test_ranges_that_cannot_be_are_refused(bounds: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        framelift.mark_dynamic(torch.ones(3, 4), 0, **bounds)
+
+
+@pytest.mark.parametrize(("mark", "captures"), [(framelift.mark_dynamic, 1), (framelift.maybe_mark_dynamic, 1), (framelift.mark_static, 4), (framelift.mark_unbacked, 1)])
+@pytest.mark.parametrize("index", [0, -2, [-2], (0,)])
+def test_dimensions_are_counted_from_either_end(mark: Callable[..., Any], captures: int, index: Any) -> None:
+    def given(n: int) -> tuple[torch.Tensor]:
+        x = torch.ones(n, 4)
+        mark(x, index)
+        return (x,)
+
+    assert _captures(lambda x: x * 2, [given(n) for n in (3, 5, 6, 7)]) == captures
+
+
+def test_marks_of_torch_that_name_no_dimension_say_nothing() -> None:
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 7)
+    torch._dynamo.mark_static(x, 9)
+    assert _captures(lambda x: x * 2, [(x,), (torch.ones(3, 4),), (torch.ones(3, 5),)]) == 2
+
+
+def test_a_tensor_outside_of_the_range_torch_was_told_is_an_error() -> None:
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 0, min=10)
+    with pytest.raises(ConstraintViolation, match=r"x.size\(0\) is 3, but was marked dynamic from 10"):
+        framelift.compile(lambda x: x * 2, backend="eager")(x)
+
+
+def test_several_ranges_all_hold() -> None:
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, -2, min=2)
+    torch._dynamo.mark_dynamic(x, 0, max=20)
+    assert _captures(lambda x: x * 2, [(x,), (torch.ones(20, 4),), (torch.ones(21, 4),)]) == 2
+
+
+def _equals(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] == 3 else x
+
+
+def _reshapes(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(3, 4) + 1
+
+
+def _counts(x: torch.Tensor) -> torch.Tensor:
+    return x * sum(range(x.shape[0]))
+
+
+def _is_short(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] < 10 else x
+
+
+def _is_long(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] > 2 else x
+
+
+@pytest.mark.parametrize("fn", [_equals, _reshapes, _counts])
+def test_a_size_made_a_constant_names_the_line(fn: Any) -> None:
+    x = torch.ones(3, 4)
+    framelift.mark_dynamic(x, 0)
+    with pytest.raises(ConstraintViolation, match=rf"x.size\(0\).*fixes it to 3 at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}"):
+        framelift.compile(fn, backend="eager")(x)
+
+
+@pytest.mark.parametrize(("fn", "bounds", "words"), [(_is_short, {"max": 64}, "up to 64, but what was captured holds up to 9 only"),
+                                                     (_is_long, {"min": 2}, "from 2, but what was captured holds from 3 only")])
+def test_a_range_that_does_not_hold_names_the_line(fn: Any, bounds: dict[str, int], words: str) -> None:
+    x = torch.ones(3, 4)
+    framelift.mark_dynamic(x, 0, **bounds)
+    with pytest.raises(ConstraintViolation, match=rf"{words} at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}"):
+        framelift.compile(fn, backend="eager")(x)
+    framelift.mark_dynamic(y := torch.ones(3, 4), 0, min=3, max=9)
+    assert _captures(fn, [(y,), (torch.ones(9, 4),)]) == 1
+
+
+def test_exports_name_the_line_too() -> None:
+    class Short(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return _is_short(x)
+
+    with pytest.raises(Exception, match=rf"size\(\)\[0\] < 10 at .*test_shapes_said.py:{_is_short.__code__.co_firstlineno + 1} in _is_short"):
+        framelift.export.export(Short(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2, max=64)}}, strict=True)
+
+
+@pytest.mark.parametrize("wrong", ["yes", 2, "auto"])
+def test_dynamic_is_yes_no_or_automatic(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="dynamic is None, True or False"):
+        framelift.compile(_equals, dynamic=wrong)
+
+
+# ---- what earlier runs showed ---------------------------------------------------------------------------------------
+
+
+def _broken(x: torch.Tensor, n: int) -> torch.Tensor:
+    y = x * n
+    framelift.graph_break()
+    return y + n * x.shape[0]
+
+
+SEEN = {
+    "size": (lambda x: x * x.shape[0], [(torch.ones(n),) for n in (2, 3, 4)], 2, 1), "number": (lambda x, n: x * n, [(torch.ones(2), n) for n in (5, 6, 7)], 2, 1),
+    "float": (lambda x, n: x * n, [(torch.ones(2), n / 2) for n in (5, 6, 7)], 2, 1), "list": (lambda x, l: x * len(l), [(torch.ones(2), [1] * n) for n in (2, 3, 4)], 2, 1),
+    "keys": (lambda x, t: x * t[0]["n"], [(torch.ones(2), [{"n": 2, f"k{i}": 1}]) for i in range(3)], 2, 1), "break": (_broken, [(torch.ones(n), n) for n in (2, 3, 4)], 4, 2)}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_was_seen_is_kept_in_a_file(name: str, tmp_path: Path) -> None:
+    fn, calls, captures, with_file = SEEN[name]
+    path = tmp_path / "seen.json"
+    assert _captures(fn, calls, save=path) == captures
+    assert _captures(fn, calls, load=path, save=path) == with_file
+    assert _captures(fn, calls, load=path) == with_file
+
+
+@pytest.mark.parametrize("text", ["garbage", "[]", "{}", '{"format": 7, "frames": {}}', '{"format": 1}', '{"format": 1, "frames": {"f:1": {"x": "boo"}}}',
+                                  '{"format": 1, "frames": {"f:1": {"x": [-1]}}}', '{"format": 1, "frames": {"f:1": {"x": 3}}}', '{"format": 1, "frames": {"f:1": 3}}'])
+def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "seen.json"
+    path.write_text(text, encoding="utf-8")
+    compiled = framelift.compile(_equals, backend="eager")
+    with pytest.raises(ValueError, match="seen.json holds no sizes"):
+        framelift.shapes.load(compiled, path)
+    with pytest.raises(TypeError, match="not a compiled callable"):
+        framelift.shapes.load(_equals, path)
+    framelift.shapes.save(compiled, path)
+    assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "frames": {}}
