@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -234,9 +235,15 @@ def _line(error: BaseException) -> str:
         if "<eval_with_key>" in name:
             return IN_GRAPH
         if not any(part in name for part in _NOT_PROGRAM):
-            place = f"{name.rpartition('/')[2]}:{trace.tb_lineno} in {trace.tb_frame.f_code.co_name}"
+            line = "?" if _line_depends_on_warmth(error) else trace.tb_lineno
+            place = f"{name.rpartition('/')[2]}:{line} in {trace.tb_frame.f_code.co_name}"
         trace = trace.tb_next
     return place
+
+
+def _line_depends_on_warmth(error: BaseException) -> bool:
+    """CPython 3.11 fuses a read of a local into the instruction before it once a function has run a few times, and tells that one's line."""
+    return isinstance(error, UnboundLocalError) and sys.version_info < (3, 12)
 
 
 #: file names (parts of them) whose frames are not lines of the program under test
