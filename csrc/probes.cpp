@@ -13,7 +13,13 @@ namespace framelift {
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *mark_address, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *mark_address, *mark_star, *mark_stars;
+static PyObject* number_types[2] = {nullptr, nullptr};  // symbolic ints and floats
+
+void set_number_types(PyObject* ints, PyObject* floats) {
+  Py_XSETREF(number_types[0], Py_NewRef(ints));
+  Py_XSETREF(number_types[1], Py_NewRef(floats));
+}
 
 // The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
 #define PROBE(count)                                                                              \
@@ -361,6 +367,31 @@ static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return Py_NewRef(a[0]);
 }
 
+static bool is_number_type(PyTypeObject* t) { return (PyObject*)t == number_types[0] || (PyObject*)t == number_types[1]; }
+
+// Whether two objects from outside that are alike are one object may differ from call to call: mutable ones are guarded to be
+// different, of the others the session has to hear.
+static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
+  PyTypeObject* type = Py_TYPE(x);
+  if (type != Py_TYPE(y)) return is_number_type(type) || is_number_type(Py_TYPE(y));
+  if (type == &PyLong_Type) {  // small ints exist once
+    int beyond = 0;
+    long value = PyLong_AsLongAndOverflow(x, &beyond);
+    return beyond || value < -5 || value > 256;
+  }
+  if (type == &PyUnicode_Type) return PyUnicode_GET_LENGTH(x) == PyUnicode_GET_LENGTH(y) && PyUnicode_GET_LENGTH(x) > 1;
+  if (type == &PyTuple_Type) return PyTuple_GET_SIZE(x) == PyTuple_GET_SIZE(y) && PyTuple_GET_SIZE(x) > 0;
+  if (!is_heap(type)) return !(is_open_static(type) && type != &PyMethod_Type) && type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type;
+  return PyTuple_Check(x) || is_number_type(type) || type->tp_dealloc != Py_TYPE(r->session)->tp_dealloc;
+}
+
+static PyObject* same_object(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  bool single = a[0] == Py_None || a[1] == Py_None || PyBool_Check(a[0]) || PyBool_Check(a[1]);
+  if (r && !single && is_identity_a_question(r, a[0], a[1])) return ask_session(r, name_same_object, a, 2);
+  return PyBool_FromLong(a[0] == a[1]);
+}
+
 static PyObject* iterate(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && note_order(r, a[0]) < 0) return nullptr;
@@ -433,7 +464,7 @@ static PyMethodDef probes[] = {
     FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
     FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
     FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(match_kind), FAST(make_function),
-    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
+    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(same_object), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
 
 bool init_probes(PyObject* module) {
   if (!init_calls(module) || !init_orders() || !init_looks(module) || !init_session_calls(module)) return false;
@@ -450,7 +481,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

@@ -4,6 +4,7 @@
 namespace framelift {
 
 void set_interrupt_type(PyObject* type);
+void set_number_types(PyObject* ints, PyObject* floats);
 
 #define NEED_REHEARSAL                                                     \
   Rehearsal* r = current_rehearsal();                                      \
@@ -131,6 +132,16 @@ static PyObject* probe_count(PyObject*, PyObject*) {
   NEED_REHEARSAL
   return PyLong_FromLong(r->probes);
 }
+// The code that has run in this rehearsal so far, as rows of its times.
+static PyObject* rehearsed_code(PyObject*, PyObject*) {
+  NEED_REHEARSAL
+  return r->times.as_list();
+}
+static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_number_types(ints, floats)");
+  set_number_types(a[0], a[1]);
+  Py_RETURN_NONE;
+}
 static PyObject* set_interrupt(PyObject*, PyObject* type) {
   set_interrupt_type(type);
   Py_RETURN_NONE;
@@ -152,6 +163,8 @@ static PyMethodDef methods[] = {
     {"unwatched", (PyCFunction)(void*)unwatched, METH_FASTCALL, "unwatched(callable, args, kwargs): plain frames, recorded torch calls"},
     {"forget_name", forget_name, METH_O, nullptr},
     {"probe_count", probe_count, METH_NOARGS, nullptr},
+    {"rehearsed_code", rehearsed_code, METH_NOARGS, "the code that has run in this rehearsal, with its times"},
+    {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats): the classes of symbolic numbers"},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -33,7 +33,9 @@ PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, 
 
 def without_addresses(text: str) -> str:
     """Text of objects without a `__repr__` shows their address, which is nobody's state."""
-    if "x0 ta " in text:   # a program may turn the text round
+    if " AT 0X" in text:   # a program may write it in capitals
+        text = re.sub(r" AT 0X[0-9A-F]+", " AT 0X", text)
+    if "x0 ta " in text:   # or turn the text round
         text = re.sub(r"[0-9a-f]+x0 ta ", "x0 ta ", text)
     return re.sub(r" at 0x[0-9a-f]+", " at 0x", text) if " at 0x" in text else text
 

@@ -51,7 +51,7 @@ EXPRESSIONS = {
              "len(vars(NS))", "hash((<int>, <str>)) % 7", "len([k for k in dir(<obj>) if k != '__slotnames__']) - len(vars(<obj>))", "contextvars.ContextVar('v', default=<int>).get()")),
     "str": (("str(ERR)",), ("f'{<int>:>3}|{<str>!r}'", "f'{NS.a}'", "repr(sorted(vars(NS)))")),
     "bool": (("(REF() is THING)", "(ERR.__cause__ is None)"),
-             ("(id(<obj>) == id(<obj>))", "(<obj> in KEYED)", "(hash(type(<obj>)) == hash(Base))", "hasattr(NS, 'c')", "(copy.copy(<obj>) is <obj>)")),
+             ("(lambda a, b: id(a) == id(b))(<obj>, <obj>)", "(<obj> in KEYED)", "(hash(type(<obj>)) == hash(Base))", "hasattr(NS, 'c')", "(copy.copy(<obj>) is <obj>)")),
 }
 
 STATEMENTS = ("NS.a = <int>", "NS.b.append(<int>)", "NS.c = <int>", "APPEND(<int>)", "VAR.set(<int>)", "RNG.seed(<int>)", "ERR.args = ('e', <int>)", "ERR.note = <int>",

@@ -55,8 +55,9 @@ _ALGORITHMS = (
     # `call` runs what it is given, and a callable given as an argument is judged by the call rule.
     Functions("_operator", {"pure": "_compare_digest abs add and_ call concat contains countOf delitem eq floordiv ge getitem "
                                     "gt iadd iand iconcat ifloordiv ilshift imatmul imul index indexOf inv invert ipow "
-                                    "irshift is_ is_not isub itruediv ixor le length_hint lshift lt matmul mul ne neg "
+                                    "irshift isub itruediv ixor le length_hint lshift lt matmul mul ne neg "
                                     "not_ or_ pos pow rshift setitem sub truediv truth xor",
+                            "address": "is_ is_not",
                             "judged": "ior",        # of a dict
                             "text": "imod mod"}),   # of a string
     Functions("itertools", {"internals": "tee"}),   # looks for an attribute `__copy__`

@@ -34,7 +34,7 @@ from .flags import Blocks
 from .known_values import guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
-from .substitutes_identity import hashed_parts
+from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
 
 __all__ = ["Session"]
@@ -391,6 +391,10 @@ class Session:
             self.world.guard(record.origin, "IS", record.original)
         for part in hashed_parts(element):
             self._note_address(part)
+
+    def same_object(self, left: Any, right: Any) -> bool:
+        """`is` between values that may be alike without being one object."""
+        return same_object(self, left, right)
 
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)

@@ -1,4 +1,4 @@
-"""id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside, none may leave.
+"""`is`, id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside, none may leave.
 
 An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a result that shows
 such a number cannot be rebuilt (emit/leaves.py asks the scene).
@@ -6,6 +6,9 @@ such a number cannot be rebuilt (emit/leaves.py asks the scene).
 
 from __future__ import annotations
 
+import copy
+import operator
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -14,13 +17,52 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.numbers import NUMBERS, Float, Int, concrete
 from ..reasons import Interrupt
-from ..world.leaves import is_constant, is_leaf
+from ..world.identities import Identities
+from ..world.leaves import holds_nan, is_constant, is_leaf
 from ..world.opaque import Opaque
 from .registry import substitute
 from .substitutes import exactly
 
-__all__ = ["hashed_parts"]
+__all__ = ["hashed_parts", "same_object"]
+
+
+def same_object(session: Any, left: Any, right: Any) -> bool:
+    """`left is right`, as a fact of the capture where it may differ for equal values."""
+    if type(left) in NUMBERS or type(right) in NUMBERS:
+        return _same_number(left, right)
+    if isinstance(left, torch.Tensor):
+        return left is right
+    return _identities(session).same(left, right)
+
+
+def _identities(session: Any) -> Identities:
+    found: Identities | None = session.notes.get(Identities)
+    if found is None:
+        found = session.notes[Identities] = Identities(session.world)
+    return found
+
+
+def _same_number(left: Any, right: Any) -> bool:
+    """Symbolic numbers: small ints exist once, of others only the program itself can say."""
+    if left is right:
+        return True
+    kinds = {type(concrete(left)), type(concrete(right))}
+    if type(None) in kinds:
+        raise Interrupt("tensor-item", "whether two numbers are one object")
+    if len(kinds) > 1 or left != right:
+        return False
+    if kinds == {int} and -5 <= int(left) <= 256:
+        return int(left) == int(right)
+    raise Interrupt("symbolic-number", "whether two numbers are one object")
+
+
+@substitute(operator.is_, operator.is_not)
+@exactly(2)
+def _is(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    same = _core.PROBES["same_object"](*args)
+    return same if callable_ is operator.is_ else not same
 
 
 def _original(session: Any, obj: Any) -> Any:
@@ -33,7 +75,7 @@ def _original(session: Any, obj: Any) -> Any:
         return record.original
     if is_constant(obj) and not _core.is_internal(obj):
         return obj   # its identity was guarded where it was met
-    return None
+    return obj if is_leaf(obj) and _identities(session).pin(obj) else None
 
 
 _BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
@@ -65,6 +107,7 @@ def _check_elements(session: Any, obj: Any) -> bool:
     inside = False
     for element in hashed_parts(obj):
         if is_leaf(element) or is_constant(element):
+            inside |= _nan_inside(session, element)
             continue
         if type(element) is Opaque or isinstance(element, torch.Tensor):
             raise Interrupt("unknown-callable", "hash of an object by its address")
@@ -73,6 +116,13 @@ def _check_elements(session: Any, obj: Any) -> bool:
         else:
             inside |= _check_elements(session, element)
     return inside
+
+
+def _nan_inside(session: Any, value: Any) -> bool:
+    """The hash of a nan is its address.  True: of one that was made inside."""
+    if type(value) is tuple:
+        return any([_nan_inside(session, item) for item in value])
+    return holds_nan(value) and _original(session, value) is None
 
 
 def _inside(session: Any, number: int) -> int:
@@ -84,10 +134,27 @@ def _inside(session: Any, number: int) -> int:
 @exactly(1)
 def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (obj,) = args
+    if _is_copying(session):
+        record = session.world.by_seen.get(id(obj))
+        return _inside(session, id(obj if record is None else record.original))
     real = _original(session, obj)
     if real is not None:
         return id(real)
     return _inside(session, id(obj))
+
+
+def _is_copying(session: Any) -> bool:
+    """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any address would do."""
+    frame: Any = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame.f_globals is not vars(copy):
+        return False
+    memo = frame.f_locals.get("memo")
+    return type(memo) is dict and id(memo) not in session.world.by_seen
+
+
+_PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 
 
 @substitute(hash)
@@ -96,7 +163,7 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     """Hashes of values are values; hashes by address are as addresses."""
     (obj,) = args
     if is_leaf(obj):
-        return hash(obj)
+        return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
     if type(obj) is Opaque:
         raise Interrupt("unknown-callable", "hash of an object by its address")
     if type(obj).__hash__ not in _BY_ADDRESS:
@@ -115,3 +182,6 @@ def _object_hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     (obj,) = args
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
+
+
+_core.set_number_types(Int, Float)

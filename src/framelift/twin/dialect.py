@@ -42,6 +42,7 @@ PROBES: dict[str, str] = {
     "match_kind": "match_kind(subject) -> subject; about to be asked whether it is a sequence or mapping",
     "make_function": "make_function(function) -> function",
     "check_text": "check_text(text) -> text; what an f-string or `%` made of a value",
+    "same_object": "same_object(left, right) -> whether they are one object",
     "iterate": "iterate(iterable) -> iterable; about to be walked",
     "spread": "spread(mapping) -> mapping; about to be merged into a dictionary",
 }

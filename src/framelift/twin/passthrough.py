@@ -183,6 +183,10 @@ def _iterate(iterable: Any) -> Any:
     return iterable
 
 
+def _same_object(left: Any, right: Any) -> bool:
+    return left is right
+
+
 def _match_kind(subject: Any) -> Any:
     return subject
 

@@ -31,7 +31,7 @@ from .decimal_state import enter_decimal
 from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .lazy import View
-from .leaves import CONSTANT_TYPES, LEAF_TYPES, is_constant, is_leaf
+from .leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .same_kind import known_kind
@@ -73,6 +73,12 @@ def _leaf(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
+def _nan(world: World, value: Any, origin: Origin) -> Any:
+    """Containers find a nan by its identity: so which of them are one object is guarded as for mutable objects."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin)
+
+
 def _constant(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin, "IS", value)
     return value
@@ -90,6 +96,8 @@ def _class(world: World, value: type, origin: Origin) -> Any:
 
 def _number(world: World, value: Any, origin: Origin) -> Any:
     """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
+    if value != value:
+        return _nan(world, value, origin)
     if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
         world.guard(origin, "EQ", value)
         return value
@@ -103,6 +111,7 @@ def _number(world: World, value: Any, origin: Origin) -> Any:
 for _cls in LEAF_TYPES:
     RULES[_cls] = _leaf
 RULES[int] = RULES[float] = _number
+RULES[complex] = lambda world, value, origin: (_leaf if value == value else _nan)(world, value, origin)
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
@@ -252,7 +261,7 @@ def _frozen(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(tuple)
 def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
-    if is_leaf(value) and not world.dynamism.inside(value, origin):
+    if is_leaf(value) and not world.dynamism.inside(value, origin) and not holds_nan(value):
         return _frozen(world, value, origin)
     world.guard(origin, "TYPE", tuple)
     world.guard(origin, "LEN", len(value))
@@ -273,7 +282,7 @@ def _slice(world: World, value: slice, origin: Origin) -> Any:
 
 @rule(frozenset)
 def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
-    return _frozen(world, value, origin) if is_leaf(value) else import_container(world, value, origin, let_in)
+    return _frozen(world, value, origin) if is_leaf(value) and not holds_nan(value) else import_container(world, value, origin, let_in)
 
 
 @rule(types.MethodType)

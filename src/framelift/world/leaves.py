@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "is_constant", "is_leaf"]
+__all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
 
 LEAF_TYPES = frozenset({
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
@@ -33,6 +33,14 @@ def is_leaf(value: Any) -> bool:
     if cls is slice:
         return is_leaf(value.start) and is_leaf(value.stop) and is_leaf(value.step)
     return False
+
+
+def holds_nan(value: Any) -> bool:
+    """Whether a leaf is, or has in it, a number that is not equal to itself: containers find such a one by its identity alone."""
+    cls = type(value)
+    if cls is float or cls is complex:
+        return bool(value != value)
+    return (cls is tuple or cls is frozenset) and any(map(holds_nan, value))
 
 
 def is_constant(value: Any) -> bool:

@@ -20,7 +20,7 @@ import torch
 from .. import _core, config
 from ..origin import Origin, const
 from ..reasons import Interrupt
-from .leaves import is_constant, is_leaf
+from .leaves import holds_nan, is_constant, is_leaf
 from .large import LargeDict
 from .lists import LazyList
 from .opaque import opaque_for
@@ -202,12 +202,14 @@ def _has_unsafe_keys(solid: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is told apart by identity, can be trusted."""
     if issubclass(solid, dict):
         return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
-    return solid in (set, frozenset) and not all(is_leaf(key) or is_constant(key) for key in solid.__iter__(value))
+    return solid in (set, frozenset) and not all(is_leaf(key) and not holds_nan(key) or is_constant(key) for key in solid.__iter__(value))
 
 
 def _is_plain_key(key: Any) -> bool:
     """A key that is itself inside and outside."""
-    return is_leaf(key) or is_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
+    if is_leaf(key):
+        return not holds_nan(key)
+    return is_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
 
 
 def _is_object_key(key: Any) -> bool:

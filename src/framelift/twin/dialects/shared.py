@@ -216,6 +216,13 @@ def binary_op(w: Writer, arg: int) -> bytes | None:
 _REMAINDER = (6, 19)   # plain and in place, in all versions
 
 
+@SHARED("IS_OP", depth=1)
+def is_op(w: Writer, arg: int) -> bytes:
+    # Equal numbers and texts from outside may be one object in this call and two in the next.
+    asked = w.probe["same_object"] + BELOW[2] + w.calls[1]
+    return asked + named("UNARY_NOT") if arg else asked
+
+
 @SHARED("CALL_FUNCTION_EX", depth=0)
 def call_function_ex(w: Writer, arg: int) -> bytes:
     names = ex_names(arg)

@@ -1,0 +1,134 @@
+"""Identity of immutable values: which of them are one object is a fact only where the program asks, and then it is guarded."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import Any
+
+import pytest
+import torch
+
+from support import World, check
+
+X = torch.ones(3)
+
+
+def _big() -> int:
+    return int("1000")      # another object at each call
+
+
+BIG, OTHER = _big(), _big()
+NAN, OTHER_NAN = float("nan"), float("nan")
+
+
+def _same(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if a is b else x - 1
+
+
+def _different(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if a is not b else x - 1
+
+
+def _by_operator(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if operator.is_(a, b) else x - 1
+
+
+def _by_address(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if id(a) == id(b) else x - 1
+
+
+def _in_list(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if a in [b] else x - 1
+
+
+def _in_dict(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if a in {b: 1} else x - 1
+
+
+def _by_hash(x: Any, a: Any, b: Any) -> Any:
+    return x + 1 if hash(a) == hash(b) else x - 1
+
+
+def _turns(*pairs: tuple[Any, Any]) -> Any:
+    def change(i: int, world: World) -> None:
+        world.args[1:] = pairs[i % len(pairs)]
+    return change
+
+
+TEXTS = ("ab" * _big(), "ab" * _big())
+PAIRS = ((BIG, "x"), (BIG, "x")[:1] + ("x",))
+
+
+@pytest.mark.parametrize("ask", [_same, _different, _by_operator, _by_address])
+@pytest.mark.parametrize("one, two", [(BIG, OTHER), TEXTS, PAIRS, (float("1.5"), float("1.5"))],
+                         ids=["int", "str", "tuple", "float"])
+def test_equal_values_are_one_object_or_two(ask: Any, one: Any, two: Any) -> None:
+    assert one is not two
+    alike, unlike = (one, one), (one, two)
+    check(ask, X, *alike, mutate=_turns(alike, unlike), calls=4, graphs=2, captures=2)
+    check(ask, X, *unlike, mutate=_turns(unlike, alike), calls=4, graphs=2, captures=2)
+
+
+@pytest.mark.parametrize("ask", [_same, _by_address])
+def test_tuples_of_one_tensor(ask: Any) -> None:
+    one, two = (X,), (X,)
+    check(ask, X, one, two, mutate=_turns((one, one), (one, two)), calls=4, graphs=None)
+
+
+@pytest.mark.parametrize("ask", [_same, _in_list, _in_dict, _by_hash])
+def test_which_nan(ask: Any) -> None:
+    check(ask, X, NAN, NAN, mutate=_turns((NAN, NAN), (NAN, OTHER_NAN)), calls=4, graphs=2, captures=2)
+
+
+def test_a_nan_in_a_tuple() -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        return x + 1 if a[0] in b else x - 1
+
+    check(f, X, (NAN, 1), (NAN, 2), mutate=_turns(((NAN, 1), (NAN, 2)), ((NAN, 1), (OTHER_NAN, 2))), calls=4, graphs=2, captures=2)
+
+
+def test_a_nan_nobody_asks_about() -> None:
+    check(lambda x, a: x + 1, X, NAN, mutate=lambda i, world: world.args.__setitem__(1, float("nan")), calls=3, captures=1)
+
+
+def test_a_constant_of_the_code() -> None:
+    def f(x: Any, a: Any) -> Any:
+        return x + 1 if a is limit() else x - 1
+
+    def limit() -> int:
+        return 123456
+
+    own = next(c for c in limit.__code__.co_consts if c == 123456)
+    check(f, X, own, mutate=lambda i, world: world.args.__setitem__(1, int("123456") if i % 2 else own), calls=3, graphs=None)
+    check(f, X, int("123456"), mutate=lambda i, world: world.args.__setitem__(1, own), calls=2, graphs=2, captures=2)
+
+
+def test_keys_of_a_dictionary() -> None:
+    def f(x: Any, table: Any, name: Any) -> Any:
+        return x + 1 if any(key is name for key in table) else x - 1
+
+    one, two = "".join(["na", "me"]), "".join(["na", "me"])
+    check(f, X, {one: 1}, one, mutate=_turns(({one: 1}, one), ({two: 1}, one)), calls=4, graphs=2, captures=2)
+
+
+def test_symbolic_numbers() -> None:
+    pairs = [(3, 4), (5, 5), (_big(), _big()), (7, 8), (BIG, BIG)]
+    check(_same, X, 3, 4, mutate=_turns(*pairs), calls=6, graphs=None)
+
+
+def test_unequal_values_are_not_asked() -> None:
+    check(_same, X, "one", "two!", mutate=lambda i, world: world.args.__setitem__(1, "".join(["o", "ne"])), calls=3, captures=1)
+
+
+def test_copies_do_not_tell_addresses() -> None:
+    def f(x: Any, settings: Any) -> Any:
+        own = copy.deepcopy(settings)
+        own["list"].append(own["list"][0])
+        return x * own["scale"] + own["sizes"][0], own
+
+    def fresh() -> Any:
+        inner = [float("1.5")]
+        return {"scale": float("1.5"), "sizes": (_big(), 2), "list": inner, "again": inner}
+
+    check(f, X, fresh(), mutate=lambda i, world: world.args.__setitem__(1, fresh()), calls=3, captures=1)
