@@ -124,3 +124,28 @@ def test_known_numbers_where_sizes_are_wanted(backend) -> None:
         return x.view(n + 4, -1), x[mask], x[torch.tensor([True, False, True, False, False])], torch.tensor([n, n + 1], dtype=torch.int32, device="cpu")
 
     check(f, torch.rand(5, requires_grad=True), torch.tensor(1), torch.tensor([True, False, True, True, False]), backend=backend)
+
+
+def test_what_only_the_shape_of_a_tensor_is_needed_for() -> None:
+    """The mask is known though the tensor it is expanded to is not."""
+    weights = torch.rand(8, 3)
+
+    def f(ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+        embedded = weights[ids] * 2
+        mask = (ids == 3).unsqueeze(-1).expand_as(embedded)
+        everything = torch.ones_like(embedded, dtype=torch.bool)
+        return embedded[mask], embedded[mask].numel() + int(everything.sum())
+
+    check(f, torch.tensor([1, 3, 3, 0]))
+
+
+def test_what_a_mask_of_attention_holds_is_guarded() -> None:
+    layer = torch.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+    net = torch.nn.TransformerDecoder(layer, 1)
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(4)
+    x, memory = torch.rand(2, 4, 8), torch.rand(2, 3, 8)
+    framelift.reset()
+    compiled = framelift.compile(net, backend="eager", fullgraph=True)
+    for mask in (causal, causal.clone(), torch.zeros(4, 4), None, causal):
+        torch.testing.assert_close(compiled(x, memory, tgt_mask=mask), net(x, memory, tgt_mask=mask))
+    assert framelift.stats()["captures"] == 3

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..graph.arguments import rebuild
+from ..graph.facts import Facts
 from ..graph.tape import Step
 from ..graph.targets import Getter
 from ..graph.values import Body, Value
@@ -27,6 +28,11 @@ _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
 _MOST_CAPTURES = 4
 _WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+
+
+#: operations that look at the metadata of an argument only -> its position
+_LOOKED_AT = {"expand_as": 1, "view_as": 1, "reshape_as": 1, "type_as": 1, "zeros_like": 0, "ones_like": 0, "full_like": 0, "new_zeros": 0,
+              "new_ones": 0, "new_full": 0, "new_tensor": 0}
 
 
 class SameValues:
@@ -111,10 +117,25 @@ class KnownValues:
         for step in reversed(self._tape):
             touched = [*made.get(id(step), ()), *(step.inputs if step.effect else ())]
             if any(id(one.storage) in memory for one in touched):
-                memory.update(id(one.storage) for one in step.inputs)
-                inputs.update((id(one), one) for one in step.inputs if one.step is None)
+                read = _read(step)
+                memory.update(id(one.storage) for one in read)
+                inputs.update((id(one), one) for one in read if one.step is None)
                 steps.append(step)
         return steps[::-1], list(inputs.values())
+
+
+def _read(step: Step) -> list[Value]:
+    """The arguments whose values an operation reads."""
+    seen = _looked_at(step)
+    return step.inputs if seen is None else [one for one in step.inputs if one is not seen]
+
+
+def _looked_at(step: Step) -> Value | None:
+    """The argument of which it needs the metadata only."""
+    place = _LOOKED_AT.get(step.target.name)
+    seen = step.args[place] if place is not None and len(step.args) > place else None
+    others = [*(arg for i, arg in enumerate(step.args) if i != place), *step.kwargs.values()]
+    return seen if type(seen) is Value and type(seen.facts) is Facts and all(arg is not seen for arg in others) else None
 
 
 def _part(result: Any, path: tuple[int, ...]) -> Any:
@@ -124,12 +145,19 @@ def _part(result: Any, path: tuple[int, ...]) -> Any:
 
 
 def _run(step: Step, of: Callable[[Value], Any]) -> Any:
-    args = [rebuild(arg, of) for arg in step.args]
+    seen = _looked_at(step)
+    args = [_blank(arg.facts) if arg is seen and seen is not None else rebuild(arg, of) for arg in step.args]
     named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
     if any(isinstance(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
         raise OverflowError
     with torch.no_grad():
         return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
+
+
+def _blank(facts: Facts) -> torch.Tensor:
+    if facts.size.numel() > _MOST_ELEMENTS:
+        raise OverflowError
+    return torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
 
 
 def _may_run(step: Step) -> bool:

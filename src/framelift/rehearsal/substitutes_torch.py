@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from typing import Any
 
 import torch
@@ -57,6 +58,28 @@ def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     else:
         memo[id(tensor)] = recorder.call(torch.Tensor.clone, (tensor,), {})
     return memo[id(tensor)]
+
+
+_MOST_OF_A_MASK = 1 << 16
+
+
+@substitute(torch.nn.modules.transformer._detect_is_causal_mask)
+def _detect_is_causal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Which kernel of attention is taken depends on what the mask holds.  Masks hardly ever change, so that is guarded."""
+    def bound(mask: Any, is_causal: Any = None, size: Any = None) -> tuple[Any, Any, Any]:
+        return mask, is_causal, size
+    mask, is_causal, size = bound(*args, **kwargs)
+    recorder = session.recorder
+    if is_causal is None and recorder.is_stand_in(mask) and type(size) in (int, type(None)):
+        value = recorder.value_of(mask)
+        if value.external is not None and not value.storage.written and value.external.numel() <= _MOST_OF_A_MASK and recorder.guard_values([value.external]):
+            with torch._C.DisableTorchFunction():
+                return callable_(value.external, None, size)
+    return _core.captured(_detect, args, kwargs)
+
+
+_detect = types.FunctionType(torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
+                             vars(torch.nn.modules.transformer), "_detect_is_causal_mask", (None, None))   # its own code is this substitute's
 
 
 @substitute(torch._ops.OpOverloadPacket.__getattr__)
