@@ -44,6 +44,12 @@ def train(compiled):
     return losses
 
 assert train(True) == train(False)
+
+import torch._dynamo   # whose graph_break, which torch.optim calls, is framelift's then
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(1, 8)).sum().backward()
+torch.compile(lambda: optimizer.step(), backend="eager", fullgraph=True)()
 """
 
 TUTORIAL = """

@@ -128,3 +128,9 @@ def test_the_default_device_is_set_inside() -> None:
             assert torch._C._len_torch_function_stack() == (1 if device else 0)
     finally:
         torch.set_default_device(None)
+
+
+def test_no_dispatch_mode_is_there() -> None:
+    def f(x):
+        return x + 1 if torch.nn.modules.activation._is_make_fx_tracing() else x - 1
+    check(f, torch.ones(2))

@@ -192,7 +192,9 @@ def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 def refusing(reason: str) -> Handler:
     """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
-    def refuse(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def refuse(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if optimizer_break(callable_):
+            return
         message = next(iter((*args, *kwargs.values())), "")
         raise Interrupt(reason, f": {message}" if isinstance(message, str) and message else "")
     return refuse

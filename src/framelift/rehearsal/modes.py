@@ -223,6 +223,11 @@ def _stack_at(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return session.recorder.modes[args[0]]
 
 
+@substitute(torch._C._len_torch_dispatch_stack)
+def _no_dispatch_modes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return 0   # with a mode there, nothing is captured
+
+
 if hasattr(torch._C, "_is_torch_function_mode_enabled"):
     @substitute(torch._C._is_torch_function_mode_enabled)
     def _any_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
