@@ -102,12 +102,30 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   return true;
 }
 
+// Where CPython counts the registrations with abstract classes; NULL where its module keeps something else there.
+static const uint64_t* registrations_at() {
+  static const uint64_t* const at = []() -> const uint64_t* {
+    PyObject* module = PyImport_ImportModule("_abc");
+    PyObject* token = module ? PyObject_CallMethod(module, "get_cache_token", nullptr) : nullptr;
+    uint64_t now = token ? PyLong_AsUnsignedLongLong(token) : 0;
+    PyModuleDef* definition = module ? PyModule_GetDef(module) : nullptr;
+    const uint64_t* state = definition && definition->m_size == 16 ? (const uint64_t*)PyModule_GetState(module) : nullptr;  // a type, and the count
+    bool found = !PyErr_Occurred() && state && now && state[1] == now;
+    PyErr_Clear();
+    Py_XDECREF(token);
+    return found ? state + 1 : nullptr;  // the module is kept for the life of the process
+  }();
+  return at;
+}
+
+// A function that says of itself that its answer stays while no class is registered needs no call while the count stays.
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   PyObject *function, *text;
   if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
   check.leaf = Py_NewRef(function);
   check.names = Py_NewRef(text);
-  node.unsafe = true;
+  check.number = PyObject_HasAttrString((PyObject*)Py_TYPE(function), "holds_until_registration") && registrations_at();
+  if (!check.number) node.unsafe = true;
   return true;
 }
 
@@ -295,9 +313,11 @@ static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // compared
 
 static Outcome test_call(Visit& v, Check& check) {
   v.walk.ran_code = true;
+  uint64_t before = check.number ? *registrations_at() : 0;
   PyObject* answer = PyObject_CallOneArg(check.leaf, v.value);
   int holds = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
+  if (check.number) v.add(Op::Load, registrations_at(), before);
   return holds < 0 ? after_error() : truth(holds);
 }
 

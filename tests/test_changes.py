@@ -5,6 +5,7 @@ Every program is called until its guards are settled, then changed, compared wit
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import types
 from collections.abc import Callable, Iterator
@@ -261,3 +262,33 @@ def test_swapped_tensors_are_noticed() -> None:
     assert program.check(()) is not None
     torch.utils.swap_tensors(model.shift, other)
     assert program.check(()) is None
+
+
+def test_registrations_with_abstract_classes_are_one_word() -> None:
+    """What abstract classes answered needs no call while nothing is registered anywhere; a registration elsewhere is asked about once."""
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Other(abc.ABC):  # noqa: B024
+        pass
+
+    class Mine:
+        pass
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + isinstance(mine, Abstract)
+
+    mine = Mine()
+    compiled = framelift.compile(fn, backend="eager")
+    x = torch.zeros(1)
+    for _ in range(3):
+        assert compiled(x).item() == 0
+    (entry,) = compiled.entries
+    assert not entry.program.unsettled()
+    Other.register(Mine)
+    for _ in range(3):
+        assert compiled(x).item() == 0
+    assert len(compiled.entries) == 1 and not entry.program.unsettled()
+    Abstract.register(Mine)
+    for _ in range(3):
+        assert compiled(x).item() == 1

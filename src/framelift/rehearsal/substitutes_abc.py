@@ -22,6 +22,8 @@ __all__ = ["registry_fact"]
 class _Answers:
     """What abstract classes answered in one rehearsal, as one guard."""
 
+    holds_until_registration = True   # the native program need not call it while the process's number stays
+
     def __init__(self) -> None:
         self.token = _abc.get_cache_token()
         self.facts: list[Callable[[], bool]] = []
