@@ -11,6 +11,7 @@ Rehearsal* current_rehearsal() { return current; }
 void set_current_rehearsal(Rehearsal* r) { current = r; }
 
 static PyObject* interrupt_type = nullptr;  // framelift.reasons.Interrupt
+static PyObject* fault_judge = nullptr;     // framelift.rehearsal.faults.fault_of
 
 using at::impl::PythonTorchFunctionTLS;
 using at::impl::TorchFunctionDisabledState;
@@ -51,8 +52,38 @@ void end_generators(Rehearsal* r) {
 
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }
 
+// An exception of framelift's own code that no handler meant for the program becomes a defect, which ends the rehearsal.
+static void look_for_fault(Rehearsal* r) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* args[] = {value, traceback ? traceback : Py_None};
+  PyObject* fault;
+  {
+    PausedScope paused;
+    fault = value && traceback ? PyObject_Vectorcall(fault_judge, args, 2, nullptr) : Py_NewRef(Py_None);
+  }
+  if (!fault || fault == Py_None) {
+    Py_XDECREF(fault);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return;
+  }
+  r->interrupt = fault;
+  end_generators(r);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  PyErr_SetObject((PyObject*)Py_TYPE(fault), fault);
+}
+
 void note_interrupt(Rehearsal* r) {
-  if (r->interrupt || !interrupt_type || !PyErr_ExceptionMatches(interrupt_type)) return;
+  if (r->interrupt || !interrupt_type) return;
+  if (!PyErr_ExceptionMatches(interrupt_type)) {
+    bool suspect = PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_NameError) || PyErr_ExceptionMatches(PyExc_AssertionError);
+    if (suspect && fault_judge) look_for_fault(r);
+    return;
+  }
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -79,6 +110,7 @@ PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, siz
   return result;
 }
 
+void set_fault_judge(PyObject* judge) { Py_XSETREF(fault_judge, Py_NewRef(judge)); }
 void set_interrupt_type(PyObject* type) { Py_XSETREF(interrupt_type, Py_NewRef(type)); }
 
 }  // namespace framelift

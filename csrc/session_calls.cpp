@@ -4,6 +4,7 @@
 namespace framelift {
 
 void set_interrupt_type(PyObject* type);
+void set_fault_judge(PyObject* judge);
 void set_number_types(PyObject* ints, PyObject* floats);
 
 #define NEED_REHEARSAL                                                     \
@@ -142,6 +143,10 @@ static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   set_number_types(a[0], a[1]);
   Py_RETURN_NONE;
 }
+static PyObject* set_judge(PyObject*, PyObject* judge) {
+  set_fault_judge(judge);
+  Py_RETURN_NONE;
+}
 static PyObject* set_interrupt(PyObject*, PyObject* type) {
   set_interrupt_type(type);
   Py_RETURN_NONE;
@@ -165,6 +170,7 @@ static PyMethodDef methods[] = {
     {"probe_count", probe_count, METH_NOARGS, nullptr},
     {"rehearsed_code", rehearsed_code, METH_NOARGS, "the code that has run in this rehearsal, with its times"},
     {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats): the classes of symbolic numbers"},
+    {"set_fault_judge", set_judge, METH_O, "what says whether an exception out of framelift's own code is a defect"},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
 import torch
 
 import framelift
+from framelift.rehearsal import registry
 from framelift.run import driver
+from support import check
 
 X = torch.ones(2)
 
@@ -66,3 +69,39 @@ def test_errors_of_the_users_own_hooks_are_theirs() -> None:
     with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
         framelift.compile(double, backend=backend)(X)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("body, fault", [
+    ("session.nothing_of_the_kind", "AttributeError in <lambda>: 'Session' object has no attribute 'nothing_of_the_kind'"),
+    ("session.point.unit", "AttributeError in <lambda>: 'NoneType' object has no attribute 'unit'"),
+    ("a_name_nobody_knows", "NameError in <lambda>: name 'a_name_nobody_knows' is not defined")])
+def test_a_handler_that_fails_is_no_exception_of_the_program(monkeypatch, tmp_path, body, fault) -> None:
+    """The program would catch it, and be captured with an answer that is none."""
+    handler = eval(compile(f"lambda session, callable_, args, kwargs: {body}", driver.__file__, "eval"))
+    asked = eval("lambda x: 1")   # code of its own: what the core knows of it outlives the test
+    monkeypatch.setitem(registry.CODE_HANDLERS, asked.__code__, handler)
+    monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
+
+    def careful(x):
+        try:
+            return x + asked(x)
+        except (AttributeError, NameError):
+            return x - 7
+
+    framelift.reset()
+    compiled = framelift.compile(careful, backend="eager")
+    with framelift.config.patch(strict=False), pytest.warns(UserWarning, match=re.escape(fault)):
+        assert torch.equal(compiled(X), X + 1)
+
+
+def test_what_a_handler_raises_on_purpose_is_the_programs() -> None:
+    def careful(x):
+        seen = []
+        for ask in (lambda: None.unit, lambda: getattr(None, "unit"), lambda: missing, lambda: delattr(x, "zork"), lambda: vars(3)):  # noqa: B009, F821
+            try:
+                ask()
+            except (AttributeError, NameError, TypeError) as error:
+                seen.append(str(error))
+        return x + len(seen), seen
+
+    check(careful, X)

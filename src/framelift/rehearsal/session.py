@@ -29,6 +29,7 @@ from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
+from . import faults  # noqa: F401  (tells its judge to the core)
 from . import modes, substitutes_abc, substitutes_frames, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_values
