@@ -394,3 +394,26 @@ def test_an_exception_from_outside_raised_inside_a_context_that_breaks() -> None
     log = []
     broken(f, torch.ones(2))
     assert set(log) == {(ValueError, "one", False), (ValueError, "two", False)}
+
+
+def test_comprehensions_that_hide_a_variable_with_a_cell() -> None:
+    """Since CPython 3.12 such a comprehension runs in its function's frame and uses the variable's slot."""
+    outer = 7
+
+    def f(x, n):
+        def seen():
+            return n, outer
+
+        found = [off(n) for n in range(3)]
+        nested = [[off(outer) for outer in range(n)] for n in (1, 2)]
+        made = []
+        for k in range(2):
+            made.append([lambda: i + n for i in range(off(2))])
+        made.append([(off(1), lambda: i)[1] for i in range(2)])
+        try:
+            [off(n)[0] for n in range(2)]
+        except TypeError:
+            found.append(n)
+        return x + n, found, nested, [[each() for each in row] for row in made], seen(), k
+
+    broken(f, torch.ones(2), 5)

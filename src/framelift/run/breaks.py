@@ -166,7 +166,7 @@ def handing_over(entry: Any, point: Point) -> Any:
 
 def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
     count = len(values) - point.handled
-    cells = values[count - len(code.co_cellvars):count]
+    cells = tuple([types.CellType() if cell is None else cell for cell in values[count - len(code.co_cellvars):count]])
     closure = cells + _outer_cells(function, code)
     arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
     resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)

@@ -29,10 +29,12 @@ class Shape:
     depth: int
     saved: tuple[int, ...] = ()      # what PUSH_EXC_INFO put aside: one for each handler being run
     offsets: tuple[int, ...] = ()    # where an exception came from, as an offset for RERAISE
+    kept: tuple[tuple[int, str], ...] = ()    # what an inlined comprehension put aside of the variables its own ones hide
 
     def cut(self, depth: int) -> Shape:
         """The same up to a depth."""
-        return Shape(depth, tuple(s for s in self.saved if s < depth), tuple(s for s in self.offsets if s < depth))
+        return Shape(depth, tuple(s for s in self.saved if s < depth), tuple(s for s in self.offsets if s < depth),
+                     tuple(row for row in self.kept if row[0] < depth))
 
 
 class Flow:
@@ -87,6 +89,11 @@ class Flow:
         bits = self._live[unit]
         return tuple(name for i, name in enumerate(names) if bits >> i & 1)
 
+    def hidden(self, unit: int) -> tuple[str, ...]:
+        """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the comprehension's."""
+        cells = (*self.code.co_cellvars, *self.code.co_freevars)
+        return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in cells))
+
     # ---- stack ----
 
     def _shape_all(self) -> None:
@@ -100,7 +107,7 @@ class Flow:
                 target, mark = op.handler
                 depth, lasti = mark >> 1, mark & 1
                 kept = shape.cut(depth)
-                pending.append((target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti)))
+                pending.append((target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti, kept.kept)))
             if op.target is not None:
                 pending.append((self._target(op), self._after(op, shape, True)))
             if op.name not in _NO_NEXT:
@@ -112,9 +119,14 @@ class Flow:
         depth = shape.depth + stack_effect(op.op, op.arg if op.op >= HAVE_ARGUMENT else None, jump=jump)
         cut = shape.cut(depth)
         if op.name == "PUSH_EXC_INFO":
-            return Shape(depth, (*cut.saved, shape.depth - 1), cut.offsets)
+            return Shape(depth, (*cut.saved, shape.depth - 1), cut.offsets, cut.kept)
         if op.name == "POP_EXCEPT":
-            return Shape(depth, shape.saved[:-1], cut.offsets)
+            return Shape(depth, shape.saved[:-1], cut.offsets, cut.kept)
+        if op.name == "LOAD_FAST_AND_CLEAR":
+            return Shape(depth, cut.saved, cut.offsets, (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))))  # type: ignore[attr-defined]
+        if op.name == "SWAP" and cut.kept:
+            places = {depth - 1: depth - op.arg, depth - op.arg: depth - 1}
+            return Shape(depth, cut.saved, cut.offsets, tuple((places.get(at, at), name) for at, name in cut.kept))
         return cut
 
     # ---- locals ----

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dis import hasfree, haslocal
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 from .. import _core
@@ -25,6 +25,8 @@ __all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
+#: before the name of a variable whose cell an inlined comprehension put aside: what the slot holds meanwhile
+HIDDEN = ".hidden "
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _wanted(flow: Flow, unit: int) -> tuple[str, ...]:
     first = _receiver(flow.code)
     if first is not None and first not in found and first not in flow.code.co_cellvars:
         found.insert(0, first)
-    return tuple(found)
+    return (*found, *(HIDDEN + name for name in flow.hidden(unit)))
 
 
 def _receiver(code: CodeType) -> str | None:
@@ -86,8 +88,8 @@ def _receiver(code: CodeType) -> str | None:
 def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     """What to read at a stop before the original instruction `unit`, in a frame of `running`."""
     shape = flow.shapes[unit]
-    names = tuple(name for name in _wanted(flow, unit) if name in running.co_varnames)
-    return Stop(shape.depth, tuple(_slot(running, name) for name in names),
+    names = tuple(name for name in _wanted(flow, unit) if name in running.co_varnames or name.startswith(HIDDEN))
+    return Stop(shape.depth, tuple(_slot(running, name.removeprefix(HIDDEN)) for name in names),
                 tuple(_slot(running, name) for name in flow.code.co_cellvars), bool(shape.saved), unit, names, shape.offsets)
 
 
@@ -112,7 +114,7 @@ def point_of(handed: Any) -> tuple[Point, tuple[Any, ...]]:
     values = [value for slot, value in zip(stack, handed.stack) if slot == VALUE]
     bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null]
     values += [value for _, value in bound]
-    values += handed.cells
+    values += [value if type(value) is CellType else None for value in handed.cells]   # None: put aside, on the stack
     if stop.handled:
         values.append(handed.handled)
     return Point(stop.unit, stack, tuple(name for name, _ in bound), stop.handled), tuple(values)
@@ -136,25 +138,35 @@ def _insert(ops: list[Op], before: dict[int, list[Op]]) -> list[Op]:
 
 
 def stops_after(flow: Flow, unit: int) -> frozenset[int]:
-    """The instructions that follow what is at `unit`, also after an exception: there, when the handler has begun."""
+    """The instructions that follow what is at `unit`, also after an exception: there, when the handler has begun.
+
+    Where an inlined comprehension hides a variable with a cell, the frame runs on to the comprehension's end.
+    """
     last = flow.last(unit)
-    found = {op.unit for op in flow.following(last) if not _only_leaves(flow, op)}
-    pending = [op.handler[0] for op in (flow.at[unit], last) if op.handler is not None]
-    seen: set[int] = set()
+    found: set[int] = set()
+    seen: set[tuple[int, bool]] = set()
+    pending = [(op, False) for op in flow.following(last)]
+    pending += [(op.handler[0], True) for op in (flow.at[unit], last) if op.handler is not None]
     while pending:
-        op = pending.pop()
-        if op.unit in seen:
+        op, raised = pending.pop()
+        if (op.unit, raised) in seen:
             continue
-        seen.add(op.unit)
-        if op.name == "PUSH_EXC_INFO":
-            after = flow.following(op)[0]
-            if after.name == "WITH_EXCEPT_START":   # hands the traceback to the context manager: still part of the plain run
-                after = flow.following(after)[0]
-            found.add(after.unit)
+        seen.add((op.unit, raised))
+        if raised and op.name == "PUSH_EXC_INFO":
+            op = flow.following(op)[0]
+            if op.name == "WITH_EXCEPT_START":   # hands the traceback to the context manager: still part of the plain run
+                op = flow.following(op)[0]
+            raised = False
+            if not flow.hidden(op.unit):
+                found.add(op.unit)
+                continue
+        elif not raised and not flow.hidden(op.unit):
+            if not _only_leaves(flow, op):
+                found.add(op.unit)
             continue
-        pending += flow.following(op)
+        pending += [(each, raised) for each in flow.following(op)]
         if op.handler is not None:
-            pending.append(op.handler[0])
+            pending.append((op.handler[0], True))
     return frozenset(found)
 
 
@@ -180,18 +192,19 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
-    names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
-    slots = {name: i for i, name in enumerate(names)}
+    names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used and name not in free))
+    slots = {name: i for i, name in enumerate((*names, *free))}     # a comprehension uses the slot of a variable with a cell as its own
+    begun = False
     for op in ops:
-        if op.name in ("MAKE_CELL", "COPY_FREE_VARS"):
+        begun = begun or op.name == "RESUME"
+        if op.name in ("MAKE_CELL", "COPY_FREE_VARS") and not begun:
             op.op, op.arg = make("NOP").op, 0
-        elif op.op in haslocal:
+        elif op.op in haslocal or op.op in hasfree:
             op.arg = slots[code._varname_from_oparg(op.arg)]  # type: ignore[attr-defined]
-        elif op.op in hasfree:
-            op.arg = len(names) + free.index(code._varname_from_oparg(op.arg))  # type: ignore[attr-defined]
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, _core.set_handled]
     head, offsets = _prologue(point, start, slots, len(free), consts)   # set_handled is the last constant so far
+    head[-1:-1] = _put_aside(flow, point, start, slots)
     form: dict[str, Any] = {
         "co_varnames": names, "co_nlocals": len(names), "co_cellvars": (), "co_freevars": free, "co_argcount": len(arguments),
         "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
@@ -252,6 +265,18 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
         names.insert(0, ".receiver")
         order.insert(0, -1 - len(values) - len(point.bound) - code.co_cellvars.index(first))
     return names, tuple(order)
+
+
+def _put_aside(flow: Flow, point: Point, start: Op, slots: dict[str, int]) -> list[Op]:
+    """Slots of variables with a cell get what they held inside an inlined comprehension; the cells are on the stack."""
+    put: list[Op] = []
+    for name in flow.hidden(point.unit):
+        if HIDDEN + name in point.bound:
+            place = slots[HIDDEN + name]
+            put += [make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), make("STORE_FAST", slots[name], like=start)]
+        else:
+            put.append(make("DELETE_FAST", slots[name], like=start))
+    return put
 
 
 def _prologue(point: Point, start: Op, slots: dict[str, int], free: int, consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
