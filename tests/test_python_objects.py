@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 import operator
+import typing
 from typing import Any, TypedDict
 
 import pytest
@@ -426,3 +427,29 @@ def test_tables_keyed_by_members_of_enumerations() -> None:
             assert torch.equal(compiled(x, _Mode.TWO, _TextMode.TWO), f(x, _Mode.TWO, _TextMode.TWO))
     finally:
         _BY_MODE[_Mode.TWO] = 2
+
+
+def test_generic_classes() -> None:
+    """Since CPython 3.12 their base typing.Generic is written in C."""
+    item = typing.TypeVar("item")
+
+    class Box(typing.Generic[item]):
+        def __init__(self, held: item) -> None:
+            self.held = held
+
+        def __get__(self, owner: object, kind: object = None) -> item:
+            return self.held
+
+    class Table(dict, typing.Generic[item]):
+        pass
+
+    class Owner:
+        box = Box(3)
+
+    outside, table = Box(5), Table(a=7)
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, Box]:
+        made = Box(x)
+        return x * outside.held + Owner.box + table["a"], made
+
+    check(f, torch.ones(2))

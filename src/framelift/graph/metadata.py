@@ -103,7 +103,7 @@ def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: 
     """Read what a call over fakes of these facts gave.  `gives_values`: a result without any tensor is to be believed."""
     effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
-    if type(result) is Const and not (gives_values or result.value is NotImplemented
+    if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
     exact = observed.device is not None or _is_view(result) or all(one.is_contiguous() for one in facts)

@@ -62,6 +62,21 @@ def graph_values(symbols: Symbols, numbers: Iterable[Any]) -> list[Value]:
     return [meaning.value for name in names if type(meaning := symbols.meanings[name]) is FromGraph]
 
 
+class _Analysis(PythonReferenceAnalysis):   # type: ignore[misc]
+    """How a calculation is written into the graph; torch 2.11 does not say it of choices."""
+
+    @staticmethod
+    def expr_cond_pair(value: Any, condition: Any) -> tuple[Any, Any]:
+        return value, condition
+
+    @staticmethod
+    def piecewise(*choices: tuple[Any, Any]) -> Any:
+        chosen = choices[-1][0]
+        for value, condition in choices[-2::-1]:
+            chosen = torch.sym_ite(condition, value, chosen)
+        return chosen
+
+
 class NumberNodes:
     """Writes the nodes of symbolic numbers.  `builder` is the one of tape.py."""
 
@@ -111,7 +126,7 @@ class NumberNodes:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
             try:
                 with torch._C._EnableTorchFunction():   # by which torch.sym_max and its kin know a proxy
-                    found = self._nodes[expression] = sympy_interp(PythonReferenceAnalysis, leaves, expression).node
+                    found = self._nodes[expression] = sympy_interp(_Analysis, leaves, expression).node
             except Exception as error:
                 raise Interrupt("symbolic-number", f"the calculation {expression}") from error
         return found

@@ -20,6 +20,7 @@ from .._core import places
 from ..places import stack_text
 from ..reasons import Interrupt
 from .arguments import rebuild
+from .facts import Facts
 from .fakes import UNKNOWN
 from .number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from .numbers import NUMBERS
@@ -81,12 +82,14 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbo
 
 
 def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value], base: State,
-               symbols: Symbols | None = None, input_of: Callable[[torch.Tensor], Value] | None = None) -> tuple[GraphModule, list[Value]]:
+               symbols: Symbols | None = None, input_of: Callable[[torch.Tensor], Value] | None = None,
+               example_of: Callable[[Facts], Any] | None = None) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
     `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the value of a tensor from outside,
-    which is taken from around it where a number can be read off nothing else.
+    which is taken from around it where a number can be read off nothing else.  `example_of` makes the example that torch's operators
+    look for on the nodes that are returned.
     """
     live = list(tape)
     builder = _Builder(base)
@@ -97,7 +100,12 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
             builder.numbers = BodyNumbers(symbols, builder, [*operands, *lifted])
             for value in builder.numbers.missing(numbers, input_of):
                 lifted += builder.placeholders((), (value,))
-    return builder.finish(live, outputs), lifted
+    body = builder.finish(live, outputs)
+    for value in values if example_of is not None else ():
+        node = builder.node_of(value)
+        if type(node) is Node and "example_value" not in node.meta:
+            node.meta["example_value"] = example_of(value.facts)
+    return body, lifted
 
 
 class _Builder:

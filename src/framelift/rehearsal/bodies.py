@@ -48,7 +48,7 @@ class Rehearsed:
         """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of stand-ins)."""
         kept, values = kept_of(recorder, outputs)
         with torch._C.DisableTorchFunction():
-            return build_body(self.tape, (*operands, *also), kept, values, self.base, recorder.symbols, recorder.input_value)
+            return build_body(self.tape, (*operands, *also), kept, values, self.base, recorder.symbols, recorder.input_value, recorder.example_of)
 
     def inline(self, recorder: Any) -> Any:
         """Its operations stand in the graph around it, as if there were no operator; its result."""

@@ -252,6 +252,8 @@ def leaf(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
     fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
     if fake is None:
         raise Interrupt("unknown-callable", f"{_name(callable_)}, a leaf function without register_fake,")
+    if not hasattr(callable_, "_torchdynamo_leaf_mutates_args"):   # torch 2.11: AOTAutograd would look into the node
+        raise Interrupt("disallowed", f"{_name(callable_)}, a leaf function of a torch that cannot keep it whole,")
     asking = [True]
 
     def either(*inner: Any, **named: Any) -> Any:

@@ -206,6 +206,10 @@ class Recorder:
         """The record of a tensor from outside that was met."""
         return self._inputs[id(tensor)]
 
+    def example_of(self, facts: Any) -> torch.Tensor:
+        """A fake tensor with these facts."""
+        return self._fakes.make(facts)
+
     def input_facts(self) -> dict[int, Any]:
         """The facts of the tensors from outside, by their id."""
         return {key: value.facts for key, value in self._inputs.items()}

@@ -16,6 +16,7 @@ import itertools
 import operator
 import re
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -142,10 +143,14 @@ RULES[_core.Compiled] = _constant
 RULES[torch.jit.ScriptFunction] = _constant
 
 
+#: classes written in C whose instances hold nothing; Generic is one of them since CPython 3.12
+_EMPTY_BASES = (object, _thread._local, typing.Generic)
+
+
 @functools.lru_cache(maxsize=4096)
 def is_handle_class(cls: type) -> bool:
     """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
-    return all(base in (object, _thread._local) or _core.is_python_class(base) for base in cls.__mro__)
+    return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in cls.__mro__)
 
 
 def _by_kind(world: World, value: Any, origin: Origin) -> Any:
@@ -169,7 +174,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     kind = value_kind(cls)
-    if kind is not None and all(base in (object, kind) or _core.is_python_class(base) for base in cls.__mro__):
+    if kind is not None and all(base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in cls.__mro__):
         plain_value(world, value, kind, origin)
         return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
