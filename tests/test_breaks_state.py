@@ -300,6 +300,46 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     assert framelift.stats()["captures"] - before <= 7   # the frame, five times what goes on, and `inner` on its own
 
 
+def test_what_is_only_handed_on_is_not_guarded() -> None:
+    """Which of the conditions are one tensor, and what they are like, is no concern of the parts that do not look at them."""
+    def f(x, a, b, c):
+        x = x + 1
+        if a:
+            x = x + 2
+        x = x + 3
+        if b:
+            x = x + 4
+        x = x + 5
+        if c:
+            x = x + 6
+        return x + 7
+
+    compiled = framelift.compile(f, backend="eager")
+    yes, no = torch.ones(1), torch.zeros(1)
+    before = framelift.stats()["captures"]
+    for number in range(8):
+        args = [torch.ones(2), *(yes if number >> bit & 1 else no for bit in range(3))]
+        assert torch.equal(compiled(*args), f(*args))
+    assert framelift.stats()["captures"] - before == 7
+    assert torch.equal(compiled(torch.ones(2), yes, [], "one"), f(torch.ones(2), yes, [], "one"))
+
+
+def test_what_is_handed_on_is_still_itself() -> None:
+    def f(x, a, b, *rest, **more):
+        y = x + LISTS[0][0]
+        LISTS[0].append(2)
+        off(0)
+        b.append(y)
+        return a is b, a, b, rest, more, b is LISTS[0], more["c"] is rest[0]
+
+    def longer(i, world):
+        LISTS[0] = world.args[1] = world.args[2]
+
+    both = [1]
+    LISTS = [both]
+    broken(f, torch.ones(2), [3], both, x := torch.zeros(1), kwargs={"c": x}, mutate=longer)
+
+
 def test_a_class_body_that_runs_plainly_fills_its_class() -> None:
     def f(x):
         y = x + 1

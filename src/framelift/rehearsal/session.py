@@ -60,6 +60,7 @@ class Session:
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None       # where the root was stopped
+        self.unread: frozenset[str] = frozenset()   # the root's parameters that are only handed over there
         self.raised_at = -1                   # offset at which the root met an exception that has to be raised again
         self.generators: list[tuple[int, int]] = []   # (root's unit, root's probes) whenever a generator was made
         self.times: list[tuple[types.CodeType, int, float, float]] = []   # (code, frames, seconds in it, with what it calls)
@@ -97,6 +98,8 @@ class Session:
     def _argument(self, index: int, name: str, value: Any) -> Any:
         code = self.function.__code__
         spread = code.co_argcount + code.co_kwonlyargcount
+        if name in self.unread:
+            return self.world.handed_on(value, arg(index, name))
         self.world.line = (code, ~index)   # its first use, found when somebody asks
         if name.startswith(".") and isinstance(value, Iterator) and not isinstance(value, torch.Tensor):
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard

@@ -19,9 +19,9 @@ from ..twin import layout, make_twin
 from ..twin.dialects import current
 from ..twin.flow import Flow
 from ..twin.layout import Layout
-from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after
+from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after, unread
 
-__all__ = ["Breaks", "Handover", "Tried", "handing_over"]
+__all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
 #: how many places are tried before the frame runs in plain Python
 _MOST_TRIES = 6
@@ -40,6 +40,15 @@ class Tried:
     """The attempt before, which `stopping` asks why its place was too late."""
 
     session: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A twin that stops, the count of the root's probes at which it does, and the parameters that nothing looks at before."""
+
+    twin: types.CodeType
+    count: int
+    unread: frozenset[str]
 
 
 class _Frames:
@@ -105,15 +114,16 @@ class Breaks:
         whole = frames.flow.whole(found)
         return (whole if made is None else made.units[whole]), whole
 
-    def stopping(self, function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[tuple[types.CodeType, int]]:
-        """Twins that stop where an interrupt struck, and then at earlier places, each with the root's count of probes.
+    def stopping(self, function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[Stopping]:
+        """Where to stop for an interrupt: where it struck, and then at earlier places.
 
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
         if code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):   # its stack and locals instructions are other ones
             return
-        frames, _ = self.of(code)
+        frames, made = self.of(code)
+        start = frames.flow.ops[0].unit if made is None else made.start
         places = [stop.root]
         seen = set()
         for _ in range(_MOST_TRIES):
@@ -129,7 +139,7 @@ class Breaks:
             if twin is None:
                 wanted = stop_at(frames.flow, code, original)
                 twin = frames.twins[id(code), here] = stop_twin(code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop)
-            yield twin, max(count - _probed(frames.flow.last(original).name), 0)
+            yield Stopping(twin, max(count - _probed(frames.flow.last(original).name), 0), unread(frames.flow, code, start, original))
             session = tried.session
             if session.raised_at >= 0:
                 places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))

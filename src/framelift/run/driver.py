@@ -35,7 +35,7 @@ from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
-from .breaks import Breaks, Tried, handing_over
+from .breaks import Breaks, Stopping, Tried, handing_over
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
@@ -380,22 +380,24 @@ def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: 
 
 
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-             whole: bool = False, made: list[Session] | None = None, stop: tuple[types.CodeType, int] | None = None,
+             whole: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
              begin: Callable[..., Session] = Session) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
-    `stop` is a twin that stops, and the count of the root's probes at which it does; `made` collects sessions to be closed; `begin` makes the
+    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes the
     session.
     """
     session = begin(function, plan_return, dynamism, moment)
     session.whole = whole
+    if stop is not None:
+        session.unread = stop.unread
     if made is not None:
         made.append(session)
     collecting = gc.isenabled()
     gc.disable()
     try:
         with untraced(), untold(), profiled(function.__qualname__), session.recorder:
-            _core.rehearse(session, function, locals_, *(stop or ()))
+            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session, session.plan, None
     except Interrupt as interrupt:
         return session, None, _bare(interrupt)

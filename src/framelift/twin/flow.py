@@ -94,6 +94,29 @@ class Flow:
         cells = (*self.code.co_cellvars, *self.code.co_freevars)
         return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in cells))
 
+    def touched(self, start: int, end: int) -> frozenset[str]:
+        """The names of locals that may be read on some way from one instruction to another."""
+        code = self.code
+        if _LOOKS_AT_LOCALS.intersection(code.co_names):
+            return frozenset(code.co_varnames)
+        back: dict[int, list[int]] = {}
+        pending, reached = [start], {start}
+        while pending:
+            op = self.at[pending.pop()]
+            nexts = [each.unit for each in self.following(op)] + ([op.handler[0].unit] if op.handler is not None else [])
+            for unit in nexts:
+                back.setdefault(unit, []).append(op.unit)
+                if unit not in reached:
+                    reached.add(unit)
+                    pending.append(unit)
+        pending, between = [end], {end}
+        while pending:
+            found = [unit for unit in back.get(pending.pop(), ()) if unit not in between]
+            between.update(found)
+            pending += found
+        ops = [self.at[unit] for unit in between]
+        return frozenset([*code.co_cellvars, *(code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE"))])
+
     # ---- stack ----
 
     def _shape_all(self) -> None:

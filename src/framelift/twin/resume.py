@@ -21,7 +21,7 @@ from .encode import named
 from .flow import Flow
 from .maker import make_twin
 
-__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after"]
+__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread"]
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
@@ -60,6 +60,7 @@ class Made:
     order: tuple[int, ...]
     units: dict[int, int]           # original unit -> unit here
     originals: dict[int, int]       # and back
+    start: int                      # the original unit where it goes on
 
 
 def _slot(code: CodeType, name: str) -> int:
@@ -91,6 +92,18 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     names = tuple(name for name in _wanted(flow, unit) if name in running.co_varnames or name.startswith(HIDDEN))
     return Stop(shape.depth, tuple(_slot(running, name.removeprefix(HIDDEN)) for name in names),
                 tuple(_slot(running, name) for name in flow.code.co_cellvars), bool(shape.saved), unit, names, shape.offsets)
+
+
+def unread(flow: Flow, running: CodeType, start: int, stop: int) -> frozenset[str]:
+    """The parameters of `running` that are not looked at between the original instructions `start` and `stop`."""
+    named = running.co_varnames[:parameter_count(running)]
+    first = _receiver(flow.code)
+    return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)
+
+
+def parameter_count(code: CodeType) -> int:
+    """How many locals a frame begins with."""
+    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
 
 
 def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
@@ -222,7 +235,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     made, units = assemble(code, [*head, *ops], co_consts=tuple(consts), co_stacksize=code.co_stacksize + 4, **form)
     for index, unit in offsets:
         consts[index] = units.get(unit, 0)
-    return Made(made.replace(co_consts=tuple(consts)), order, units, {new: old for old, new in units.items()})
+    return Made(made.replace(co_consts=tuple(consts)), order, units, {new: old for old, new in units.items()}, point.unit)
 
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:

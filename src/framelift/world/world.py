@@ -16,6 +16,7 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from .dynamism import STATIC, Dynamism
 from .leaves import LEAF_TYPES
+from .opaque import opaque_for
 from .records import DELETED, Effect, External, Shadow
 from .special_methods import unwatched_method
 
@@ -163,6 +164,13 @@ class World:
         self.by_seen[id(seen)] = record
         if mutable:
             self.distinct.append(origin)
+        return seen
+
+    def handed_on(self, original: Any, origin: Origin) -> Any:
+        """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another path leads there."""
+        seen = opaque_for(original)
+        self.keep.append(seen)
+        self.by_seen[id(seen)] = External(original, seen, origin)
         return seen
 
     def read_through(self, table: Any, obj: Any, name: str) -> None:
