@@ -119,6 +119,123 @@ def test_objects_die_with_the_exception_of_a_plain_part(way, monkeypatch) -> Non
         gc.enable()
 
 
+def test_objects_die_when_a_capture_is_over(monkeypatch) -> None:
+    """Views of the program's containers know their rehearsal, and it knows them: it lets go when it is closed."""
+    class Thing:
+        def __del__(self):
+            log.append("dead")
+
+    @framelift.compile(backend="eager")
+    def f(x, table):
+        return x * table["a"] + len(table["things"])
+
+    log = []
+    monkeypatch.setattr(gc, "collect", lambda *args: 0)
+    gc.disable()
+    try:
+        f(torch.ones(2), {"a": 2, "things": [Thing()]})
+        assert log == ["dead"]
+    finally:
+        gc.enable()
+
+
+class Ends:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("end")
+
+
+def _waiting(log):
+    try:
+        yield 1
+        yield 2
+    finally:
+        log.append("closed")
+
+
+def _keeps_an_object(x, log):
+    held = Ends(log)
+    off(1)
+    x = x + 1
+    log.append("before")
+    off(2)
+    return x * 2
+
+
+def _keeps_in_a_list(x, log):
+    held = [Ends(log), Ends(log)]
+    off(1)
+    log.append("before")
+    x = x + 1
+    return x * 2
+
+
+def _keeps_a_popped_one(x, log):
+    log.append(Ends([log][0]))
+    held = log.pop()
+    off(1)
+    log.append("before")
+    x = x + 1
+    off(2)
+    return x
+
+
+def _keeps_a_generator(x, log):
+    waiting = _waiting(log)
+    n = next(waiting)
+    off(1)
+    x = x + n
+    log.append("before")
+    off(2)
+    return x * 2
+
+
+def _keeps_a_generator_of_another(x, log):
+    waiting = (n + 1 for n in _waiting(log))
+    n = next(waiting)
+    off(1)
+    log.append("before")
+    return x * n
+
+
+def _lets_go(x, log):
+    held = Ends(log)
+    off(1)
+    held = None
+    off(2)
+    log.append("after")
+    del held
+    return x + 1
+
+
+@pytest.mark.parametrize("f", [_keeps_an_object, _keeps_in_a_list, _keeps_a_popped_one, _keeps_a_generator, _keeps_a_generator_of_another, _lets_go])
+def test_locals_live_until_the_frame_ends(f) -> None:
+    """Also those that nothing reads behind a break."""
+    for call in (f, framelift.compile(f, backend="eager")):
+        found = []
+        for _ in range(3):
+            log = []
+            call(torch.ones(2), log)
+            found.append(log)
+        if call is f:
+            expected = found
+    assert found == expected
+
+
+def test_tensors_that_nothing_reads_are_not_handed_over() -> None:
+    def f(x):
+        y = x + 1
+        z = [y * 2, y]
+        off(1)
+        return x + 1
+
+    compiled = framelift.compile(f, backend="eager")
+    compiled(torch.ones(2))
+    assert "t0" not in compiled.entries[0].info.source
+
+
 def test_a_graph_that_fails_where_plain_python_does_not_is_told_once(monkeypatch) -> None:
     def failing(gm, inputs):
         def run(*args):

@@ -24,6 +24,7 @@ from ..reasons import Interrupt
 from ..twin.resume import Point, point_of
 from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
+from ..world.finalisers import end_is_seen_inside
 from ..world.importer import let_in, let_in_opaque
 from ..world.leaves import is_constant
 from ..world.opaque import Opaque
@@ -132,7 +133,7 @@ class Session:
     def break_off(self, handed: Any) -> None:
         """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
         self.recorder.mark_end()
-        point, values = point_of(handed)
+        point, values = point_of(handed, functools.partial(end_is_seen_inside, self.world))
         raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
@@ -171,6 +172,7 @@ class Session:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
         if self.__dict__:
             self.recorder.close()
+            self.world.__dict__.clear()   # views of the program's containers know their world
             self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:

@@ -20,6 +20,7 @@ from ..twin.dialects import current
 from ..twin.flow import Flow
 from ..twin.layout import Layout
 from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after, unread
+from ..world.finalisers import end_is_seen
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
@@ -199,7 +200,7 @@ def plain_step(compiled: Any, function: types.FunctionType, handover: Handover) 
 def resume_step(compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function that goes on behind it, to be captured."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
-    point, values = point_of(handed)
+    point, values = point_of(handed, end_is_seen)
     made = frames.resumed(point, False)
     return _function(function, made, values, point, frames.code)
 

@@ -35,7 +35,7 @@ class Point:
 
     unit: int
     stack: tuple[str | int, ...]
-    bound: tuple[str, ...]          # live locals that have a value
+    bound: tuple[str, ...]          # locals that have a value, if they are live or their end would be seen
     handled: bool                   # inside an except or finally block
 
 
@@ -50,6 +50,7 @@ class Stop:
     unit: int
     names: tuple[str, ...]
     offsets: tuple[int, ...]
+    dead: frozenset[str]            # of the names: those that nothing reads any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,6 @@ def _slot(code: CodeType, name: str) -> int:
     return len(code.co_varnames) + [*cells, *code.co_freevars].index(name)
 
 
-def _wanted(flow: Flow, unit: int) -> tuple[str, ...]:
-    """The locals to hand over at an instruction."""
-    found = [name for name in flow.live(unit) if name not in flow.code.co_cellvars]
-    first = _receiver(flow.code)
-    if first is not None and first not in found and first not in flow.code.co_cellvars:
-        found.insert(0, first)
-    return (*found, *(HIDDEN + name for name in flow.hidden(unit)))
-
-
 def _receiver(code: CodeType) -> str | None:
     """The parameter that `super()` looks for in the frame's first slot."""
     looks = "super" in code.co_names and "__class__" in code.co_freevars and code.co_argcount
@@ -89,9 +81,14 @@ def _receiver(code: CodeType) -> str | None:
 def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     """What to read at a stop before the original instruction `unit`, in a frame of `running`."""
     shape = flow.shapes[unit]
-    names = tuple(name for name in _wanted(flow, unit) if name in running.co_varnames or name.startswith(HIDDEN))
+    code, there = flow.code, frozenset(running.co_varnames)
+    kept = {*flow.live(unit), _receiver(code)}
+    names = tuple(name for name in code.co_varnames if name in there and name not in code.co_cellvars
+                  and (name in kept or not name.startswith(".")))   # what a comprehension goes over lies on its stack, where `.0` is another name
+    dead = frozenset(names) - kept
+    names += tuple(HIDDEN + name for name in flow.hidden(unit))
     return Stop(shape.depth, tuple(_slot(running, name.removeprefix(HIDDEN)) for name in names),
-                tuple(_slot(running, name) for name in flow.code.co_cellvars), bool(shape.saved), unit, names, shape.offsets)
+                tuple(_slot(running, name) for name in code.co_cellvars), bool(shape.saved), unit, names, shape.offsets, dead)
 
 
 def unread(flow: Flow, running: CodeType, start: int, stop: int) -> frozenset[str]:
@@ -116,16 +113,18 @@ def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, pr
     return assemble(twin, _insert(ops, {place: put}), co_consts=consts, co_stacksize=twin.co_stacksize + 3)[0]
 
 
-def point_of(handed: Any) -> tuple[Point, tuple[Any, ...]]:
+def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tuple[Any, ...]]:
     """Where a frame was handed over, and its values in the order in which `resume_code` takes them.
 
-    Empty slots and unbound variables are NULL marks.
+    Empty slots and unbound variables are NULL marks.  Locals that nothing reads any more live until the frame ends all the same, where
+    `end_is_seen` says that their end matters.
     """
     null, stop = _core.NULL, handed.stop
     stack = tuple(NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
                   for i, value in enumerate(handed.stack))
     values = [value for slot, value in zip(stack, handed.stack) if slot == VALUE]
-    bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null]
+    dead = stop.dead
+    bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null and (name not in dead or end_is_seen(value))]
     values += [value for _, value in bound]
     values += [value if type(value) is CellType else None for value in handed.cells]   # None: put aside, on the stack
     if stop.handled:

@@ -1,0 +1,85 @@
+"""Whose end the program may see: objects with a finaliser, generators that wait inside a `try`, and what holds such.
+
+A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a break would make every
+intermediate tensor a result; these are the ones that have to be.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import types
+from opcode import opmap
+from typing import Any
+
+import torch
+
+from .leaves import LEAF_TYPES, is_constant
+from .opaque import Opaque
+from .world import World
+
+__all__ = ["end_is_seen", "end_is_seen_inside"]
+
+#: types whose objects end unseen, unless by what they hold
+_SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
+_TABLES = frozenset((dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType))
+_UNSEEN = LEAF_TYPES | {torch.Tensor, torch.nn.Parameter, torch.Generator, slice, bytearray, types.FunctionType, types.MethodType,
+                        types.BuiltinFunctionType, types.CellType, types.FrameType, types.CodeType}
+#: containers of more elements, and what is nested deeper, are taken to hold such an object
+_MOST, _DEEPEST = 64, 4
+
+
+def end_is_seen(value: Any, depth: int = 0) -> bool:
+    """Whether it may matter when an object of the program dies."""
+    cls = type(value)
+    if cls in _UNSEEN:
+        return False
+    if cls in _SEQUENCES or cls in _TABLES:
+        return depth == _DEEPEST or len(value) > _MOST or any(end_is_seen(part, depth + 1) for part in (value if cls in _SEQUENCES else value.values()))
+    if cls in _GENERATORS:
+        return _waits(value, end_is_seen, depth)
+    if isinstance(value, torch.Tensor):
+        return hasattr(cls, "__del__")
+    return not is_constant(value)
+
+
+def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
+    """The same for what captured code holds.  Objects made inside have no finaliser: only what they hold, and generators, are looked at."""
+    record = world.by_seen.get(id(value))
+    if record is not None:
+        return end_is_seen(record.original)
+    cls = type(value)
+    if cls in _UNSEEN or cls is Opaque or isinstance(value, torch.Tensor):
+        return False
+    if cls in _GENERATORS:
+        return _waits(value, lambda part, depth: end_is_seen_inside(world, part, depth), depth)
+    if cls in _SEQUENCES:
+        parts = list(value)
+    elif cls in _TABLES:
+        parts = list(value.values())
+    else:
+        parts = list((_own(value) or {}).values())
+    return depth < _DEEPEST and any(end_is_seen_inside(world, part, depth + 1) for part in parts[:_MOST])
+
+
+def _own(value: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+_HANDLES = opmap["PUSH_EXC_INFO"]   # begins every handler that the program wrote
+_GENERATORS = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
+_FRAMES = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
+
+
+def _waits(generator: Any, seen: Any, depth: int) -> bool:
+    """Whether something happens when a generator that waits somewhere is closed: a handler of its own, or the end of what it holds."""
+    frame = getattr(generator, _FRAMES[type(generator)])
+    if frame is None:
+        return False
+    if _HANDLES in frame.f_code.co_code[::2] or depth == _DEEPEST:
+        return frame.f_lasti >= 0
+    return any(seen(part, depth + 1) for part in gc.get_referents(generator))
