@@ -3,6 +3,7 @@
 #   make test                    environment, build, all tests
 #   make test PYTHON=python3.12  another interpreter for .venv
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
+#   make test TEST_JOBS=8        the test files over eight processes
 #   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
 #   make law PROGRAMS=20000      the big run of the law test
 #   make docs                    the documentation site, in build/site
@@ -11,6 +12,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 USE_SYSTEM ?=
+TEST_JOBS ?=
 PROGRAMS ?= 2000
 JOBS ?= 2
 
@@ -28,7 +30,7 @@ demo: build/built
 	$(RUN) demo/demo.py
 
 test: build/built
-	$(RUN) -m pytest tests
+	$(RUN) $(if $(TEST_JOBS),tools/run_tests.py --jobs $(TEST_JOBS),-m pytest tests)
 
 test-mirror: build/built
 	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) -m pytest tests $(SELECT)

@@ -557,11 +557,20 @@ def test_comprehensions_that_hide_a_variable_with_a_cell() -> None:
     """Since CPython 3.12 such a comprehension runs in its function's frame and uses the variable's slot."""
     outer = 7
 
+    @framelift.disable
+    def looks(value):
+        """As debuggers do."""
+        frame = sys._getframe()
+        while frame is not None:
+            dict(frame.f_locals)
+            frame = frame.f_back
+        return value
+
     def f(x, n):
         def seen():
             return n, outer
 
-        found = [off(n) for n in range(3)]
+        found = [looks(n) for n in range(3)]
         nested = [[off(outer) for outer in range(n)] for n in (1, 2)]
         made = []
         for k in range(2):

@@ -121,6 +121,9 @@ class Breaks:
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
+        frames, _ = self.of(code)
+        if set(frames.code.co_cellvars) & set(frames.code.co_freevars):   # a comprehension's cell hides a free variable
+            return
         if code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):   # its stack and locals instructions are other ones
             return
         frames, made = self.of(code)
@@ -177,7 +180,7 @@ def handing_over(entry: Any, point: Point) -> Any:
 
 def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
     count = len(values) - point.handled
-    cells = tuple([types.CellType() if cell is None else cell for cell in values[count - len(code.co_cellvars):count]])
+    cells = values[count - len(code.co_cellvars):count]
     closure = cells + _outer_cells(function, code)
     arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
     resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)

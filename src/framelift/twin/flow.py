@@ -91,8 +91,7 @@ class Flow:
 
     def hidden(self, unit: int) -> tuple[str, ...]:
         """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the comprehension's."""
-        cells = (*self.code.co_cellvars, *self.code.co_freevars)
-        return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in cells))
+        return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in self.code.co_cellvars))
 
     def touched(self, start: int, end: int) -> frozenset[str]:
         """The names of locals that may be read on some way from one instruction to another."""

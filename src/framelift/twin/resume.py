@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dis import hasfree, haslocal
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CellType, CodeType
+from types import CodeType
 from typing import Any
 
 from .. import _core
@@ -25,8 +25,6 @@ __all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
-#: before the name of a variable whose cell an inlined comprehension put aside: what the slot holds meanwhile
-HIDDEN = ".hidden "
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,18 @@ class Made:
 
 def _slot(code: CodeType, name: str) -> int:
     """A variable's place in the frame."""
-    cells = [cell for cell in code.co_cellvars if cell not in code.co_varnames]
     if name in code.co_varnames:
         return code.co_varnames.index(name)
-    return len(code.co_varnames) + [*cells, *code.co_freevars].index(name)
+    return len(code.co_varnames) + [*_only_cells(code), *code.co_freevars].index(name)
+
+
+def _only_cells(code: CodeType) -> list[str]:
+    return [cell for cell in code.co_cellvars if cell not in code.co_varnames]
+
+
+def _slots(code: CodeType) -> int:
+    """How many variables a frame has; its stack follows."""
+    return len(code.co_varnames) + len(_only_cells(code)) + len(code.co_freevars)
 
 
 def _receiver(code: CodeType) -> str | None:
@@ -86,9 +92,9 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     names = tuple(name for name in code.co_varnames if name in there and name not in code.co_cellvars
                   and (name in kept or not name.startswith(".")))   # what a comprehension goes over lies on its stack, where `.0` is another name
     dead = frozenset(names) - kept
-    names += tuple(HIDDEN + name for name in flow.hidden(unit))
-    return Stop(shape.depth, tuple(_slot(running, name.removeprefix(HIDDEN)) for name in names),
-                tuple(_slot(running, name) for name in code.co_cellvars), bool(shape.saved), unit, names, shape.offsets, dead)
+    names += tuple(name for name in flow.hidden(unit) if name in there)
+    return Stop(shape.depth, tuple(_slot(running, name) for name in names),
+                tuple(_cell(flow, running, unit, name) for name in code.co_cellvars), bool(shape.saved), unit, names, shape.offsets, dead)
 
 
 def unread(flow: Flow, running: CodeType, start: int, stop: int) -> frozenset[str]:
@@ -101,6 +107,16 @@ def unread(flow: Flow, running: CodeType, start: int, stop: int) -> frozenset[st
 def parameter_count(code: CodeType) -> int:
     """How many locals a frame begins with."""
     return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+
+
+def _cell(flow: Flow, running: CodeType, unit: int, name: str) -> int:
+    """Where the cell of one of the original's variables is; an inlined comprehension of the original puts it on the stack."""
+    if name in running.co_freevars:
+        return _slots(running) - len(running.co_freevars) + running.co_freevars.index(name)
+    for place, hidden in flow.shapes[unit].kept:
+        if hidden == name:
+            return _slots(running) + place
+    return _slot(running, name)
 
 
 def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
@@ -126,7 +142,7 @@ def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tu
     dead = stop.dead
     bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null and (name not in dead or end_is_seen(value))]
     values += [value for _, value in bound]
-    values += [value if type(value) is CellType else None for value in handed.cells]   # None: put aside, on the stack
+    values += handed.cells
     if stop.handled:
         values.append(handed.handled)
     return Point(stop.unit, stack, tuple(name for name, _ in bound), stop.handled), tuple(values)
@@ -204,19 +220,20 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
-    names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used and name not in free))
-    slots = {name: i for i, name in enumerate((*names, *free))}     # a comprehension uses the slot of a variable with a cell as its own
+    names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
+    slots = {name: i for i, name in enumerate(names)}
     begun = False
     for op in ops:
         begun = begun or op.name == "RESUME"
         if op.name in ("MAKE_CELL", "COPY_FREE_VARS") and not begun:
             op.op, op.arg = make("NOP").op, 0
         elif op.op in haslocal or op.op in hasfree:
-            op.arg = slots[code._varname_from_oparg(op.arg)]  # type: ignore[attr-defined]
+            name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]
+            local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
+            op.arg = slots[name] if local else len(names) + free.index(name)
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, _core.set_handled]
     head, offsets = _prologue(point, start, slots, len(free), consts)   # set_handled is the last constant so far
-    head[-1:-1] = _put_aside(flow, point, start, slots)
     form: dict[str, Any] = {
         "co_varnames": names, "co_nlocals": len(names), "co_cellvars": (), "co_freevars": free, "co_argcount": len(arguments),
         "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
@@ -277,18 +294,6 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
         names.insert(0, ".receiver")
         order.insert(0, -1 - len(values) - len(point.bound) - code.co_cellvars.index(first))
     return names, tuple(order)
-
-
-def _put_aside(flow: Flow, point: Point, start: Op, slots: dict[str, int]) -> list[Op]:
-    """Slots of variables with a cell get what they held inside an inlined comprehension; the cells are on the stack."""
-    put: list[Op] = []
-    for name in flow.hidden(point.unit):
-        if HIDDEN + name in point.bound:
-            place = slots[HIDDEN + name]
-            put += [make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), make("STORE_FAST", slots[name], like=start)]
-        else:
-            put.append(make("DELETE_FAST", slots[name], like=start))
-    return put
 
 
 def _prologue(point: Point, start: Op, slots: dict[str, int], free: int, consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
