@@ -14,11 +14,12 @@ namespace framelift {
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
     *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *mark_address, *mark_star, *mark_stars;
-static PyObject* number_types[2] = {nullptr, nullptr};  // symbolic ints and floats
+static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
-void set_number_types(PyObject* ints, PyObject* floats) {
+void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
   Py_XSETREF(number_types[0], Py_NewRef(ints));
   Py_XSETREF(number_types[1], Py_NewRef(floats));
+  Py_XSETREF(number_types[2], Py_NewRef(truths));
 }
 
 // The rehearsal a probe serves, or NULL: then the opcode's plain meaning holds (a generator that outlived its rehearsal).
@@ -367,7 +368,8 @@ static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return Py_NewRef(a[0]);
 }
 
-static bool is_number_type(PyTypeObject* t) { return (PyObject*)t == number_types[0] || (PyObject*)t == number_types[1]; }
+static bool is_truth_type(PyTypeObject* t) { return (PyObject*)t == number_types[2]; }
+static bool is_number_type(PyTypeObject* t) { return (PyObject*)t == number_types[0] || (PyObject*)t == number_types[1] || is_truth_type(t); }
 
 // Whether two objects from outside that are alike are one object may differ from call to call: mutable ones are guarded to be
 // different, of the others the session has to hear.
@@ -388,6 +390,7 @@ static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
 static PyObject* same_object(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   bool single = a[0] == Py_None || a[1] == Py_None || PyBool_Check(a[0]) || PyBool_Check(a[1]);
+  if (single && (is_truth_type(Py_TYPE(a[0])) || is_truth_type(Py_TYPE(a[1])))) single = false;
   if (r && !single && is_identity_a_question(r, a[0], a[1])) return ask_session(r, name_same_object, a, 2);
   return PyBool_FromLong(a[0] == a[1]);
 }

@@ -5,7 +5,7 @@ namespace framelift {
 
 void set_interrupt_type(PyObject* type);
 void set_fault_judge(PyObject* judge);
-void set_number_types(PyObject* ints, PyObject* floats);
+void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths);
 
 #define NEED_REHEARSAL                                                     \
   Rehearsal* r = current_rehearsal();                                      \
@@ -139,8 +139,8 @@ static PyObject* rehearsed_code(PyObject*, PyObject*) {
   return r->times.as_list();
 }
 static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_number_types(ints, floats)");
-  set_number_types(a[0], a[1]);
+  if (n != 3) return PyErr_Format(PyExc_TypeError, "set_number_types(ints, floats, truths)");
+  set_number_types(a[0], a[1], a[2]);
   Py_RETURN_NONE;
 }
 static PyObject* set_judge(PyObject*, PyObject* judge) {
@@ -169,7 +169,7 @@ static PyMethodDef methods[] = {
     {"forget_name", forget_name, METH_O, nullptr},
     {"probe_count", probe_count, METH_NOARGS, nullptr},
     {"rehearsed_code", rehearsed_code, METH_NOARGS, "the code that has run in this rehearsal, with its times"},
-    {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats): the classes of symbolic numbers"},
+    {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats, truths): the classes of symbolic numbers"},
     {"set_fault_judge", set_judge, METH_O, "what says whether an exception out of framelift's own code is a defect"},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -7,8 +7,6 @@ in relations.py.
 
 from __future__ import annotations
 
-import dis
-import functools
 import math
 import operator
 import sys
@@ -316,8 +314,7 @@ class Symbols:
     def _truth(self, answer: Any) -> Any:
         if type(answer) is not torch.SymBool:
             return bool(answer)
-        waits = self.lazy and not _asks_identity(_user_line()[0])
-        if (waits or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(answer.node.expr) is None:
+        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(answer.node.expr) is None:
             return Bool(answer, self)
         return self.guarded(lambda: bool(answer), "a comparison")
 
@@ -391,13 +388,6 @@ def _hint(value: Any) -> Any:
 
 def _same_float(value: float, constant: float) -> bool:
     return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
-
-
-@functools.lru_cache(512)
-def _asks_identity(code: Any) -> bool:
-    """Whether code says `is True` or `is False` somewhere: there only a plain truth value will do."""
-    found = list(dis.get_instructions(code))
-    return any(one.opname == "IS_OP" and type(before.argval) is bool for before, one in zip(found, found[1:]))
 
 
 def _user_line() -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..graph.numbers import NUMBERS, Float, Int, concrete
+from ..graph.numbers import NUMBERS, Bool, Float, Int, concrete
 from ..reasons import Interrupt
 from ..world.identities import Identities
 from ..world.leaves import holds_nan, is_constant, is_leaf
@@ -30,6 +30,9 @@ __all__ = ["hashed_parts", "same_object"]
 
 def same_object(session: Any, left: Any, right: Any) -> bool:
     """`left is right`, as a fact of the capture where it may differ for equal values."""
+    if type(left) is Bool or type(right) is Bool:   # there are two truth values
+        left, right = (one.value() if type(one) is Bool else one for one in (left, right))
+        return left is right
     if type(left) in NUMBERS or type(right) in NUMBERS:
         return _same_number(left, right)
     if isinstance(left, torch.Tensor):
@@ -184,4 +187,4 @@ def _object_hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
 
 
-_core.set_number_types(Int, Float)
+_core.set_number_types(Int, Float, Bool)
