@@ -145,3 +145,60 @@ def test_attributes_that_nobody_has() -> None:
             return a + len(str(error))
 
     compare(program, np.array([1, 2]))
+
+
+# ---- kinds as numpy gives them --------------------------------------------------------------------------------------
+
+FROM = {"array": lambda a: a, "sum": lambda a: a.sum(), "item": lambda a: a[0][0]}
+DONE: dict[str, Any] = {
+    "/": lambda a: a / 68, "//": lambda a: a // 2, "+": lambda a: a + 2.5, "r-": lambda a: 2 - a, "**": lambda a: a ** 2, "sqrt": np.sqrt, "sum": np.sum, "cumsum": np.cumsum, "mean": np.mean,
+    "where": lambda a: np.where(a > 0, a, 2), "where float": lambda a: np.where(a > 0, a, 2.5), "maximum": lambda a: np.maximum(a, np.float32(1)), "int64": lambda a: a * np.int64(3)}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("source", FROM)
+def test_results_are_of_the_kind_numpy_gives(source: str, dtype: torch.dtype) -> None:
+    for done in DONE.values():
+        def program(x: torch.Tensor) -> Any:
+            return done(FROM[source](x.numpy()))   # noqa: B023
+
+        x = torch.ones(2, 2).to(dtype)
+        try:
+            want = program(x)
+        except TypeError:
+            continue
+        got = framelift.compile(program, backend="eager")(x)
+        assert type(got) is type(want) and got.dtype == want.dtype and np.shape(got) == np.shape(want) and np.allclose(got, want, rtol=1e-3)
+
+
+MIXED: list[Any] = [
+    lambda x, a: x + a.sum(), lambda x, a: x + a, lambda x, a: a + x, lambda x, a: a.sum() * x, lambda x, a: x[a.sum() - 4], lambda x, a: torch.add(x, a.sum()), lambda x, a: np.add(a, x),
+    lambda x, a: torch.tensor(a.sum()), lambda x, a: torch.full((2,), a.sum()), lambda x, a: x.reshape(a.sum() - 2, 1)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("index", range(len(MIXED)))
+def test_arrays_and_tensors_together(index: int) -> None:
+    """What fails on stand-ins alone is no exception of the program."""
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        try:
+            return MIXED[index](x, y.numpy())
+        except (RuntimeError, TypeError):
+            return x - 7
+
+    x, y = torch.ones(2), torch.ones(2, 2, dtype=torch.int64)
+    want, got = program(x, y), framelift.compile(program, backend="eager")(x, y)
+    assert type(got) is type(want) and got.dtype == want.dtype and bool((got == want).all())
+
+
+@pytest.mark.parametrize("scalar", [np.int64(3), np.float32(2.5), np.float64(2.5), np.bool_(True), np.int8(2), np.complex64(1 + 2j), np.uint8(7)], ids=lambda s: type(s).__name__)
+def test_scalars_given_to_operations(scalar: Any) -> None:
+    for done in (lambda x: x + scalar, lambda x: scalar * x, lambda x: torch.full((2,), scalar), lambda x: torch.tensor(scalar), lambda x: torch.tensor([scalar]), lambda x: torch.as_tensor(scalar),
+                 lambda x: torch.full_like(x, scalar), lambda x: x < scalar):
+        x = torch.ones(4)
+        try:
+            want = done(x)
+        except (TypeError, RuntimeError):
+            continue
+        got = framelift.compile(done, backend="eager")(x)
+        assert torch.equal(got, want) and got.dtype == want.dtype

@@ -17,6 +17,11 @@ from ..reasons import Interrupt
 from .numbers import NUMBERS
 from .values import Body, Value
 
+try:
+    import numpy as _NUMPY
+except ImportError:
+    _NUMPY = None   # type: ignore[assignment]
+
 __all__ = ["rebuild", "take"]
 
 #: compared by equality in keys, and never equal to a value of another type
@@ -98,6 +103,8 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return int.__int__(arg)
     if isinstance(arg, float):
         return float.__float__(arg)
+    if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
+        return arg.item()
     raise Interrupt("torch-operation", f"with an argument of type {kind.__module__}.{kind.__qualname__}")
 
 

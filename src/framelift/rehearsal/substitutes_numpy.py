@@ -5,6 +5,7 @@ What it lacks, or does otherwise than numpy, interrupts.  Scalars without any ar
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 
 from .. import _core
 from ..reasons import Interrupt
-from ..world.arrays import Array, Scalar, array_over, numpy, tnp
+from ..world.arrays import array_over, numpy, tnp
 from ..world.leaves import is_leaf
+from .numpy_answers import Differs, ask, shown
 from .registry import SUBSTITUTES, substitute
 from .substitutes import torch_call
 from .torch_rules import RULES
@@ -27,6 +29,11 @@ _REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base s
 _MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape squeeze
     copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to""".split())
 
+#: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
+_TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
+
+_SUBTRACT = frozenset(("subtract", "__sub__", "__rsub__", "__isub__"))
+
 
 def _refuse(name: str, why: str = "") -> Interrupt:
     return Interrupt("unknown-callable", f"numpy.{name}" + (f" ({why})" if why else ""))
@@ -39,41 +46,54 @@ def _given(value: Any) -> Any:
         return kind([_given(item) for item in value])
     if isinstance(value, type) and issubclass(value, numpy.generic) or isinstance(value, numpy.dtype):
         return tnp.dtype(numpy.dtype(value).name)
-    if isinstance(value, numpy.generic):
+    if issubclass(kind, numpy.generic):   # a stand-in for one says that it is, too
         return tnp.array(value.item(), dtype=value.dtype.name)
     return value
 
 
-def _shown(value: Any, scalar: bool) -> Any:
-    """A result as captured code sees it."""
-    kind = type(value)
-    if kind is tnp.ndarray:
-        return array_over(value.tensor, Scalar if scalar and value.tensor.dim() == 0 else Array)
-    if kind in (list, tuple) or issubclass(kind, tuple):
-        items = [_shown(item, scalar) for item in value]
-        return kind(items) if kind in (list, tuple) else kind(*items)
-    if kind is type(_DTYPE):
-        return numpy.dtype(value.name)
-    return value
-
-
-def _run(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
+    if name not in _TAKE_TENSORS and _has_tensor((*args, *kwargs.values())):
+        raise _refuse(name, "of an array and a tensor, which gives a tensor")
+    if name in _SUBTRACT and any(isinstance(arg, _BASE) and arg.tensor.dtype is torch.bool for arg in args):
+        raise _refuse(name, "of truth values, which tensors refuse")
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
     given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
     try:
         result = _core.unwatched(function, given, named)
+        expected = ask(theirs, args, kwargs)
     except Exception as error:   # numpy may know how, or say it in other words
         raise _refuse(name, f"{type(error).__name__}: {error}") from None
     if name == "astype" and result.tensor is args[0].tensor:
         result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
-    return result if any(result is arg for arg in args) else _shown(result, name not in _MAKERS)
+    if any(result is arg for arg in args):
+        return result
+    try:
+        return shown(result, expected)
+    except Differs as error:
+        raise _refuse(name, str(error)) from None
+
+
+def _has_tensor(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_tensor, value))
+    return isinstance(value, torch.Tensor)
 
 
 def numpy_frame(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A Python function of torch's implementation was called: a method or operator of an array."""
-    return _run(function, getattr(function, "__name__", "function"), args, kwargs)
+    name = getattr(function, "__name__", "function")
+    return _run(function, name, functools.partial(_attribute, name), args, kwargs)
+
+
+def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    found = getattr(owner, name)
+    result = found(*args, **kwargs) if callable(found) else found
+    if result is NotImplemented:
+        raise Differs("numpy leaves that to the other operand")
+    return result
 
 
 def _has_array(value: Any) -> bool:
@@ -88,7 +108,7 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         result = callable_(*args, **kwargs)
         if isinstance(result, numpy.generic) or is_leaf(result):
             return result
-    return _run(_TWIN[id(callable_)], name, args, kwargs)
+    return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
 
 
 def _is_value(value: Any) -> bool:
@@ -97,7 +117,6 @@ def _is_value(value: Any) -> bool:
 
 _TWIN: dict[int, Any] = {}
 _BASE: Any = ()
-_DTYPE: Any = None
 
 
 def _pairs() -> Any:
@@ -121,7 +140,7 @@ def _scalar_types() -> Any:
 
 if tnp is not None:
     substitute(*_scalar_types())(_value)
-    _BASE, _DTYPE = tnp.ndarray, tnp.dtype("float32")
+    _BASE = tnp.ndarray
     for _theirs, _ours in _pairs():
         if id(_theirs) not in SUBSTITUTES:   # numpy gives some of Python's own functions again
             _TWIN[id(_theirs)] = _ours
@@ -141,8 +160,16 @@ def _numpy_of(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 RULES[id(torch.Tensor.numpy)] = (torch.Tensor.numpy, _numpy_of)
 
 
+def _has_scalar(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_scalar, value))
+    return numpy is not None and issubclass(type(value), numpy.generic)
+
+
 def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and its kin, given an array."""
+    if _has_scalar(args[:1]):
+        raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if not args or not isinstance(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
     tensor = args[0].tensor
@@ -154,5 +181,5 @@ def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return session.recorder.call(callable_, (tensor, *args[1:]), kwargs)
 
 
-substitute(torch.from_numpy, torch.as_tensor, torch.tensor)(_tensor_of)
+substitute(torch.from_numpy, torch.as_tensor, torch.tensor, torch.asarray)(_tensor_of)
 assert isinstance(torch.from_numpy, types.BuiltinFunctionType)

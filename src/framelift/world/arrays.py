@@ -33,6 +33,12 @@ class Array(_Base):  # type: ignore[misc]
     def __class__(self) -> type:  # type: ignore[override]
         return numpy.ndarray
 
+    def _taken(self) -> Any:
+        """C code asks for the number: torch's operators too, before they say whose call it is."""
+        raise Interrupt("tensor-item", f"numpy.{self.__class__.__name__}")
+
+    __index__ = __int__ = __float__ = __complex__ = _taken
+
     def __getattr__(self, name: str) -> Any:
         if hasattr(self.__class__, name):
             raise Interrupt("unknown-callable", f"numpy.{name}")
