@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import framelift
 from framelift.exc import UncapturedHigherOrderOpError
@@ -228,3 +229,36 @@ def test_flex_attention() -> None:
                                      backend="aot_eager", fullgraph=True)
         torch.testing.assert_close(compiled(q, k, v), scores.softmax(-1) @ v, atol=1e-4, rtol=1e-4)
         assert framelift.stats()["graphs"] == 1
+
+
+def _keep_products(ctx, operator, *args, **kwargs):
+    return CheckpointPolicy.MUST_SAVE if operator is torch.ops.aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _selective_contexts():
+    return create_selective_checkpoint_contexts(_keep_products)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_selective_checkpoints(backend: str) -> None:
+    w = torch.rand(3, 3, requires_grad=True)
+    by_list = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+
+    def f(x):
+        a = checkpoint(lambda x: (x @ w).sin() @ w, x, use_reentrant=False, context_fn=_selective_contexts)
+        return checkpoint(lambda a: torch.dropout(a.cos(), 0.5, True), a, use_reentrant=False, context_fn=by_list).sum()
+
+    x = torch.rand(3, 3, requires_grad=True)
+    found = []
+    for run in (f, framelift.compile(f, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        found.append(torch.autograd.grad(run(x), (x, w)))
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_contexts_of_the_programs_own_around_a_checkpoint() -> None:
+    def f(x):
+        return checkpoint(lambda x: x.sin(), x, use_reentrant=False, context_fn=lambda: (torch.autocast("cpu"), torch.autocast("cpu")))
+
+    with pytest.raises(framelift.exc.Unsupported, match="context_fn"):
+        framelift.compile(f, backend="eager", fullgraph=True)(torch.rand(3, requires_grad=True))

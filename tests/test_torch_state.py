@@ -153,3 +153,45 @@ def test_quantized_tensors_are_plain_pythons() -> None:
     torch.testing.assert_close(framelift.compile(f, backend="eager")(x), f(x))
     with pytest.raises(framelift.exc.Unsupported, match="quantized"):
         framelift.compile(f, backend="eager", fullgraph=True)(x)
+
+
+def test_generators_of_the_program_are_plain_pythons() -> None:
+    def f(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return (x * 2).bernoulli_(0.5, generator=generator) + torch.rand(3, generator=generator) + torch.rand(3)
+
+    found = []
+    for run in (f, framelift.compile(f, backend="eager")):
+        torch.manual_seed(2)
+        generator = torch.Generator().manual_seed(1)
+        found.append((run(torch.ones(3), generator), run(torch.ones(3), generator), generator.get_state(), torch.get_rng_state()))
+    torch.testing.assert_close(found[1], found[0])
+    with pytest.raises(framelift.exc.Unsupported, match="torch.Generator"):
+        framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(3), torch.Generator())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hooks_on_saved_tensors_around_a_call(backend: str) -> None:
+    calls: list[str] = []
+
+    def pack(t: torch.Tensor) -> torch.Tensor:
+        calls.append("pack")
+        return t.half()
+
+    def unpack(t: torch.Tensor) -> torch.Tensor:
+        calls.append("unpack")
+        return t.float()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sin()
+
+    framelift.reset()
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    x = torch.rand(3, requires_grad=True)
+    found = []
+    for run in (f, compiled, compiled):
+        calls.clear()
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            out = run(x)
+        found.append((*torch.autograd.grad(out.sum(), x), calls.count("pack"), calls.count("unpack")))
+    torch.testing.assert_close(found[1:], [found[0]] * 2)
+    assert framelift.stats()["graphs"] == 1

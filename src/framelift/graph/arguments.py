@@ -105,6 +105,8 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return float.__float__(arg)
     if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
         return arg.item()
+    if kind.__name__ == "Opaque":
+        arg.value   # any use of it says why that cannot be
     raise Interrupt("torch-operation", f"with an argument of type {kind.__module__}.{kind.__qualname__}")
 
 

@@ -85,13 +85,14 @@ def _is_traced() -> bool:
 
 
 def checkpoint_region(region: GraphModule, *args: Any, preserve_rng_state: bool) -> Any:
-    """A checkpointed region that draws random numbers.
+    """A checkpointed region that draws random numbers, or that chooses what it keeps (then it has a note that says how).
 
     Compilers that trace the graph see to it that the recomputation draws the same ones; run as it is, checkpoint itself must.
     """
     if _is_traced():
         return tag_activation_checkpoint(region, *args, use_reentrant=False)
-    return torch.utils.checkpoint.checkpoint(region, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    contexts = region.meta.get("_checkpoint_context_fn", torch.utils.checkpoint.noop_context_fn)
+    return torch.utils.checkpoint.checkpoint(region, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state, context_fn=contexts)
 
 
 def compile_region(region: GraphModule, name: str, *args: Any) -> Any:

@@ -76,9 +76,23 @@ def modes_off() -> Iterator[Moment]:
 
 
 @contextlib.contextmanager
+def _saved_hooks_off() -> Iterator[None]:
+    """They are about tensors that a backward needs; the graph meets them when it runs."""
+    off = []
+    while (top := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
+        off.append(top)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(off):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+@contextlib.contextmanager
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes and without function transforms, for a capture and its compilation."""
-    with modes_off() as moment, transforms_off() as transforms:
+    """Torch without modes, without function transforms and without hooks on saved tensors, for a capture and its compilation."""
+    with modes_off() as moment, transforms_off() as transforms, _saved_hooks_off():
         yield moment._replace(transforms=transforms)
 
 

@@ -6,7 +6,9 @@ backend does with the region.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import types
 from typing import Any
 
 import torch
@@ -26,11 +28,12 @@ __all__: list[str] = []
 
 
 def _record(session: Any, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
-            kwargs: dict[str, Any] | None = None) -> Any:
+            kwargs: dict[str, Any] | None = None, meta: dict[str, Any] | None = None) -> Any:
     """The node of a region; what it returns holds the node's results, wherever in it they are."""
     recorder = session.recorder
     escaping = body.escaping(recorder)
     module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping))
+    module.meta.update(meta or {})
     inputs = [*given, *around]
     step = record_step(recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect)
     for i, value in enumerate(escaping):
@@ -73,8 +76,7 @@ def _trace_wrapped(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 #: keywords of checkpoint itself -> the only value with which it is captured; None: any
-_CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None,
-               "context_fn": torch.utils.checkpoint.noop_context_fn}
+_CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None, "context_fn": None}
 
 
 @substitute(torch.utils.checkpoint.checkpoint)
@@ -93,11 +95,46 @@ def _checkpoint(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if not any(value.facts.requires_grad for value in (*given, *around)):
         return body.inline(recorder)   # nothing will be recomputed
     reentrant = own.get("use_reentrant", True)
+    contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)
+    if contexts is not torch.utils.checkpoint.noop_context_fn:
+        body_contexts = _selective(session, contexts)
+        if reentrant:
+            raise Interrupt("torch-operation", "a reentrant checkpoint with context_fn")
+        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+                       meta={"_checkpoint_context_fn": body_contexts})
     if reentrant and not any(value.facts.requires_grad for value in given):
         raise Interrupt("torch-operation", "a reentrant checkpoint none of whose arguments require grad")
     if body.has_effect:   # random numbers: the recomputation must draw the same ones
         return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)})
     return _record(session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)})
+
+
+def _selective(session: Any, contexts: Any) -> Any:
+    """What makes the contexts of a selective checkpoint, to be called when the graph runs.
+
+    It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows that.
+    """
+    made = _core.captured(contexts, (), None)
+    if type(made) is not tuple or [type(context).__module__ for context in made] != [torch.utils.checkpoint.__name__] * 2:
+        raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn of the program's")
+    inner = contexts
+    while type(inner) is functools.partial:
+        parts = [*inner.args, *inner.keywords.values()]
+        if not all(_may_stay(part) for part in parts):
+            raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn over values of one call")
+        inner = inner.func
+    if not _may_stay(inner):
+        raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn made inside")
+    return contexts if inner is contexts else functools.partial(contexts)
+
+
+def _may_stay(value: Any) -> bool:
+    """Whether a value means the same outside of the rehearsal."""
+    if type(value) is list:
+        return all(map(_may_stay, value))
+    if isinstance(value, types.FunctionType):
+        return not value.__closure__ or not _core.is_internal(value)
+    return isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
 
 
 def _region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

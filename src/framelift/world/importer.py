@@ -255,6 +255,8 @@ def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaqu
             world.guard(origin, "SAME", known.origin)
         return known.seen
     world.guard(origin, "TYPE", type(value))
+    if type(value) is torch.Generator:
+        reason, detail = "torch-operation", "with a torch.Generator, whose state no guard covers,"
     return world.register(value, opaque_for(value, reason, detail), origin)
 
 
