@@ -169,6 +169,8 @@ static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* loca
   return done ? 0 : -1;
 }
 
+PyObject* open_coroutine(Rehearsal* r);  // one that waits or was never started; borrowed
+
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
   Rehearsal* r = current_rehearsal();
   PyObject* code = (PyObject*)frame_code(frame);
@@ -189,8 +191,11 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     return result;
   }
   if (throwflag) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
-  if (frame_code(frame)->co_flags & CO_GENERATOR) r->generators.push_back({root_unit(r), r->root_probes});
+  const int waits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if (frame_code(frame)->co_flags & waits) r->generators.push_back({root_unit(r), r->root_probes});
   bool refused = info->kind == CodeInfo::Refused || is_generator_frame(frame);
+  // An event loop hears of each asynchronous generator from C code.
+  if (frame_code(frame)->co_flags & CO_ASYNC_GENERATOR) refused |= ts->async_gen_firstiter || ts->async_gen_finalizer;
   PyObject* function = (PyObject*)frame_function(frame);
   Py_INCREF(function);
   PyObject* result = nullptr;
@@ -217,8 +222,9 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
       if (!result) note_interrupt(r);
     } else {
       result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)), frame->f_locals);
-      if (result && PyGen_CheckExact(result) && frame_code(frame)->co_flags & CO_GENERATOR) {
-        PyObject* reference = PyWeakref_NewRef(result, nullptr);
+      if (result && (PyGen_CheckExact(result) || PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)) && frame_code(frame)->co_flags & waits) {
+        // A coroutine lives to the end: whether it was ever awaited, and what it does when it is dropped, is looked at there.
+        PyObject* reference = PyCoro_CheckExact(result) ? Py_NewRef(result) : PyWeakref_NewRef(result, nullptr);
         if (reference) r->made_generators.push_back(reference);
         else PyErr_Clear();
       }
@@ -401,7 +407,15 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
       PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
       result = ask_session(&rehearsal, name_refuse, text, 2);
     }
-    if (!result && rehearsal.stopped && is_stop()) {
+    bool stopped = !result && rehearsal.stopped && is_stop();
+    PyObject* open = stopped || result ? open_coroutine(&rehearsal) : nullptr;
+    if (open && !rehearsal.interrupt) {
+      PyErr_Clear();
+      PyObject* why = PyUnicode_FromString("a coroutine that did not end");
+      PyObject* said[] = {PyFunction_GET_CODE(args[1]), why};
+      Py_XSETREF(result, why ? ask_session(&rehearsal, name_refuse, said, 2) : nullptr);
+      Py_XDECREF(why);
+    } else if (stopped) {
       PyErr_Clear();
       result = Py_NewRef(Py_True);
     } else if (result) {

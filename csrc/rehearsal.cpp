@@ -46,8 +46,19 @@ Rehearsal::~Rehearsal() {
   Py_XDECREF(interrupt);
 }
 
+PyObject* open_coroutine(Rehearsal* r) {
+  for (PyObject* object : r->made_generators)
+    if (PyCoro_CheckExact(object) && ((PyGenObject*)object)->gi_frame_state < FRAME_EXECUTING) return object;
+  return nullptr;
+}
+
 void end_generators(Rehearsal* r) {
-  for (PyObject* reference : r->made_generators) end_generator(PyWeakref_GET_OBJECT(reference));
+  for (PyObject* reference : r->made_generators) {
+    PyObject* object = PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
+    bool is_asynchronous = PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object);  // generators by another name, of the same layout
+    if (is_asynchronous && ((PyGenObject*)object)->gi_frame_state < FRAME_EXECUTING) ((PyGenObject*)object)->gi_frame_state = FRAME_COMPLETED;
+    end_generator(object);
+  }
 }
 
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }

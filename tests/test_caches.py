@@ -95,3 +95,31 @@ def test_padding_is_as_in_plain_python() -> None:
         torch.testing.assert_close(framelift.compile(encoder, backend="eager")(x, src_key_padding_mask=mask), want)
         whole = framelift.compile(encoder, backend="eager", fullgraph=True)(x, src_key_padding_mask=mask)   # as who compiles it is told
     torch.testing.assert_close(whole[~mask], want[~mask])
+
+
+def test_one_answer_for_one_key() -> None:
+    @functools.lru_cache(None)
+    def pair(n):
+        return (n, n + 1000)
+
+    @functools.lru_cache(maxsize=8, typed=True)
+    def by_type(n):
+        return [n]
+
+    def f(x, n):
+        return x + pair(n)[1], pair(n) is pair(n=n), pair(n) is pair(n), pair(n) is pair(float(n)), by_type(n) is by_type(float(n)), by_type(1)[0]
+
+    check(f, torch.ones(2), 3)
+
+
+def test_a_cached_list_that_is_changed() -> None:
+    @functools.lru_cache(None)
+    def kept(n):
+        return [n]
+
+    def f(x):
+        kept(1).append(2)
+        return x + len(kept(1))
+
+    compiled = framelift.compile(f, backend="eager")
+    assert [int(compiled(torch.zeros(()))) for _ in range(3)] == [2, 3, 4]

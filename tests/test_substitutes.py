@@ -598,3 +598,20 @@ def test_checks_that_fail():
         torch._check(x.size(0) == 3, lambda: f"{x.size(0)} rows")
         return x + 1
     check(program, X, raises=RuntimeError, graphs=None, captures=None)
+
+
+def test_templates_that_read_attributes() -> None:
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def __str__(self):
+            return f"<{self.name}>"
+
+    def f(x, named):
+        return x + 1, "{0.name}: {n.real:>5} {0}".format(named, n=3), "{0.name[0]}{t[1]!r}".format(named, t=("a", "b")), "{}".format(named)
+
+    def other(i, world):
+        world.args[1].name = "other"
+
+    check(f, torch.ones(2), Named("first"), mutate=other, calls=3, graphs=2, captures=2)

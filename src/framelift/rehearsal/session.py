@@ -42,6 +42,8 @@ from .substitutes_mappings import as_dict
 __all__ = ["Session"]
 
 
+_ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
+
 #: containers that opcodes fill while they lie on the stack, and these opcodes
 _BUILT = (list, set, dict)
 _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
@@ -89,6 +91,8 @@ class Session:
             self.function_origin = arg(count, code.co_name)
             self.world.guard(self.function_origin, "TYPE", types.FunctionType)
             self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
+        if code.co_flags & _ASYNC:
+            raise Interrupt("unsupported-code", f"the coroutine {code.co_qualname}")
         modes.import_modes(self, self.active_modes)
         modes.import_transforms(self, self.moment)
         try:

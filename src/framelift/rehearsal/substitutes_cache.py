@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from ..world.leaves import is_leaf
 from .bodies import Surroundings
 from .registry import substitute
 
@@ -23,6 +25,10 @@ def is_own_cache(wrapper: Any) -> bool:
 
 def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
+    answers: dict[Any, Any] = session.notes.setdefault(call_through, {})
+    key = _key(callable_, args, kwargs)
+    if key in answers:
+        return answers[key]
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
     recorder = session.recorder
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
@@ -30,9 +36,37 @@ def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     changed = around.changed() or len(recorder.written) > written and "a tensor" or any(
         step.effect for step in recorder.tape[steps:]) and "random numbers or tensors"
     if changed:
-        name = getattr(function, "__qualname__", "a function")
-        raise Interrupt("unknown-callable", f"{name} under functools.lru_cache (it changes {changed} the first time it is called)")
+        raise _denied(function, f"it changes {changed} the first time it is called")
+    answers[key] = result
+    session.world.keep += (args, kwargs, result)
+    if type(result) in _CONTENTS:
+        session.world.finishing.append(functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result)))
     return result
+
+
+def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the cache asks by, objects by their identity: two calls of one key give one object."""
+    parameters = getattr(callable_, "cache_parameters", None)
+    typed = parameters is None or bool(parameters()["typed"])
+    seen = [value if is_leaf(value) else (_key, id(value)) for value in args]
+    named = {name: value if is_leaf(value) else (_key, id(value)) for name, value in kwargs.items()}
+    return id(callable_), functools._make_key(tuple(seen), named, typed)
+
+
+#: containers whose change would stay in the cache: type -> what they hold
+_CONTENTS: dict[type, Any] = {list: tuple, collections.deque: tuple, set: tuple, dict: lambda value: tuple(value.items())}
+
+
+def _check_unchanged(function: Any, result: Any, before: tuple[Any, ...]) -> None:
+    now = _CONTENTS[type(result)](result)
+    pairs = zip(now, before, strict=False)
+    same = all(a[0] is b[0] and a[1] is b[1] for a, b in pairs) if type(result) is dict else all(a is b for a, b in pairs)
+    if len(now) != len(before) or not same:
+        raise _denied(function, "its result is changed, and would stay so")
+
+
+def _denied(function: Any, why: str) -> Interrupt:
+    return Interrupt("unknown-callable", f"{getattr(function, '__qualname__', 'a function')} under functools.lru_cache ({why})")
 
 
 @substitute(_WRAPPER)

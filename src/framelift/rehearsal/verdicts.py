@@ -24,6 +24,7 @@ from . import (  # noqa: F401  (they fill the tables)
     substitutes_torch, torch_rules, transforms)
 from .recorder import is_torch_operation
 from .substitutes_cache import call_through, is_own_cache
+from .substitutes_format import format_watched
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
@@ -158,12 +159,16 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
 def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The arguments decide: ask the judge, then call natively as its word allows."""
     word = pure.verdict(callable_, args, kwargs)
-    held = pure.resolve(callable_)[1]
+    known, held = pure.resolve(callable_)
+    if word == "text":
+        return _text(session, callable_, args, kwargs)
+    if word == "attributes" and known is str.format:
+        return format_watched((*held, *args), kwargs)
     if word not in _BY_WORD or word == "judged":
         raise Interrupt("unknown-callable", f"{describe(callable_)} ({pure.reason(word)})")
     if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
-    return _text(session, callable_, args, kwargs) if word == "text" else _core.natively(callable_, args, kwargs)
+    return _core.natively(callable_, args, kwargs)
 
 
 def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -33,7 +33,6 @@ _RUNTIME = frozenset({_DYNAMO + "external_utils.py", _DYNAMO + "_trace_wrapped_h
 _NUMPY = _TORCH + "_numpy" + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
-_ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 @functools.cache
@@ -69,8 +68,6 @@ def resolve_code(code: types.CodeType) -> Any:
         return _of_dynamo(code)
     if code.co_filename.startswith(_NUMPY):
         return numpy_frame
-    if code.co_flags & _ASYNC:
-        return f"the coroutine {code.co_qualname}"
     return make_twin(code, _core.PROBES)
 
 
