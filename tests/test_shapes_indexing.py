@@ -1,0 +1,80 @@
+"""Tensors indexed by numbers that change: captured twice, whatever else is in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+READ: dict[str, Callable[[Any, Any], Any]] = {
+    "n": lambda x, n: x[n], "-n": lambda x, n: x[-n], "n,1": lambda x, n: x[n, 1], "1,n": lambda x, n: x[1, n], ":,n": lambda x, n: x[:, n], "...,n": lambda x, n: x[..., n], "n,...": lambda x, n: x[n, ...],
+    "None,n": lambda x, n: x[None, n], "n,None,:,n": lambda x, n: x[n, None, :, n], "n-1:,n": lambda x, n: x[n - 1:, n], "::2,n,None": lambda x, n: x[::2, n, None], "n][n": lambda x, n: x[n - 1][n],
+    "n,n,n": lambda x, n: x[n, n, n], "1,...,n": lambda x, n: x[1, ..., n], "None,...,n,:": lambda x, n: x[None, ..., n, :], "size": lambda x, n: x[x.size(0) - n]}
+
+
+def _fill(y: Any, n: Any) -> None:
+    y[n] = 5
+
+
+def _column(y: Any, n: Any) -> None:
+    y[:, n] = torch.arange(6.0)
+
+
+def _spread(y: Any, n: Any) -> None:
+    y[n, :, n] = torch.ones(1, 1, 6)
+
+
+def _in_place(y: Any, n: Any) -> None:
+    y[..., n] += 1
+
+
+def _other_row(y: Any, n: Any) -> None:
+    y[n] = y[n - 1]
+
+
+def _single(y: Any, n: Any) -> None:
+    y[n, n, n] = torch.tensor(3)
+
+
+def _rest(y: Any, n: Any) -> None:
+    y[n:, n] = True
+
+
+def _wrote(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
+    def program(x: Any, n: Any) -> Any:
+        y = x.clone()
+        write(y, n)
+        return y
+    return program
+
+
+PROGRAMS = {**READ, **{write.__name__: _wrote(write) for write in (_fill, _column, _spread, _in_place, _other_row, _single, _rest)}}
+
+
+def _outcome(fn: Any, n: int) -> Any:
+    try:
+        found = fn(torch.arange(216.0).reshape(6, 6, 6), n)
+    except (IndexError, TypeError) as error:
+        return type(error), str(error)
+    return found.tolist(), found.stride(), found.storage_offset(), found._is_view(), found.dtype
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers_that_change_stay_numbers_in_an_index(name: str) -> None:
+    fn = PROGRAMS[name]
+    compiled = framelift.compile(fn, backend="eager")
+    before = framelift.stats()["captures"]
+    for n in (2, 3, 4, 5):
+        assert _outcome(compiled, n) == _outcome(fn, n)
+    assert framelift.stats()["captures"] - before == 2
+
+
+@pytest.mark.parametrize("fn", [lambda x, n: x[n, n, n, n], lambda x, n: x[n + 100], lambda x, n: x[..., n, ...], lambda x, n: x[n, torch.tensor([0, 1])], lambda x, n: x[[0, n]], lambda x, n: x[n, True]])
+def test_other_indices_are_torch_s_own_affair(fn: Any) -> None:
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (2, 3, 4):
+        assert _outcome(compiled, n) == _outcome(fn, n)
