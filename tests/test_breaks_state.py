@@ -457,6 +457,22 @@ def test_what_is_handed_on_is_still_itself() -> None:
     broken(f, torch.ones(2), [3], both, x := torch.zeros(1), kwargs={"c": x}, mutate=longer)
 
 
+def test_an_iterator_over_a_list_that_grew_keeps_its_position() -> None:
+    def f(x, some):
+        some.extend([1, 2, 3])
+        ahead, back = iter(some), reversed(some)
+        found = [next(ahead), next(ahead), next(back)]
+        off(0)
+        pairs = zip(ahead, [4, 5])
+        return x + 1, found, list(pairs), list(back)
+
+    def g(x, n):
+        return x + 1, [v for v in [*off([1, 2]), 5] if off(v) > n]
+
+    broken(f, torch.ones(2), [])
+    broken(g, torch.ones(2), 1, mutate=lambda i, world: world.args.__setitem__(1, 1 - i))
+
+
 def test_a_class_body_that_runs_plainly_fills_its_class() -> None:
     def f(x):
         y = x + 1

@@ -55,7 +55,7 @@ def plan_return(scene: Scene, value: Any) -> EntryPlan:
         changes = _changes(walk)
         result = walk.part(value)
         walk.expand()
-        made, written = statements([*changes, (result,)])
+        made, written = statements([*changes, *walk.late, (result,)])
     return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"])
 
 
@@ -65,7 +65,7 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
         changes = _changes(walk)
         raised, context = walk.part(error), walk.part(BaseException.__context__.__get__(error))
         walk.expand()
-        made, written = statements([*changes, (raised,), (context,)])
+        made, written = statements([*changes, *walk.late, (raised,), (context,)])
     *effects, name, chain = written
     # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
     # frame must not keep the exception, which keeps the frame.

@@ -37,7 +37,11 @@ def _position(walk: Walk, node: Node) -> Recipe:
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
     if not state or state[0] is None or state[0] == 0 and function is iter:
         return Recipe(shell)
-    return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))
+    there = (node, ".__setstate__(", walk.part(state[0]), ")")
+    if walk.scene.shadow_of(arguments[0]) is None:
+        return Recipe(None, shell, (there,))
+    walk.late.append(there)   # a position is cut to the length, and the original is changed only later
+    return Recipe(None, shell)
 
 
 @exact(*_DICT_ITERATORS)

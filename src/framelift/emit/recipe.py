@@ -126,6 +126,7 @@ class Walk:
         self.outputs: list[Any] = []
         self.externals: dict[Origin, str] = {}
         self.constants: dict[str, Any] = {}
+        self.late: list[Text] = []              # statements that come after the changes of external objects
         self.layouts: dict[type, Any] = {}      # instances.py
         self.kept: list[Any] = []               # ids stay valid while the walk goes on
         self._names: dict[int, str] = {}
