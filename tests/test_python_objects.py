@@ -453,3 +453,27 @@ def test_generic_classes() -> None:
         return x * outside.held + Owner.box + table["a"], made
 
     check(f, torch.ones(2))
+
+
+def test_an_empty_slot_is_filled_later() -> None:
+    class Slots:
+        __slots__ = ("a", "b")
+
+    def read(x, o):
+        try:
+            return x - o.b
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    def delete(x, o):
+        try:
+            del o.b
+        except AttributeError:
+            return x - 1
+        return x + 1
+
+    def fill(i, world):
+        world.args[1].b = i
+
+    for f in (read, delete, lambda x, o: x - getattr(o, "b", 7), lambda x, o: x + hasattr(o, "b")):
+        check(f, torch.ones(2), Slots(), mutate=fill, calls=3, graphs=None)

@@ -48,7 +48,7 @@ EXPRESSIONS = {
             ("RNG.randint(1, 5)", "next(ITER, <int>)", "GET(<obj>)", "CALL(<obj>)", "VAR.get(<int>)", "copy.copy(<obj>).n", "copy.deepcopy(<obj>.items)[0]",
              "len({**MAP})", "dict(MAP)['a']", "KEYED.get(<obj>, <int>)", "weakref.ref(<obj>)().n", "int(decimal.Decimal(<int>) / 3 * 100)",
              "random.Random(<int>).randint(0, 9)", "sum(itertools.islice(ITER, 2))", "getattr(NS, 'c', <int>)", "operator.itemgetter(0)(<ints>)",
-             "len(vars(NS))", "hash((<int>, <str>)) % 7", "len([k for k in dir(<obj>) if k != '__slotnames__']) - len(vars(<obj>))", "contextvars.ContextVar('v', default=<int>).get()")),
+             "len(vars(NS))", "hash((<int>, len(<str>))) % 7", "len([k for k in dir(<obj>) if k != '__slotnames__']) - len(vars(<obj>))", "contextvars.ContextVar('v', default=<int>).get()")),
     "str": (("str(ERR)",), ("f'{<int>:>3}|{<str>!r}'", "f'{NS.a}'", "repr(sorted(vars(NS)))")),
     "bool": (("(REF() is THING)", "(ERR.__cause__ is None)"),
              ("(lambda a, b: id(a) == id(b))(<obj>, <obj>)", "(<obj> in KEYED)", "(hash(type(<obj>)) == hash(Base))", "hasattr(NS, 'c')", "(copy.copy(<obj>) is <obj>)")),

@@ -103,6 +103,15 @@ def _is_data_descriptor(found: Any) -> bool:
     return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
 
 
+def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
+    """Whether a slot of an object holds nothing: reading or deleting it raises."""
+    try:
+        slot.__get__(obj)
+    except AttributeError:
+        return True
+    return False
+
+
 def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
     cls = type(found)
     if cls is property:
@@ -118,7 +127,10 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             raise AttributeError(name)
         value = pending
         if pending is ABSENT:
-            value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("slot", name))
+            origin = origin_of_external(world, obj)
+            if _is_empty(found, obj):
+                world.guard(origin, "CHECK", (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"), ("slot", name))
+            value = let_in(world, found.__get__(obj), origin.to("slot", name))
         _core.know(obj, name, VALUE, value)
         return value
     if cls is types.GetSetDescriptorType:
