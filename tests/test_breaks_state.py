@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import gc
@@ -389,14 +390,28 @@ def _of_a_callee(x):
     return twice(x), thrice(x), twice is thrice, twice == twice
 
 
+def _of_a_class(x):
+    pair = PAIR
+    off(1)
+    made = pair._replace(left=off(2))
+    return x + made.left, type(pair)._replace is pair._replace.__func__
+
+
 class Holder:
     pass
+
+
+PAIR = collections.namedtuple("Pair", "left right")(1, 3)
 
 
 @pytest.mark.parametrize("f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee])
 def test_functions_made_before_a_break_are_told_by_their_code(f) -> None:
     """They are others at each call: what goes on behind the break is captured once all the same."""
     check(f, torch.ones(2), graphs=None, breaks=1, captures=2, calls=4)
+
+
+def test_a_function_made_elsewhere_may_be_found_twice() -> None:
+    check(_of_a_class, torch.ones(2), graphs=None, breaks=None, calls=3)
 
 
 def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:

@@ -85,7 +85,10 @@ class World:
         if id(function) in known:
             return
         known[id(function)] = origin
-        if code in self.told_by_code:
+        elsewhere = self.function_origins.get(id(function))
+        if elsewhere is not None:   # the same one: then it is a constant there too
+            self.guard(elsewhere, "IS", function)
+        elif code in self.told_by_code:
             if origin is None:
                 raise Interrupt("symbolic-number", "a function made by the same code as one that is a key")
             self.distinct.append(origin)
