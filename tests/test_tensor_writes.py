@@ -183,3 +183,30 @@ def test_a_tensor_used_after_its_memory_was_exchanged() -> None:
     x, y = torch.zeros(3), torch.ones(3)
     out = framelift.compile(f, backend="eager")(x, y)
     assert out is x and torch.equal(x, torch.full((3,), 2.0)) and torch.equal(y, x)
+
+
+def _renamed(x, y):
+    x.data = y
+    x.add_(1)
+    return x, x is y
+
+
+def _before_and_after(x, y):
+    view, doubled = x[:2], x * 2
+    x.data = y * 3
+    view.add_(1)
+    y.add_(1)
+    return x + doubled, view, x.shape
+
+
+def _twice(x, y):
+    y.data = torch.zeros(3)
+    x.data = y
+    x.data = x.data + 1
+    return x.sum(), y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("f", [_renamed, _before_and_after, _twice])
+def test_a_tensor_is_another_name_for_the_memory_it_was_given(f, backend) -> None:
+    check(f, torch.ones(3), torch.arange(3.0), backend=backend)

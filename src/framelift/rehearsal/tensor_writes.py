@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..graph.targets import getter_target
 from ..graph.values import Value
 from ..reasons import Interrupt
 from ..world.records import DELETED
@@ -68,7 +69,10 @@ def _grad(session: Any, tensor: torch.Tensor, new: Any) -> None:
 
 @write("data")
 def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
-    """The tensor gets other memory.  What it is for autograd from then on, only plain Python knows: it is not used any more."""
+    """The tensor gets other memory: from now on it is one more name for that.
+
+    What one that requires grad is for autograd from then on, only plain Python knows: it is not used any more.
+    """
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
     if not recorder.is_stand_in(new) or value.external is None:
@@ -77,7 +81,14 @@ def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
     if (value.facts.dtype, value.facts.device) != (other.dtype, other.device):
         raise Interrupt("torch-operation", "assignment to Tensor.data of another dtype or device")
     session.world.write("tensorattr", tensor, "data", new)
-    value.facts = _RETIRED  # type: ignore[assignment]
+    if value.facts.requires_grad or recorder.in_transform() or value.facts.is_inference:
+        value.facts = _RETIRED  # type: ignore[assignment]
+        return
+    with torch._C.DisableTorchFunction():
+        same = recorder.value_of(recorder.record_getter(getter_target("data"), new))
+        made = Value(tensor, same.facts, same.storage, same.view)
+    made.step, made.path, made.exact, made.external = same.step, same.path, same.exact, value.external
+    recorder.adopt(made)
 
 
 class _Retired:
