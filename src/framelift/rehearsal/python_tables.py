@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_classes,
     substitutes_code,
     substitutes_context,
+    substitutes_cuda,
     substitutes_copy,
     substitutes_dispatch,
     substitutes_frames,
