@@ -78,3 +78,15 @@ def test_other_indices_are_torch_s_own_affair(fn: Any) -> None:
     compiled = framelift.compile(fn, backend="eager")
     for n in (2, 3, 4):
         assert _outcome(compiled, n) == _outcome(fn, n)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16, torch.bool])
+@pytest.mark.parametrize("fn", [lambda x, n: x.new_tensor(n), lambda x, n: x.new_tensor([n, 2 * n]), lambda x, n: x.new_tensor([[n], [1]]), lambda x, n: torch.tensor([n, 2]) + x])
+def test_tensors_made_of_numbers_that_change(fn: Any, dtype: torch.dtype) -> None:
+    compiled = framelift.compile(fn, backend="eager")
+    before = framelift.stats()["captures"]
+    for n in (3, 4, 5, 6):
+        x = torch.ones(2).to(dtype)
+        got, want = compiled(x, n), fn(x, n)
+        assert torch.equal(got, want) and got.dtype == want.dtype
+    assert framelift.stats()["captures"] - before == 2

@@ -246,6 +246,9 @@ def _from_data(func: Any, position: int) -> Handler:
             return data if kwargs.get("dtype") is None else recorder.record(target_of(torch.Tensor.to), (data, kwargs["dtype"]), {})
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
             return recorder.record(target_of(torch._refs.tensor), args, kwargs)   # the C function takes the numbers' values
+        if func is torch.Tensor.new_tensor and recorder.symbols is not None and len(args) == 2 and not kwargs and numbers_in(data):
+            facts = recorder.value_of(args[0]).facts
+            return recorder.record(target_of(torch._refs.tensor), (data,), {"dtype": facts.dtype, "device": facts.device})
         return recorder.record(target_of(func), args, kwargs)
     return handler
 
