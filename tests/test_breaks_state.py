@@ -472,6 +472,38 @@ def test_what_is_handed_on_is_still_itself() -> None:
     broken(f, torch.ones(2), [3], both, x := torch.zeros(1), kwargs={"c": x}, mutate=longer)
 
 
+def test_what_is_handed_on_may_be_looked_at_by_a_callee() -> None:
+    def peek():
+        return isinstance(sys._getframe(1).f_locals["y"], torch.Tensor)
+
+    def f(x, y):
+        seen = peek()
+        x = x + 1
+        off(0)
+        return x * 2, y, seen
+
+    broken(f, torch.ones(2), torch.ones(1), mutate=lambda i, world: world.args.__setitem__(1, i))
+
+
+def test_what_is_only_kept_is_not_guarded() -> None:
+    @framelift.disable
+    def made():
+        return kinds.pop()()
+
+    def f(x):
+        held = made()
+        x = x + 1
+        off(1)
+        return x * 2
+
+    kinds = [type(name, (), {}) for name in "abcdef"]
+    compiled = framelift.compile(f, backend="eager")
+    before = framelift.stats()["captures"]
+    for _ in range(6):
+        compiled(torch.ones(2))
+    assert framelift.stats()["captures"] - before == 8   # the frame, what puts it into its variable for each kind, the rest once
+
+
 def test_an_iterator_over_a_list_that_grew_keeps_its_position() -> None:
     def f(x, some):
         some.extend([1, 2, 3])

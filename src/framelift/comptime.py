@@ -15,6 +15,7 @@ import torch
 from .rehearsal.marks import on_code
 from .reasons import Interrupt
 from .rehearsal.substitutes_code import caller
+from .world.importer import looked_at
 
 __all__ = ["ComptimeContext", "ComptimeVar", "comptime"]
 
@@ -85,7 +86,7 @@ class ComptimeContext:
         self._session, self._frame = session, frame
 
     def get_local(self, name: str, *, stacklevel: int = 0) -> ComptimeVar:
-        return ComptimeVar(self._at(stacklevel).f_locals[name])
+        return ComptimeVar(looked_at(self._session.world, self._at(stacklevel).f_locals[name]))
 
     def graph_break(self, msg: str = "ComptimeContext.graph_break") -> None:
         raise Interrupt("graph-break", f": {msg}")
@@ -113,7 +114,7 @@ class ComptimeContext:
 
     def print_locals(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         for name, value in self._at(stacklevel).f_locals.items():
-            print(f"{name} = {ComptimeVar(value)!r}", file=file)
+            print(f"{name} = {ComptimeVar(looked_at(self._session.world, value))!r}", file=file)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         traceback.print_stack(self._at(stacklevel), file=file or sys.stdout)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from ..world.importer import looked_at
 
 __all__ = ["FRAMELIFT", "caller", "frame_locals", "module_globals", "outside"]
 
@@ -40,6 +41,8 @@ def frame_locals(session: Any, frame: types.FrameType) -> Any:
     if not code.co_flags & _OPTIMIZED:   # a class body or exec'd code: its own namespace, or the module's
         return module_globals(session, frame) if frame.f_locals is frame.f_globals else frame.f_locals
     found = frame.f_locals
+    for name, value in found.items():
+        found[name] = looked_at(session.world, value)
     for name in code.co_freevars:
         if name in found:
             cell = _core.frame_cell(frame, name)

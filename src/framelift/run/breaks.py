@@ -103,6 +103,11 @@ class Breaks:
         """Whether the code goes on with a frame after a break."""
         return id(code) in self.origins
 
+    def unread(self, code: types.CodeType) -> frozenset[str]:
+        """The parameters of code made here that it only keeps until it ends."""
+        frames, made = self.of(code) if id(code) in self.origins else (None, None)
+        return frozenset() if frames is None or made is None else unread(frames.flow, code, made.start, None)
+
     def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
         """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""
         if twin_unit < 0:

@@ -154,7 +154,8 @@ class Driver:
             seen.fresh = info.resumed is not None
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
-        once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions)
+        once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
+                                 unread=self.breaks.unread(code))
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
         info.guard_count = len(world.guards)
@@ -381,16 +382,15 @@ def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: 
 
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
              whole: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
-             begin: Callable[..., Session] = Session) -> tuple[Session, Any, BaseException | None]:
+             begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset()) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes the
-    session.
+    session; `unread` are parameters that nothing looks at.
     """
     session = begin(function, plan_return, dynamism, moment)
     session.whole = whole
-    if stop is not None:
-        session.unread = stop.unread
+    session.unread = unread if stop is None else stop.unread
     if made is not None:
         made.append(session)
     collecting = gc.isenabled()

@@ -93,8 +93,8 @@ class Flow:
         """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the comprehension's."""
         return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in self.code.co_cellvars))
 
-    def touched(self, start: int, end: int) -> frozenset[str]:
-        """The names of locals that may be read on some way from one instruction to another."""
+    def touched(self, start: int, end: int | None) -> frozenset[str]:
+        """The names of locals that may be read on some way from one instruction to another, or to wherever it ends."""
         code = self.code
         if _LOOKS_AT_LOCALS.intersection(code.co_names):
             return frozenset(code.co_varnames)
@@ -108,7 +108,7 @@ class Flow:
                 if unit not in reached:
                     reached.add(unit)
                     pending.append(unit)
-        pending, between = [end], {end}
+        pending, between = ([end], {end}) if end is not None else ([], reached)
         while pending:
             found = [unit for unit in back.get(pending.pop(), ()) if unit not in between]
             between.update(found)

@@ -97,8 +97,8 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
                 tuple(_cell(flow, running, unit, name) for name in code.co_cellvars), bool(shape.saved), unit, names, shape.offsets, dead)
 
 
-def unread(flow: Flow, running: CodeType, start: int, stop: int) -> frozenset[str]:
-    """The parameters of `running` that are not looked at between the original instructions `start` and `stop`."""
+def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> frozenset[str]:
+    """The parameters of `running` that are not looked at between the original instructions `start` and `stop` (None: the end)."""
     named = running.co_varnames[:parameter_count(running)]
     first = _receiver(flow.code)
     return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)

@@ -41,7 +41,7 @@ from .special_methods import unwatched_method
 from .values import DESCRIPTIONS, import_value, plain_value, value_kind
 from .world import World
 
-__all__ = ["RULES", "is_handle_class", "let_in", "rule"]
+__all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
 
 Rule = Callable[[World, Any, Origin], Any]
 RULES: dict[type, Rule] = {}
@@ -67,6 +67,12 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
     if found is not None:
         return found(world, value, origin)
     return _by_kind(world, value, origin)
+
+
+def looked_at(world: World, value: Any) -> Any:
+    """What captured code finds in a frame's local variable that it did not read, but looks at by other ways."""
+    record = world.handed.get(id(value))
+    return value if record is None else let_in(world, record.original, record.origin)
 
 
 def _leaf(world: World, value: Any, origin: Origin) -> Any:

@@ -39,6 +39,7 @@ class World:
         self.guards: list[Guard] = []
         self.memo: dict[int, External] = {}       # by id of the original
         self.by_seen: dict[int, External] = {}    # by id of what captured code sees
+        self.handed: dict[int, External] = {}     # what is only handed on, by id of what captured code holds
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
@@ -172,8 +173,7 @@ class World:
     def handed_on(self, original: Any, origin: Origin) -> Any:
         """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another path leads there."""
         seen = opaque_for(original)
-        self.keep.append(seen)
-        self.by_seen[id(seen)] = External(original, seen, origin)
+        self.by_seen[id(seen)] = self.handed[id(seen)] = External(original, seen, origin)
         return seen
 
     def read_through(self, table: Any, obj: Any, name: str) -> None:
