@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -90,3 +91,31 @@ def test_tensors_made_of_numbers_that_change(fn: Any, dtype: torch.dtype) -> Non
         got, want = compiled(x, n), fn(x, n)
         assert torch.equal(got, want) and got.dtype == want.dtype
     assert framelift.stats()["captures"] - before == 2
+
+
+@pytest.mark.parametrize("call", [
+    lambda f, x, n: f(x, slice(0, n)), lambda f, x, n: f(x, slice(n, None)), lambda f, x, n: f(x, slice(-n, 9, 2)), lambda f, x, n: f(x, (slice(1, n), None))])
+def test_slices_that_change_are_captured_twice(call: Any) -> None:
+    def fn(x: torch.Tensor, where: Any) -> torch.Tensor:
+        return x[where] + 1
+
+    compiled = framelift.compile(fn, backend="eager")
+    before = framelift.stats()["captures"]
+    for n in (3, 4, 5, 6):
+        x = torch.arange(10.0)
+        assert torch.equal(call(compiled, x, n), call(fn, x, n))
+    assert framelift.stats()["captures"] - before == 2
+
+
+def test_functions_that_die_with_each_call_are_told_by_their_code() -> None:
+    """Another function may lie where the last one lay."""
+    def fn(x: torch.Tensor, f: Any) -> torch.Tensor:
+        return f(x)
+
+    compiled = framelift.compile(fn, backend="eager")
+    before = framelift.stats()["captures"]
+    for n in range(3, 9):
+        assert torch.equal(compiled(torch.ones(2), lambda x: x * n), torch.full((2,), float(n)))   # noqa: B023
+    for n in range(3, 9):
+        assert torch.equal(compiled(torch.ones(2), functools.partial(lambda k, x: x * k, n)), torch.full((2,), float(n)))
+    assert framelift.stats()["captures"] - before <= 4

@@ -7,6 +7,7 @@ captured code itself writes is taken for one that changes, before it was seen to
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -67,9 +68,9 @@ class Seen:
         if guard.kind == "CODE":
             old = self.values.get(place)
             if type(old) is FunctionSeen:
-                self.values[place] = FunctionSeen(old.code, 0, True)
+                self.values[place] = FunctionSeen(old.code, old.function, True)
         elif type(guard.value) is types.FunctionType:
-            self.values[place] = FunctionSeen(code_name(guard.value), id(guard.value))
+            self.values[place] = FunctionSeen(code_name(guard.value), weakref.ref(guard.value))
 
     def _leaf(self, origin: Origin, value: Any) -> None:
         if type(value) in _NUMBERS:
@@ -77,6 +78,9 @@ class Seen:
         elif type(value) is tuple:
             for i, item in enumerate(value):
                 self._leaf(origin.to("item", i), item)
+        elif type(value) is slice:
+            for name in ("start", "stop", "step"):
+                self._leaf(origin.to("attr", name), getattr(value, name))
 
     def meet(self, place: str, value: Any) -> None:
         """One number or one tensor's sizes; where they differ from those before, they change."""
@@ -171,8 +175,8 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
 
 
 def _is_item(origin: Origin) -> bool:
-    """Whether a place is an argument, or in containers that are one."""
-    while origin.step == "item" and origin.base is not None:
+    """Whether a place is an argument, or in containers and partial calls that are one."""
+    while origin.step in ("item", "partial_func", "partial_args", "partial_keywords") and origin.base is not None:
         origin = origin.base
     return origin.step == "arg"
 

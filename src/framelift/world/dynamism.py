@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import CO_NESTED
 from typing import Any
@@ -47,10 +47,10 @@ def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int
 
 @dataclass(frozen=True, slots=True)
 class FunctionSeen:
-    """A function that was found at a place: its code by name, and its address.  `changes`: others of the same code were, too."""
+    """A function that was found at a place, and its code by name.  `changes`: others of the same code were, too."""
 
     code: str
-    address: int
+    function: Callable[[], Any]   # a weak reference: another may lie at the address of one that is gone
     changes: bool = False
 
 
@@ -113,7 +113,7 @@ class Dynamism:
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
         """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""
         old = self.values.get(str(origin)) if self.values else None
-        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.address != id(function)) \
+        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.function() is not function) \
             or self.fresh and function.__code__.co_flags & CO_NESTED and _root(origin).step == "arg"
         if wanted:
             self._once[str(origin)] = function.__qualname__
@@ -164,7 +164,14 @@ class Dynamism:
             place = origin.to("item", i)
             if type(item) in (int, float) and self.number(item, place) or type(item) is tuple and self.inside(item, place):
                 return True
+            if type(item) is slice and self.inside_slice(item, place):
+                return True
         return False
+
+    def inside_slice(self, value: slice, origin: Origin) -> bool:
+        """Whether a number inside the slice found at `origin` becomes symbolic."""
+        parts = () if self.quiet else ((getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step"))
+        return any([type(part) is int and self.number(part, place) for part, place in parts])
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
         """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""

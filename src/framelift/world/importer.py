@@ -286,7 +286,7 @@ def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
 
 @rule(slice)
 def _slice(world: World, value: slice, origin: Origin) -> Any:
-    if is_leaf(value):
+    if is_leaf(value) and not world.dynamism.inside_slice(value, origin):
         return _leaf(world, value, origin)
     world.guard(origin, "TYPE", slice)
     parts = [let_in(world, getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step")]
