@@ -19,6 +19,7 @@ import torch
 import framelift
 from framelift import config
 from portrait import difference, portrait
+from support import check
 
 
 def _matched(d: Any) -> Any:
@@ -412,3 +413,64 @@ def test_functions_that_see_real_values_are_given_the_whole() -> None:
     for i in range(3):
         d = {"a": torch.full((2,), float(i)), "b": torch.ones(2)}
         assert torch.equal(compiled(torch.ones(2), d), torch.full((2,), 2.0 + i))
+
+
+class Held:
+    def __init__(self) -> None:
+        self.n = 5
+
+
+@framelift.disable
+def unseen(value):
+    return value
+
+
+def test_a_dictionary_of_attributes_that_is_handed_over_is_still_the_objects() -> None:
+    def updated(x, o):
+        o.__dict__.update(n=unseen(7))
+        return x + o.n
+
+    def written(x, o):
+        table = o.__dict__
+        unseen(1)
+        table["n"] = 8
+        return x + o.n
+
+    def read(x, o):
+        table = vars(o)
+        unseen(1)
+        o.n = 9
+        o.m = 3
+        return x + table["n"], list(table), table.get("m")
+
+    def viewed(x, o):
+        table = vars(o)
+        keys, items, values = table.keys(), table.items(), table.values()
+        o.k = 1
+        before = list(keys)
+        unseen(1)
+        o.m = 3
+        return x + o.n, before, list(keys), list(items), list(values), keys
+
+    for f in (updated, written, read, viewed):
+        check(f, torch.ones(1), Held(), graphs=None, breaks=None, calls=3)
+
+
+def test_a_dictionary_that_may_be_an_objects_attributes() -> None:
+    def f(x, o, table):
+        table["n"] = table["n"] + 1
+        return x + o.n
+
+    def g(x, table, o):
+        o.n = o.n + 1
+        return x + table["n"]
+
+    for function in (f, g):
+        compiled = framelift.compile(function, backend="eager")
+        for same in (False, True, False, True):
+            worlds = []
+            for run in (function, compiled):
+                o = Held()
+                table = o.__dict__ if same else {"n": 1}
+                worlds.append((run(torch.ones(1), o, table).item() if function is f else run(torch.ones(1), table, o).item(), o.n, table["n"]))
+            assert worlds[0] == worlds[1], (function.__name__, same, worlds)

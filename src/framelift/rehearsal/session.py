@@ -25,7 +25,7 @@ from ..twin.resume import Point, point_of
 from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
 from ..world.finalisers import end_is_seen_inside
-from ..world.importer import let_in, let_in_opaque
+from ..world.importer import is_handle_class, let_in, let_in_opaque
 from ..world.leaves import is_constant
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
@@ -95,6 +95,9 @@ class Session:
             raise Interrupt("unsupported-code", f"the coroutine {code.co_qualname}")
         modes.import_modes(self, self.active_modes)
         modes.import_transforms(self, self.moment)
+        for i, value in enumerate(locals_[:count]):
+            if names[i] not in self.unread and is_handle_class(type(value)):
+                self.world.owners.met(value, arg(i, names[i]))   # before the others: one may be its dictionary
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
         finally:

@@ -171,7 +171,7 @@ class Driver:
             run, inputs = _plain_where(session.recorder.symbols, info)
         origins = [world.memo[id(t)].origin if isinstance(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
-            program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.distinct, session.state)
+            program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _is_fatal(self, session: Session, root: bool) -> bool:

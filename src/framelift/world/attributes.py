@@ -17,8 +17,9 @@ from .. import _core
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .importer import let_in
-from .instance_dict import InstanceDict, instance_entry, own_dict
+from .instance_dict import InstanceDict, instance_entry
 from .leaves import is_leaf
+from .owners import own_dict
 from .records import DELETED
 from .world import ABSENT, World
 

@@ -222,7 +222,9 @@ def _handle(world: World, value: Any, origin: Origin) -> Any:
             return let_in_opaque(world, value, origin)
         world.guard(origin.to("dict"), "ABSENT", "get", "get")
     _core.mark_external(value)
-    return world.register(value, value, origin)
+    world.register(value, value, origin)
+    world.owners.met(value, origin)
+    return value
 
 
 def _singleton(world: World, value: Any, origin: Origin) -> Any:

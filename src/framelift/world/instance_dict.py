@@ -5,7 +5,6 @@ Entries are imported one by one as they are read, so that touching one attribute
 
 from __future__ import annotations
 
-import _thread
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -14,22 +13,12 @@ from ..origin import const
 from ..reasons import Interrupt
 from .importer import let_in
 from .lazy import LazyLookup
-from .records import DELETED
+from .owners import own_dict
+from .records import DELETED, External
 from .world import ABSENT, World
 from .. import _core
 
-__all__ = ["InstanceDict", "instance_entry", "own_dict"]
-
-
-def own_dict(obj: Any) -> dict[str, Any] | None:
-    """The object's instance dictionary, past any `__getattribute__`."""
-    if isinstance(obj, _thread._local):
-        return obj.__dict__   # this thread's
-    try:
-        found = object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return None
-    return found if isinstance(found, dict) else None
+__all__ = ["InstanceDict", "instance_entry"]
 
 
 def instance_entry(world: World, obj: Any, name: str) -> Any:
@@ -111,13 +100,21 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         return bool(self._names())
 
     def keys(self) -> Any:
-        return self.copy().keys()
+        return self._watched().keys()
 
     def values(self) -> Any:
-        return self.copy().values()
+        return self._watched().values()
 
     def items(self) -> Any:
-        return self.copy().items()
+        return self._watched().items()
+
+    def _watched(self) -> dict[str, Any]:
+        """For views, which would show what is written later.  One that leaves is of the real dictionary."""
+        world, obj, copy = self._world, self._obj, self.copy()
+        world.viewed.add(id(obj))
+        world.keep.append(copy)
+        world.by_seen[id(copy)] = External(own_dict(obj), copy, (world.origin_of(obj) or const(obj)).to("dict"))
+        return copy
 
     def copy(self) -> dict[str, Any]:
         return {name: self[name] for name in self._names()}
@@ -173,3 +170,6 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         if not names:
             raise KeyError("popitem(): dictionary is empty")
         return names[-1], self.pop(names[-1])
+
+
+World.view_of = staticmethod(InstanceDict.of)

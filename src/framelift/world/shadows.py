@@ -160,6 +160,9 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     cls = type(value)
     solid = solid_container(cls)
     assert solid is not None
+    owner = world.owners.of(value) if cls is dict else None
+    if owner is not None:
+        return _attributes_of(world, value, origin, let_in, *owner)
     world.guard(origin, "TYPE", cls)
     if cls is not solid:
         world.note_class(cls)
@@ -186,6 +189,14 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     _import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
+
+
+def _attributes_of(world: World, value: dict[str, Any], origin: Origin, let_in: LetIn, owner: Any, at: Origin) -> Any:
+    """A dictionary that is an object's: what is written there are the object's attributes."""
+    if let_in(world, owner, at) is not owner:
+        raise Interrupt("effect-object", f"the __dict__ of a {type(owner).__qualname__}")
+    world.view_of(world, owner)
+    return let_in(world, value, origin)
 
 
 def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:

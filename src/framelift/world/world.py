@@ -17,6 +17,7 @@ from ..reasons import Interrupt
 from .dynamism import STATIC, Dynamism
 from .leaves import LEAF_TYPES
 from .opaque import opaque_for
+from .owners import Owners
 from .records import DELETED, Effect, External, Shadow
 from .special_methods import unwatched_method
 
@@ -27,8 +28,13 @@ _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 
 
+_OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
+
+
 class World:
     """Registry, guards and overlay of one rehearsal."""
+
+    view_of: Callable[[World, Any], Any]    # of an object's attributes; set by instance_dict
 
     def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC,
                  symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset())) -> None:
@@ -45,6 +51,8 @@ class World:
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
+        self.owners = Owners()
+        self.viewed: set[int] = set()             # ids of objects of whose attributes a view was taken
         self.function_origins: dict[int, Origin] = {}   # of functions told by their code, by their id
         self.told_by_code: set[Any] = set()             # their code
         self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
@@ -202,7 +210,15 @@ class World:
 
     def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
         """Add a pending write."""
+        if kind in _OF_ATTRIBUTES and id(owner) in self.viewed:
+            raise Interrupt("effect-object", f"the __dict__ of a {type(owner).__qualname__}, of which a view was taken,")
         self.effects.append(Effect(kind, owner, key, value))
+
+    def all_distinct(self) -> list[Origin]:
+        """Where things are that must be different objects, at the end of the program."""
+        written = {owner for owner, _ in self.overlay}
+        tables = any(type(s.copy) is dict and not _is_unchanged(s.copy, s.before) for s in self.shadows)
+        return [*self.distinct, *self.owners.places(lambda obj: id(obj) in written, tables)]
 
     def cell_origin(self, cell: Any) -> Origin:
         return self._cell_origin[id(cell)]
@@ -219,3 +235,7 @@ class World:
 
 
 _PACKAGE = __file__.rsplit("/world/", 1)[0] + "/"
+
+
+def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
+    return len(table) == len(before) and all(a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other))
