@@ -504,6 +504,29 @@ def test_what_is_only_kept_is_not_guarded() -> None:
     assert framelift.stats()["captures"] - before == 8   # the frame, what puts it into its variable for each kind, the rest once
 
 
+def test_attributes_of_an_object_have_one_truth() -> None:
+    """Also where a method of its dictionary lies on the stack at a break."""
+    def f(x, thing):
+        thing.__dict__.update(n=off(7))
+        x = x + thing.n
+        table = vars(thing)
+        off(0)
+        thing.n = 8
+        x = x * table["n"]
+        table["n"] = 9
+        return x + thing.n
+
+    def g(x, thing, table):
+        before = thing.n
+        table["n"] = 3
+        return x + thing.n, before, table
+
+    thing = Holder()
+    thing.n = 5
+    broken(f, torch.ones(2), thing)
+    broken(g, torch.ones(2), thing, thing.__dict__)
+
+
 def test_an_iterator_over_a_list_that_grew_keeps_its_position() -> None:
     def f(x, some):
         some.extend([1, 2, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import linecache
 import random
 import sys
@@ -89,6 +90,8 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     exec(_code(program.source, name), world)
     target = wrap(world["TARGET"])
     seen = []
+    gc.collect()
+    gc.disable()    # objects die when nobody holds them, in both worlds at the same moments
     try:
         for number, change in enumerate(program.changes):
             torch.default_generator.manual_seed(program.seed + number)
@@ -100,6 +103,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                 chain: list[tuple[str, ...]] = []
                 seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_state(world), chain), own=own)[0])
     finally:
+        gc.enable()
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)
