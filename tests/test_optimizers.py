@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import framelift
+from support import check
 
 WHOLE: dict[str, dict[str, Any]] = {
     "SGD": {"lr": 0.1}, "Adagrad": {}, "RMSprop": {}, "Adadelta": {}, "Rprop": {}, "Adam": {}, "AdamW": {}, "Adamax": {}, "NAdam": {}}
@@ -104,3 +105,8 @@ def test_zero_grad_and_hooks() -> None:
     assert all(p.grad is None or not p.grad.any() for p in parameters)
     framelift.compile(optimizer.zero_grad, backend="eager")()
     assert all(p.grad is None for p in parameters)
+
+
+def test_a_tensor_to_the_power_of_each() -> None:
+    check(lambda x, y: torch._foreach_pow(x, y), torch.tensor(0.8), [torch.tensor(3.4), torch.rand(3)])
+    check(lambda x, y: torch._foreach_pow(y, x), 2.0, [torch.tensor(3.4), torch.rand(3)])

@@ -70,6 +70,15 @@ def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
     return handler
 
 
+def _each_power(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor of one number to the power of each of a list, where it does not change what dtype comes out."""
+    if not kwargs and len(args) == 2 and recorder.is_stand_in(args[0]) and type(args[1]) in (list, tuple) and all(map(recorder.is_stand_in, args[1])):
+        base = recorder.value_of(args[0]).facts
+        if not base.size and not base.requires_grad and all(recorder.value_of(one).facts.dtype is base.dtype for one in args[1]):
+            return tuple(_record(recorder, torch.pow, args[0], one) for one in args[1])
+    return _record(recorder, torch._foreach_pow, *args, **kwargs)
+
+
 def _declare() -> None:
     owners = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
     found: list[tuple[Any, Handler]] = []
@@ -87,6 +96,7 @@ def _declare() -> None:
         for suffix, add in (("", torch._foreach_add), ("_", torch._foreach_add_)):
             func = getattr(torch, f"_foreach_{name}{suffix}")
             found.append((func, _each_fused(func, combine, add)))
+    found.append((torch._foreach_pow, _each_power))
     RULES.update((id(func), (func, handler)) for func, handler in found)
 
 
