@@ -81,3 +81,16 @@ def test_weights_want_gradients_and_the_input_none() -> None:
     got = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
     torch.manual_seed(1)
     torch.testing.assert_close(got, torch.autograd.grad(torch.dropout(net(x)[0], 0.5, True).sum(), list(net.parameters())))
+
+
+def test_compilers_do_not_get_to_write_out_long_networks() -> None:
+    net, x = nn.GRU(3, 4), torch.rand(60, 2, 3)
+    for backend, whole in (("aot_eager", False), ("eager", True)):
+        framelift.reset()
+        torch.testing.assert_close(framelift.compile(lambda x: net(x)[0] + 1, backend=backend)(x), net(x)[0] + 1)
+        assert any("step by step" in reason for reason in framelift.stats()["breaks"]) is not whole
+    with torch.no_grad():   # the network is one kernel of the compiler's
+        framelift.reset()
+        lstm = nn.LSTM(3, 4)
+        torch.testing.assert_close(framelift.compile(lstm, backend="aot_eager")(x)[0], lstm(x)[0])
+        assert not framelift.stats()["breaks"]

@@ -59,6 +59,7 @@ OPTIONS: dict[str, Option] = {
     "error_on_nested_fx_trace": Option(True, "calling a compiled function while FX traces symbolically is an error; else it is traced through"),
     "error_on_nested_jit_trace": Option(True, "calling a compiled function while torch.jit traces is an error; else it is traced through"),
     "force_compile_during_fx_trace": Option(False, "a compiled function called under make_fx is captured all the same"),
+    "allow_rnn": Option(False, "recurrent networks over more than a few steps are captured also for compilers that write out every step"),
     # -- logging in captured code
     "ignore_logging_functions": Option(set(), "functions that are not called at all in captured code"),
     "ignore_logger_methods": Option(set(), "the older name of ignore_logging_functions", alias="ignore_logging_functions"),
@@ -82,7 +83,7 @@ OPTIONS: dict[str, Option] = {
         ("skip_tensor_guards_with_matching_dict_tags", True), ("skip_guards_on_constant_func_defaults", False),
         ("assume_dunder_attributes_remain_unchanged", True), ("use_recursive_dict_tags_for_guards", False),
         ("max_saved_pointers_for_recursive_dict_tags_check", 256), ("raise_on_ctx_manager_usage", True), ("raise_on_unsafe_aot_autograd", False),
-        ("allow_rnn", False), ("capture_sparse_compute", True), ("report_guard_failures", True), ("trace_numpy", True),
+        ("capture_sparse_compute", True), ("report_guard_failures", True), ("trace_numpy", True),
         ("trace_autograd_ops", False), ("numpy_default_float", "float64"), ("numpy_default_complex", "complex128"),
         ("numpy_default_int", "int64"), ("use_numpy_random_stream", False), ("enable_cpp_guard_manager", True),
         ("enable_cpp_symbolic_shape_guards", False), ("enable_cpp_framelocals_guard_eval", True), ("enable_trace_contextlib", True),

@@ -96,6 +96,7 @@ class Recorder:
         self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
         self.regions = 0                            # nested compile regions met
+        self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor

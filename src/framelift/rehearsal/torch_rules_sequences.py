@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import config
 from ..graph.functions import trained_lstm
 from ..graph.targets import target_of
 from ..reasons import Interrupt
@@ -20,6 +21,8 @@ from .torch_rules import rule
 __all__: list[str] = []
 
 _MOST_ROWS = 1 << 14
+#: so many steps of a network may be written out, by a compiler and here
+_MOST_COMPILED, _MOST_STEPS = 16, 128
 _OWNER = torch._C._VariableFunctions
 
 
@@ -196,6 +199,9 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
         alive = _known(recorder, batch_sizes)
         if alive is None:
             raise Interrupt("tensor-item", f"{func.__name__} of a packed sequence")
+        _check_steps(recorder, func, len(alive))
+        if len(alive) > _MOST_STEPS:
+            raise Interrupt("torch-operation", f"{func.__name__} of a packed sequence of more than {_MOST_STEPS} steps")
         states = [list(_record(recorder, torch.unbind, one)) for one in (hx if parts == 2 else [hx])]
         directions = 2 if bidirectional else 1
         each = len(params) // (num_layers * directions)
@@ -207,6 +213,9 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
             if recorder.is_stand_in(args[1]) and type(args[3]) in (list, tuple):
                 return packed(recorder, *args)
             data, hx, params, biased, layers, dropout, train, bidirectional, batch_first = args
+            size = recorder.value_of(data).facts.size
+            if func is not _OWNER.lstm or _wants_gradients(recorder, args) or recorder.value_of(data).facts.device.type != "cpu":   # else one kernel
+                _check_steps(recorder, func, size[1 if batch_first and len(size) == 3 else 0])
             if dropout and train and layers > 1:
                 hidden = tuple(hx) if parts == 2 else (hx,)
                 return _whole_layers(recorder, func, data, hidden, list(params), biased, layers, dropout, bidirectional, batch_first)
@@ -215,10 +224,18 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
     return handler
 
 
+def _check_steps(recorder: Any, func: Any, steps: Any) -> None:
+    if recorder.unrolls and not config.allow_rnn and not (type(steps) is int and steps <= _MOST_COMPILED):
+        raise Interrupt("torch-operation", f"{func.__name__}, which the backend would write out step by step (config.allow_rnn),")
+
+
+def _wants_gradients(recorder: Any, args: tuple[Any, ...]) -> bool:
+    return torch.is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
+
+
 def _whole(recorder: Any, func: Any, *args: Any) -> Any:
     """One node for a network."""
-    if func is _OWNER.lstm and torch.is_grad_enabled() and not recorder.value_of(args[0]).facts.requires_grad and any(
-            recorder.value_of(param).facts.requires_grad for param in args[2]):
+    if func is _OWNER.lstm and _wants_gradients(recorder, args) and not recorder.value_of(args[0]).facts.requires_grad:
         func = trained_lstm
     return _record(recorder, func, *args)
 

@@ -118,7 +118,7 @@ class Driver:
             sessions: list[Session] = []
             try:
                 with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
-                    entry, info = self._make_entry(function, locals_, root, moment._replace(plain=self.backend_name == "eager"), sessions)
+                    entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions)
                     info.spent, info.done = spent(sessions), what_was_done(miss, info)
             except Exception as error:
                 if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
@@ -312,6 +312,11 @@ class Driver:
             warn(policy.limit_message(function, times, miss, "run in plain Python."))
 
 
+def _for_backend(moment: Moment, name: str) -> Moment:
+    """What is known of the graph's fate by the backend's name."""
+    return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
+
+
 def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
     """A graph that writes to its inputs was built on which of them share memory."""
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
@@ -391,6 +396,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     session = begin(function, plan_return, dynamism, moment)
     session.whole = whole
     session.unread = unread if stop is None else stop.unread
+    session.recorder.unrolls = moment is not None and moment.unrolls and not whole
     if made is not None:
         made.append(session)
     collecting = gc.isenabled()
