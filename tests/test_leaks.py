@@ -47,6 +47,23 @@ def test_model_and_callable_die(backend: str) -> None:
     dies(*references)
 
 
+def test_classes_of_the_program_die() -> None:
+    """What is remembered of a class is forgotten with it, and with it all that its functions see."""
+    def used() -> weakref.ref:
+        class Local:
+            def __init__(self, n):
+                self.n = n
+
+            def scaled(self, x):
+                return x * self.n
+
+        thing = Local(2)
+        framelift.compile(lambda x: thing.scaled(x), backend="eager")(torch.ones(2))
+        return weakref.ref(Local)
+
+    dies(used())
+
+
 def test_inputs_and_results_die_while_the_callable_lives() -> None:
     def f(x, thing):
         thing.count += 1

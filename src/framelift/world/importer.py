@@ -35,7 +35,7 @@ from .lazy import View
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
-from .same_kind import known_kind
+from .same_kind import for_life, known_kind
 from .shadows import import_container, is_container
 from .special_methods import unwatched_method
 from .values import DESCRIPTIONS, import_value, plain_value, value_kind
@@ -153,7 +153,7 @@ RULES[torch.jit.ScriptFunction] = _constant
 _EMPTY_BASES = (object, _thread._local, typing.Generic)
 
 
-@functools.lru_cache(maxsize=4096)
+@for_life
 def is_handle_class(cls: type) -> bool:
     """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
     return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in cls.__mro__)
