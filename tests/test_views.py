@@ -208,10 +208,11 @@ def test_lists_that_grow_answer_as_lists_do(how: str, make: Any, large: int) -> 
             assert reach(mine) == reach(other)
 
 
-@pytest.mark.parametrize("how", ["len", "len arithmetic", "[0]", "bool", "append", "in place", "nested"])
-def test_lists_that_grow_are_captured_twice(how: str) -> None:
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("how", ["len", "len arithmetic", "[0]", "bool", "append", "nested"])
+def test_lists_that_grow_are_captured_twice(how: str, dynamic: bool | None) -> None:
     ask = ASKED_OF_LISTS[how]
-    compiled = framelift.compile(lambda x, d: x * ask(d) if how != "in place" else x * len(d), backend="eager")
+    compiled = framelift.compile(lambda x, d: x * ask(d), backend="eager", dynamic=dynamic)
     before = framelift.stats()["captures"]
     for i in range(1, 12):
         compiled(torch.ones(2), [3, *range(i)])
@@ -474,3 +475,29 @@ def test_a_dictionary_that_may_be_an_objects_attributes() -> None:
                 table = o.__dict__ if same else {"n": 1}
                 worlds.append((run(torch.ones(1), o, table).item() if function is f else run(torch.ones(1), table, o).item(), o.n, table["n"]))
             assert worlds[0] == worlds[1], (function.__name__, same, worlds)
+
+
+TABLE: dict[str, int] = {}
+
+
+@pytest.mark.parametrize("place", ["attribute", "global", "nested"])
+def test_keys_of_dictionaries_anywhere_may_change(place: str) -> None:
+    holder = Holder()
+    holder.d = {"a": 3}
+    holder.deep = {"d": holder.d}
+    reach = {"attribute": lambda h: h.d, "global": lambda h: TABLE, "nested": lambda h: h.deep["d"]}[place]
+
+    def program(x: torch.Tensor, h: Any) -> torch.Tensor:
+        table = reach(h)
+        return x * table["a"] + table.get("late", 0)
+
+    compiled = framelift.compile(program, backend="eager")
+    before = framelift.stats()["captures"]
+    TABLE.clear()
+    TABLE["a"] = 3
+    for i in range(6):
+        reach(holder)[f"k{i}"] = i
+        assert torch.equal(compiled(torch.ones(2), holder), program(torch.ones(2), holder))
+    assert framelift.stats()["captures"] - before == 2
+    reach(holder)["late"] = 5
+    assert torch.equal(compiled(torch.ones(2), holder), program(torch.ones(2), holder))

@@ -51,8 +51,9 @@ class Seen:
                 self._leaf(guard.origin, value)
             elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
                 self.meet(place, value)
-            elif guard.kind == "KEYS" and _is_item(guard.origin):
+            elif guard.kind == "KEYS" and guard.origin.step != "dict":
                 self._keys(str(guard.origin), KeysSeen(keys_text(value)))
+                self.meet(str(guard.origin.to("len")), len(value))
             elif guard.kind in ("IS", "CODE") and _is_item(guard.origin):
                 self._function(str(guard.origin), guard)
             elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:

@@ -151,7 +151,7 @@ class Dynamism:
         if self.quiet or str(origin).startswith("."):
             return False
         place = origin.to("len")
-        wanted = self.known.get(str(place)) is not False and self.number(length, place) and not self.everything
+        wanted = self.known.get(str(place)) is not False and self.number(length, place)
         if wanted:
             self.keyed.append(str(place))
         return wanted
