@@ -86,8 +86,8 @@ def run_chunk(first: int, last: int, size: int, kind: str, rows: queue.Queue[dic
             first = begun + 1
 
 
-def run_all(first: int, programs: int, size: int, jobs: int, kind: str) -> queue.Queue[dict[str, Any] | None]:
-    """Start `jobs` threads that share the chunks; the queue ends with one None per thread."""
+def run_all(first: int, programs: int, size: int, jobs: int, kind: str, end_at: float) -> queue.Queue[dict[str, Any] | None]:
+    """Start `jobs` threads that share the chunks, and take no more of them after `end_at`; the queue ends with one None per thread."""
     chunks: queue.Queue[tuple[int, int]] = queue.Queue()
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
     end = first + programs
@@ -95,12 +95,12 @@ def run_all(first: int, programs: int, size: int, jobs: int, kind: str) -> queue
         chunks.put((start, min(start + CHUNK, end)))
 
     def serve() -> None:
-        while True:
+        while time.time() < end_at:
             try:
                 run_chunk(*chunks.get_nowait(), size, kind, rows)
             except queue.Empty:
-                rows.put(None)
-                return
+                break
+        rows.put(None)
 
     for _ in range(jobs):
         threading.Thread(target=serve, daemon=True).start()
@@ -115,13 +115,14 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further hundred programs after this time")
     options = parser.parse_args()
     os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin, finished, failed = time.time(), 0, 0
     sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
-    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind)
+    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, begin + 60 * options.minutes)
     while finished < options.jobs:
         row = rows.get()
         if row is None:
