@@ -64,6 +64,19 @@ def test_dimensions_are_counted_from_either_end(mark: Callable[..., Any], captur
     assert _captures(lambda x: x * 2, [given(n) for n in (3, 5, 6, 7)]) == captures
 
 
+@pytest.mark.parametrize(("index", "captures"), [(0, 3), (-2, 3), (None, 3), (1, 1)])
+def test_sizes_made_static_inside_are_constants(index: int | None, captures: int) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        framelift.mark_static(x, index)
+        return x + 1
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=True, fullgraph=True)
+    before = framelift.stats()["captures"]
+    for n in (12, 13, 14):
+        assert compiled(torch.ones(n, 3)).shape == (n, 3)
+    assert framelift.stats()["captures"] - before == captures
+
+
 def test_marks_of_torch_that_name_no_dimension_say_nothing() -> None:
     x = torch.ones(3, 4)
     torch._dynamo.mark_dynamic(x, 7)

@@ -136,7 +136,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
 def _fix_sizes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """mark_static in captured code: the sizes are constants of this capture."""
     given = dict(zip(("tensor", "index"), args), **kwargs)
-    size = given["tensor"].size()
+    size = session.recorder.call(torch.Tensor.size, (given["tensor"],), {})
     for dim in range(len(size)) if given.get("index") is None else _each(given["tensor"], given["index"]):
         int(size[dim])
 
