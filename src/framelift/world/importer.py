@@ -33,6 +33,7 @@ from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .lazy import View
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
+from .mapping_views import MAPPING_VIEWS, import_view
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .same_kind import for_life, known_kind
@@ -407,9 +408,10 @@ def _cached(world: World, value: Any, origin: Origin) -> Any:
     return _constant(world, value, origin)
 
 
-@rule(types.MappingProxyType)
-def _proxy(world: World, value: Any, origin: Origin) -> Any:
-    return let_in_opaque(world, value, origin)
+@rule(*MAPPING_VIEWS)
+def _view(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_view(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
 
 
 @rule(types.MethodWrapperType)
