@@ -48,3 +48,25 @@ def test_the_dictionary_behind_a_view_changes_inside() -> None:
     table = {"a": 1}
     got, names = framelift.compile(f, backend="eager")(X, table, table.values())
     assert torch.equal(got, X + 4) and names == ["a", "new"] and table == {"a": 1, "new": 3}
+
+
+def test_a_view_of_an_objects_own_dictionary() -> None:
+    class Thing:
+        def __init__(self):
+            self.n = 5
+
+    def f(x, o, view):
+        o.n = 7
+        return x + sum(view)
+
+    def g(x, view, o):
+        before = sum(view)
+        o.n = 7
+        return x + sum(view) + before
+
+    for step in (lambda run: run(f, lambda o: (o, vars(o).values())), lambda run: run(g, lambda o: (vars(o).values(), o))):
+        def run(function, arguments):
+            compiled, o, other = framelift.compile(function, backend="eager"), Thing(), Thing()
+            for _ in range(2):
+                assert torch.equal(compiled(X, *arguments(o)), function(X, *arguments(other)))
+        step(run)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..origin import Origin
+from .large import LargeDict
 from .world import World
 
 __all__ = ["MAPPING_VIEWS", "import_view"]
@@ -35,6 +36,8 @@ def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[Worl
         return None
     world.guard(origin, "TYPE", type(value))
     inside = let_in(world, table, origin.to("ask", behind))
+    if type(inside) is LargeDict:   # opened, it reads and writes what the view looks at
+        inside = inside.plain()
     if type(inside) is not type(table):
         return None
     return world.register(value, _MAKERS[type(value)](inside), origin, mutable=False)
