@@ -90,7 +90,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     exec(_code(program.source, name), world)
     target = wrap(world["TARGET"])
     seen = []
-    gc.collect()
+    gc.collect(1)
     gc.disable()    # objects die when nobody holds them, in both worlds at the same moments
     try:
         for number, change in enumerate(program.changes):
