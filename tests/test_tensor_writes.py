@@ -210,3 +210,12 @@ def _twice(x, y):
 @pytest.mark.parametrize("f", [_renamed, _before_and_after, _twice])
 def test_a_tensor_is_another_name_for_the_memory_it_was_given(f, backend) -> None:
     check(f, torch.ones(3), torch.arange(3.0), backend=backend)
+
+
+def test_a_gradient_of_other_sizes_than_its_tensor() -> None:
+    x = torch.ones(3, requires_grad=True)
+    (x * 2).sum().backward()
+    x.data = torch.ones(2, 3)
+    for dynamic in (None, True):
+        out = framelift.compile(lambda v: (v * 3).sum(1), backend="eager", fullgraph=True, dynamic=dynamic)(x)
+        assert out.tolist() == [9.0, 9.0] and x.grad.shape == (3,)

@@ -71,6 +71,10 @@ def _hint(symbols: Symbols, symbol: Any) -> Any:
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
     if type(facts) is not SymbolicFacts:
+        if tensor.is_leaf and tensor.grad is not None and tensor.grad.shape != tensor.shape:   # its memory was exchanged since
+            with torch.no_grad():
+                bare = tensor.detach().requires_grad_(tensor.requires_grad)
+            return mode.from_tensor(bare, static_shapes=True)
         return mode.from_tensor(tensor, static_shapes=True)
     with torch.no_grad():
         made: torch.Tensor = FakeTensor(mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device)
