@@ -292,3 +292,40 @@ def test_registrations_with_abstract_classes_are_one_word() -> None:
     Abstract.register(Mine)
     for _ in range(3):
         assert compiled(x).item() == 1
+
+
+def test_a_class_attribute_beside_one_that_is_written() -> None:
+    class Base:
+        weight = 7
+        text = "base"
+
+    class Child(Base):
+        weight = 1
+
+    def below(x):
+        Base.weight = x
+        return x + 1, Child.weight, Child().weight
+
+    def gone(x):
+        Base.text = "other"
+        before = Child.weight
+        del Child.weight
+        found = Child.weight, Child().weight, Child.text
+        Child.weight = before
+        return x + 1, found
+
+    def nearer(x):
+        Child.text = "nearer"
+        held = Child().text
+        del Child.text
+        return x + 1, held, Child().text
+
+    for f in (below, gone, nearer):
+        compiled = framelift.compile(f, backend="eager")
+        for number, weight in enumerate((1, 0, 4, 5, 4)):
+            results = []
+            for run in (f, compiled):
+                Base.weight, Base.text, Child.weight = 7 + number, "base", weight
+                results.append(repr(run(torch.ones(1))))
+                assert Child.weight == weight
+            assert results[0] == results[1], (f.__name__, weight, results)

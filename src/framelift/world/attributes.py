@@ -187,10 +187,8 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         return found.__get__(obj, type(obj))
     if hasattr(cls, "__get__") and not isinstance(found, type):
         return _call_get(world, obj, name, found)
-    if (id(_holder_or(type(obj), name)), name) in world.overlay:
-        value = found
-    else:
-        value = let_in(world, found, const(type(obj)).to("lookup", name))
+    pending, place = world.place_of(type(obj), name)
+    value = found if pending else let_in(world, found, const(place).to("lookup", name))
     _core.know(obj, name, VALUE, value)
     return value
 

@@ -78,7 +78,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
     """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
     kind = type(found)
-    pending = any((id(base), name) in world.overlay for base in _mro(holder))
+    pending, place = world.place_of(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
@@ -98,10 +98,10 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         getter = world.lookup(kind, "__get__")
         if not isinstance(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
-        descriptor = let_in(world, found, const(holder).to("lookup", name))
+        descriptor = let_in(world, found, const(place).to("lookup", name))
         return _core.captured(getter, (descriptor, instance, cls), None)
     else:
-        value = let_in(world, found, const(holder).to("lookup", name))
+        value = let_in(world, found, const(place).to("lookup", name))
     if instance is None:
         _core.know(cls, name, VALUE, value)
     return value

@@ -124,21 +124,36 @@ class World:
         self._looked_up.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
+        deleted = False   # outside it is still there: guarded is the class that has the next
         for base in _mro(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is not ABSENT:
                 if pending is DELETED:
+                    deleted = True
                     continue
                 return pending
             own = _own(base)
             if name in own:
                 found = own[name]
                 if not _core.is_internal(base):
-                    self.guard_lookup(cls if not _core.is_internal(cls) else base, name, found)
+                    self.guard_lookup(base if deleted or _core.is_internal(cls) else cls, name, found)
                 return found
         if not _core.is_internal(cls):
             self.guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
+
+    def place_of(self, cls: type, name: str) -> tuple[bool, type]:
+        """Whether what a lookup finds is a pending write, and otherwise the class at which to look for it outside."""
+        place: type | None = cls
+        for base in _mro(cls):
+            pending = self.overlay.get((id(base), name), ABSENT)
+            if pending is DELETED:
+                place = None   # outside it is still there: the lookup begins at the class that has the next
+            elif pending is not ABSENT:
+                return True, cls
+            elif name in _own(base):
+                return False, place or base
+        return False, place or cls
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
