@@ -18,6 +18,7 @@ from law.generate import generate
 from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
 from law.runner import judge
+from law.steer import Endless, bounded
 
 seen: collections.Counter[str] = collections.Counter()
 broken: collections.Counter[str] = collections.Counter()
@@ -81,3 +82,9 @@ def test_a_planted_defect_is_found(defect: str) -> None:
 def test_every_kind_of_guard_is_planted_or_excused() -> None:
     covered = frozenset().union(*DEFECTS.values())
     assert set(KINDS) == (covered & set(KINDS)) | set(NOT_FOUND)
+
+
+def test_a_program_without_end_is_given_up() -> None:
+    with pytest.raises(Endless), bounded(0.02):
+        while True:
+            pass

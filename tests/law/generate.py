@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from .grammar import COMPOUNDS, EXPRESSIONS, LITERALS, STATEMENTS
 from .mutations import GENTLE, HARSH, HELPERS
 from .prelude import ARGUMENTS, ASSIGNED, PRELUDE, ROOTS
-from .steer import Scratch
+from .steer import Endless, Scratch, bounded
 
 __all__ = ["Program", "generate"]
 
@@ -252,7 +253,8 @@ def relevant(changes: tuple[str, ...], source: str) -> list[str]:
 
 def _changes(source: str, near: list[str], rng: random.Random, demanding: bool) -> tuple[tuple[str, ...], ...] | None:
     """The changes between calls, or None for a program that is not worth running: templates may meet in ways Python does not
-    allow (:= in a comprehension's source), and one that raises on its first call tests little."""
+    allow (:= in a comprehension's source), one that raises on its first call tests little, and one may never end (a list that
+    a loop over it makes longer)."""
     try:
         code = compile(source, "<law>", "exec", dont_inherit=True)
     except SyntaxError:
@@ -264,10 +266,11 @@ def _changes(source: str, near: list[str], rng: random.Random, demanding: bool) 
     def propose() -> str:
         return body.fill(rng.choice(rng.choice(choices)), 0)
 
-    with Scratch(code) as scratch:
+    with Scratch(code) as scratch, contextlib.suppress(Endless), bounded():
         if demanding and scratch.call()[0]:
             return None
         return scratch.changes(rng, propose, calls=rng.randint(5, 10))
+    return None
 
 
 def _source(size: int, rng: random.Random) -> tuple[str, list[str]]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from portrait import Portrait, difference, portrait
 
-__all__ = ["MODES", "SCRATCH", "Scratch"]
+__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "bounded"]
 
 SCRATCH = "law_scratch"
 KEEP_UNSEEN = 0.1
@@ -26,6 +27,26 @@ TRIALS = 80
 
 #: what the global MODE of a world asks for around its calls
 MODES: dict[str, Callable[[], Any]] = {"no_grad": torch.no_grad, "inference": torch.inference_mode}
+
+
+class Endless(BaseException):
+    """A random program did not end: no handler of the program may swallow this."""
+
+
+@contextlib.contextmanager
+def bounded(seconds: float = 5.0) -> Iterator[None]:
+    """Raise Endless in a block that takes more CPU time; a program's calls take milliseconds.  For the main thread."""
+
+    def stop(*_: Any) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class Scratch:
