@@ -244,6 +244,8 @@ static PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 
 static PyObject* unbound_cell(PyObject* name) {
+  if (PyTuple_Check(name))
+    return PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value", PyTuple_GET_ITEM(name, 0));
   return PyErr_Format(PyExc_NameError, "cannot access free variable '%U' where it is not associated with a value in enclosing scope", name);
 }
 

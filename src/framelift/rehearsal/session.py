@@ -263,7 +263,7 @@ class Session:
             raise NameError(f"name {name!r} is not defined", name=name)
         attributes.write_global(self.world, globals_, name, DELETED)
 
-    def load_cell(self, cell: types.CellType, name: str) -> Any:
+    def load_cell(self, cell: types.CellType, name: str | tuple[str]) -> Any:
         world = self.world
         origin = world.cell_origin(cell)
         pending = world.overlay.get((id(cell), ""), ABSENT)
@@ -272,13 +272,15 @@ class Session:
                 return let_in(world, cell.cell_contents, origin.to("contents"))
             except ValueError:
                 world.guard(origin, "EMPTY", None)
+        if isinstance(name, tuple):
+            raise UnboundLocalError(f"cannot access local variable {name[0]!r} where it is not associated with a value")
         raise NameError(f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope", name=name)
 
     def store_cell(self, cell: types.CellType, value: Any) -> None:
         self.world.overlay[(id(cell), "")] = value
         self.world.write("setcell", cell, None, value)
 
-    def delete_cell(self, cell: types.CellType, name: str) -> None:
+    def delete_cell(self, cell: types.CellType, name: str | tuple[str]) -> None:
         self.load_cell(cell, name)
         self.world.overlay[(id(cell), "")] = DELETED
         self.world.write("delcell", cell, None, None)

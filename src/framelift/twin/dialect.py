@@ -28,7 +28,7 @@ PROBES: dict[str, str] = {
     "load_attr": "load_attr(object, name) -> value; methods come bound",
     "store_attr": "store_attr(value, object, name)",
     "delete_attr": "delete_attr(object, name)",
-    "load_deref": "load_deref(cell, name) -> contents of a free variable",
+    "load_deref": "load_deref(cell, name) -> contents of a free variable; (name,): of a variable of the function's own",
     "store_deref": "store_deref(value, cell)",
     "delete_deref": "delete_deref(cell, name)",
     "load_classderef": "load_classderef(cell, name) -> from the class namespace, else the cell (CPython 3.11)",

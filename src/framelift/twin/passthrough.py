@@ -22,6 +22,7 @@ from .writer import Writer
 __all__ = ["few_frames", "passthrough"]
 
 _UNDEFINED = "name '{}' is not defined"
+_UNBOUND_LOCAL = "cannot access local variable '{}' where it is not associated with a value"
 _UNBOUND_FREE = "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
 
 
@@ -69,9 +70,9 @@ def _find(name: str, *namespaces: Any) -> Any:
     return _MISSING
 
 
-def _found(value: Any, message: str, name: str) -> Any:
+def _found(value: Any, message: str, name: str, error: type[NameError] = NameError) -> Any:
     if value is _MISSING:
-        raise NameError(message.format(name), name=name)
+        raise error(message.format(name), **{"name": name} if error is NameError else {})
     return value
 
 
@@ -103,7 +104,9 @@ def _store_attr(value: Any, obj: Any, name: str) -> None:
     setattr(obj, name, value)
 
 
-def _load_deref(cell: CellType, name: str) -> Any:
+def _load_deref(cell: CellType, name: str | tuple[str]) -> Any:
+    if isinstance(name, tuple):
+        return _found(_contents(cell), _UNBOUND_LOCAL, name[0], UnboundLocalError)
     return _found(_contents(cell), _UNBOUND_FREE, name)
 
 
@@ -118,7 +121,7 @@ def _store_deref(value: Any, cell: CellType) -> None:
     cell.cell_contents = value
 
 
-def _delete_deref(cell: CellType, name: str) -> None:
+def _delete_deref(cell: CellType, name: str | tuple[str]) -> None:
     _load_deref(cell, name)
     del cell.cell_contents
 

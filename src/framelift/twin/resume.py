@@ -20,6 +20,7 @@ from .dialects import current
 from .encode import named
 from .flow import Flow
 from .maker import make_twin
+from .writer import GOES_ON
 
 __all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread"]
 
@@ -213,7 +214,8 @@ def _only_leaves(flow: Flow, op: Op) -> bool:
 def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
 
-    Its free variables are the original's cells, then the original's free variables.
+    Its free variables are the original's cells, then the original's free variables.  The cells are put where the original has them too:
+    an unbound one is then missed as a variable of the function's own.
     """
     code = flow.code
     ops = disassemble(code)
@@ -222,6 +224,8 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
+    own = tuple(name for name in code.co_cellvars if name not in slots)   # others are hidden by a variable of a comprehension somewhere
+    variables = (*own, *free)
     begun = False
     for op in ops:
         begun = begun or op.name == "RESUME"
@@ -230,12 +234,13 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
         elif op.op in haslocal or op.op in hasfree:
             name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]
             local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
-            op.arg = slots[name] if local else len(names) + free.index(name)
+            op.arg = slots[name] if local else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
-    consts: list[Any] = [*code.co_consts, _core.set_handled]
-    head, offsets = _prologue(point, start, slots, len(free), consts)   # set_handled is the last constant so far
+    consts: list[Any] = [*code.co_consts, GOES_ON, _core.set_handled]
+    head, offsets = _prologue(point, start, slots, consts)   # set_handled is the last constant so far
+    head[:0] = _cells(own, free, len(names), start)
     form: dict[str, Any] = {
-        "co_varnames": names, "co_nlocals": len(names), "co_cellvars": (), "co_freevars": free, "co_argcount": len(arguments),
+        "co_varnames": names, "co_nlocals": len(names), "co_cellvars": own, "co_freevars": free, "co_argcount": len(arguments),
         "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
     if stops:
         ops = _with_bound_method(ops, start)
@@ -296,9 +301,18 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
     return names, tuple(order)
 
 
-def _prologue(point: Point, start: Op, slots: dict[str, int], free: int, consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
-    head = from_bytes(named("COPY_FREE_VARS", free), start) if free else []
+def _cells(own: tuple[str, ...], free: tuple[str, ...], first: int, start: Op) -> list[Op]:
+    """The beginning: cells from the closure, and those of `own` once more in slots of their own, the first of which is `first`."""
+    head = from_bytes(named("COPY_FREE_VARS", len(free)), start) if free else []
+    head += [make("MAKE_CELL", first + i, like=start) for i in range(len(own))]   # whoever looks at the frame asks whether this was run
     head.append(make("RESUME", like=start))
+    for i, name in enumerate(own):
+        head += [make("LOAD_CLOSURE", first + len(own) + free.index(name), like=start), make("STORE_FAST", first + i, like=start)]
+    return head
+
+
+def _prologue(point: Point, start: Op, slots: dict[str, int], consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
+    head: list[Op] = []
     offsets: list[tuple[int, int]] = []
     handled = len(consts) - 1
     for i, slot in enumerate(point.stack):

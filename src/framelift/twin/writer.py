@@ -13,9 +13,17 @@ from typing import Any
 
 from .encode import instruction
 
-__all__ = ["Writer"]
+__all__ = ["GOES_ON", "Writer"]
 
 _LOAD_CONST = opmap["LOAD_CONST"]
+
+
+class _Mark:
+    """A constant that says something about its code."""
+
+
+#: among the constants of code that was made to go on with a frame
+GOES_ON = _Mark()
 
 
 class _Loads(dict[Any, bytes]):
@@ -36,7 +44,7 @@ class _Loads(dict[Any, bytes]):
 class Writer:
     """Loads of probes (`probe["call"]`), of names by index (`name[3]`) and of constants (`const[7]`)."""
 
-    __slots__ = ("calls", "code", "const", "consts", "first_free", "name", "op_cell", "probe")
+    __slots__ = ("calls", "code", "const", "consts", "first_free", "first_outer", "name", "op_cell", "probe")
 
     def __init__(self, code: CodeType, probes: Mapping[str, Any], calls: tuple[bytes, ...], load_cell: int) -> None:
         self.code = code
@@ -47,6 +55,8 @@ class Writer:
         self.name = _Loads(consts, code.co_names.__getitem__)
         self.const = _Loads(consts, _itself)
         self.first_free = _first_free(code) if code.co_freevars else 0
+        # Code that goes on with a frame has that frame's cells, which are from outside to whoever captures it.
+        self.first_outer = len(code.co_varnames) if code.co_cellvars and GOES_ON in code.co_consts else self.first_free
 
     def index(self, value: Any) -> int:
         """The number of a constant, for the few opcodes that name one other than by loading it."""
@@ -58,9 +68,9 @@ class Writer:
         return instruction(self.op_cell, index)
 
     def variable(self, index: int) -> bytes:
-        """Push the name of a cell or free variable."""
+        """Push the name of a free variable, or in a tuple that of one of the function's own."""
         return self.const[self.code.co_freevars[index - self.first_free] if index >= self.first_free
-                          else self.code._varname_from_oparg(index)]  # type: ignore[attr-defined]
+                          else (self.code._varname_from_oparg(index),)]  # type: ignore[attr-defined]
 
 
 def _itself(value: Any) -> Any:

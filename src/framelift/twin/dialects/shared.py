@@ -70,21 +70,21 @@ def delete_attr(w: Writer, arg: int) -> bytes:
 
 @SHARED("LOAD_DEREF", depth=3, where="free")
 def load_deref(w: Writer, arg: int) -> bytes | None:
-    if arg < w.first_free:
+    if arg < w.first_outer:
         return None
     return w.probe["load_deref"] + w.cell(arg) + w.variable(arg) + w.calls[1]
 
 
 @SHARED("STORE_DEREF", depth=2, where="free")
 def store_deref(w: Writer, arg: int) -> bytes | None:
-    if arg < w.first_free:
+    if arg < w.first_outer:
         return None
     return w.probe["store_deref"] + SWAP2 + w.cell(arg) + w.calls[1] + POP
 
 
 @SHARED("DELETE_DEREF", depth=3, where="free")
 def delete_deref(w: Writer, arg: int) -> bytes | None:
-    if arg < w.first_free:
+    if arg < w.first_outer:
         return None
     return w.probe["delete_deref"] + w.cell(arg) + w.variable(arg) + w.calls[1] + POP
 
