@@ -19,7 +19,7 @@ from ..twin import layout, make_twin
 from ..twin.dialects import current
 from ..twin.flow import Flow
 from ..twin.layout import Layout
-from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after, unread
+from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched
 from ..world.finalisers import end_is_seen
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
@@ -104,9 +104,9 @@ class Breaks:
         return id(code) in self.origins
 
     def unread(self, code: types.CodeType) -> frozenset[str]:
-        """The parameters of code made here that it only keeps until it ends."""
+        """The parameters that the code only keeps until it ends."""
         frames, made = self.of(code) if id(code) in self.origins else (None, None)
-        return frozenset() if frames is None or made is None else unread(frames.flow, code, made.start, None)
+        return untouched(code) if frames is None or made is None else unread(frames.flow, code, made.start, None)
 
     def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
         """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""

@@ -10,14 +10,14 @@ from types import CodeType
 
 from .assembly import Op, disassemble
 
-__all__ = ["Flow", "Shape"]
+__all__ = ["LOOKS_AT_LOCALS", "Flow", "Shape"]
 
 _NO_NEXT = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
                       "JUMP_BACKWARD_NO_INTERRUPT"))
 #: what the end of a FOR_ITER jumps over: it takes the iterator off by itself, only a generator run in place comes by here
 _LOOP_END = ("END_FOR", "POP_TOP")[:max(0, min(2, version_info[1] - 11))]
 #: functions that see all locals of their caller
-_LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
+LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 #: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
 _CALL_PARTS = ("PRECALL", "KW_NAMES")
 
@@ -82,7 +82,7 @@ class Flow:
     def live(self, unit: int) -> tuple[str, ...]:
         """The names of locals that may be read from here on."""
         names = self.code.co_varnames
-        if _LOOKS_AT_LOCALS.intersection(self.code.co_names):
+        if LOOKS_AT_LOCALS.intersection(self.code.co_names):
             return names
         if self._live is None:
             self._live = self._live_all()
@@ -96,7 +96,7 @@ class Flow:
     def touched(self, start: int, end: int | None) -> frozenset[str]:
         """The names of locals that may be read on some way from one instruction to another, or to wherever it ends."""
         code = self.code
-        if _LOOKS_AT_LOCALS.intersection(code.co_names):
+        if LOOKS_AT_LOCALS.intersection(code.co_names):
             return frozenset(code.co_varnames)
         back: dict[int, list[int]] = {}
         pending, reached = [start], {start}

@@ -16,13 +16,14 @@ from typing import Any
 
 from .. import _core
 from .assembly import Op, assemble, disassemble, from_bytes, make
+from .decode import instructions
 from .dialects import current
 from .encode import named
-from .flow import Flow
+from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin
 from .writer import GOES_ON
 
-__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread"]
+__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
@@ -103,6 +104,20 @@ def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> froze
     named = running.co_varnames[:parameter_count(running)]
     first = _receiver(flow.code)
     return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)
+
+
+def untouched(code: CodeType) -> frozenset[str]:
+    """The parameters that no instruction of `code` names, and that nothing finds by looking at the frame."""
+    left = {name for name in code.co_varnames[:parameter_count(code)] if not name.startswith(".")} - {_receiver(code), *code.co_cellvars}
+    if LOOKS_AT_LOCALS.intersection(code.co_names):
+        return frozenset()
+    for op in instructions(code.co_code):
+        if not left:
+            break
+        if op.op in haslocal:   # some of CPython 3.13 name two
+            places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
+            left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]
+    return frozenset(left)
 
 
 def parameter_count(code: CodeType) -> int:
