@@ -22,7 +22,7 @@ try:
 except ImportError:
     _NUMPY = None   # type: ignore[assignment]
 
-__all__ = ["rebuild", "take"]
+__all__ = ["distinct", "has_long_part", "rebuild", "take"]
 
 #: compared by equality in keys, and never equal to a value of another type
 _PLAIN = frozenset({int, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -53,6 +53,18 @@ def take(args: Any, values: dict[int, Value], key: list[Any], found: list[Value]
         else:
             kept.append(_take_other(arg, kind, values, key, found))
     return kept
+
+
+def distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:
+    """The values without repetition, and for each place in `found` which of them stood there."""
+    order = list(dict.fromkeys(found))
+    where = {value: i for i, value in enumerate(order)}
+    return order, tuple(where[value] for value in found)
+
+
+def has_long_part(key: tuple[Any, ...], most: int) -> bool:
+    """Whether a part of the key is itself of more than so many parts."""
+    return any(type(part) is tuple and len(part) > most for part in key)
 
 
 def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], found: list[Value]) -> Any:

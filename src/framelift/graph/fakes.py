@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
 
-__all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed"]
+__all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
 
 _log = logging.getLogger("torch._subclasses.fake_tensor")
 _SEEDED = torch.Tag.nondeterministic_seeded
@@ -102,6 +102,14 @@ class _NonLeaf(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         raise AssertionError("fakes are never differentiated")
+
+
+def with_history(bare: torch.Tensor, fakes: Fakes, requires_grad: bool, is_leaf: bool) -> torch.Tensor:
+    """A fresh tensor with this autograd state."""
+    with torch.set_grad_enabled(True):
+        if requires_grad and not is_leaf:
+            return _NonLeaf.apply(fakes.make(_SEED).requires_grad_(), lambda: bare)
+        return bare.requires_grad_(requires_grad)
 
 
 class Observed:

@@ -16,7 +16,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["choosing_kernels", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "read_state"]
+__all__ = ["choosing_kernels", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -225,3 +225,10 @@ class StateNodes:
         nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
                  for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
         self._autocasts.append((wanted, nodes))
+
+
+def kernel_choice() -> tuple[bool, ...]:
+    """Flags that choose kernels, and with them strides.  Nothing in a rehearsal can change them."""
+    cuda = torch.backends.cuda
+    return (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled, cuda.flash_sdp_enabled(),
+            cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled())

@@ -115,7 +115,7 @@ class _Builder:
         self.graph = torch.fx.Graph()
         self.state = StateNodes(base, self._emit)
         self._nodes: dict[int, Node] = {}         # id(Value) or id(Step) -> node
-        self._parts: dict[tuple[int, tuple[int, ...]], Node] = {}
+        self._parts: dict[tuple[int, tuple[int | str, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
         self.numbers: NumberNodes | None = None
@@ -191,14 +191,15 @@ class _Builder:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
         return node
 
-    def _part(self, step: Any, path: tuple[int, ...]) -> Node:
+    def _part(self, step: Any, path: tuple[int | str, ...]) -> Node:
         """The node of one piece of a step's result."""
         if not path:
             return self._nodes[id(step)]
         node = self._parts.get((id(step), path))
         if node is None:
             whole = self._part(step, path[:-1])
-            node = self._add(self._unused("getitem"), "call_function", operator.getitem, (whole, path[-1]), {})
+            get: Any = getattr if type(path[-1]) is str else operator.getitem
+            node = self._add(self._unused(get.__name__), "call_function", get, (whole, path[-1]), {})
             self._parts[id(step), path] = node
         return node
 

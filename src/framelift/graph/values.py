@@ -15,14 +15,15 @@ __all__ = ["Body", "Storage", "Value"]
 
 
 class Storage:
-    """Memory that one or more values look at."""
+    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it."""
 
-    __slots__ = ("external", "values", "written")
+    __slots__ = ("external", "values", "wrapped", "written")
 
     def __init__(self, external: bool) -> None:
         self.external = external
         self.values: list[Value] = []
         self.written = False
+        self.wrapped = False
 
 
 class Value:
@@ -32,7 +33,8 @@ class Value:
     or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
     `exact` says that its strides are believed: fakes are sometimes wrong about them for operations on oddly laid out tensors.
     `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter"; `gathered`: and a backward inside has added to its `.grad`.
-    A result has `step` (the tape step that made it) and `path` (its place in the step's result); an input has `external`.
+    A result has `step` (the tape step that made it) and `path` (its place in the step's result: indices, and names of inner tensors); an input
+    has `external`.
     """
 
     __slots__ = ("exact", "external", "facts", "gathered", "name", "path", "rooted", "stand_in", "step", "storage", "view")
@@ -48,7 +50,7 @@ class Value:
         self.rooted = ""
         self.gathered = False
         self.step: object = None
-        self.path: tuple[int, ...] = ()
+        self.path: tuple[int | str, ...] = ()
         storage.values.append(self)
 
 

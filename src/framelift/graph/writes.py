@@ -31,6 +31,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
             raise Interrupt("torch-operation-failed", f"{target.name} into a tensor whose elements overlap")
         if with_grad and (value.view or value.external is not None):
             _check_view_write(target, value)
+        if value.storage.wrapped:
+            raise Interrupt("tensor-subclass", f"of a wrapper class, of which {target.name} changes an inner tensor,")
         value.storage.written = True
     for index, facts in outcome.changes:
         value = found[index]

@@ -17,13 +17,16 @@ from ..graph.targets import Getter, Target
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["record_live"]
+__all__ = ["Results", "record_live"]
 
 
 def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
-                gives_values: bool = False, effect: bool = False) -> Any:
-    """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result."""
-    live: Live = recorder.live
+                gives_values: bool = False, effect: bool = False, live: Live | None = None, kind: Any = None) -> Any:
+    """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result.
+
+    `live` and `kind` are what else runs it and reads its results: for wrapper subclasses (wrapped.py).
+    """
+    live = recorder.live if live is None else live
     found = list(dict.fromkeys(found))
 
     def call(fakes: list[Any]) -> Any:
@@ -38,7 +41,7 @@ def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict
     outcome = live.run(target.name, found, call)
     _take_writes(recorder, target, outcome, found)
     step = Step(target, kept, kept_named, found, state, effect or outcome.stays or bool(outcome.written) or bool(outcome.changes))
-    results = _Results(recorder, live, target, step, found)
+    results = (kind or Results)(recorder, live, target, step, found)
     answer = results.read(outcome.result, ())
     if not results.made and not step.effect:
         if type(outcome.result) in VALUES and not gives_values and outcome.result is not NotImplemented:
@@ -64,7 +67,7 @@ def _take_writes(recorder: Any, target: Target, outcome: LiveOutcome, found: lis
         recorder.live.born(value, fake)
 
 
-class _Results:
+class Results:
     """Turns raw results into stand-ins."""
 
     def __init__(self, recorder: Any, live: Live, target: Target, step: Step, found: list[Value]) -> None:
@@ -75,10 +78,11 @@ class _Results:
         self.found = found
         self.made = 0
 
-    def read(self, raw: Any, path: tuple[int, ...]) -> Any:
+    def read(self, raw: Any, path: tuple[Any, ...]) -> Any:
+        """A result or a part of it, as captured code sees it."""
         if isinstance(raw, torch.Tensor):
             value = self.live.known(raw)
-            return value.stand_in if value is not None else self._tensor(raw, path)
+            return value.stand_in if value is not None else self.tensor(raw, path)
         kind = type(raw)
         if kind in VALUES or kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
             return self.recorder._shown(raw)
@@ -87,7 +91,8 @@ class _Results:
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
         raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
 
-    def _tensor(self, fake: torch.Tensor, path: tuple[int, ...]) -> torch.Tensor:
+    def tensor(self, fake: torch.Tensor, path: tuple[Any, ...]) -> torch.Tensor:
+        """A result that is a new tensor."""
         if fake.layout is not torch.strided:
             raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
         facts = facts_of(fake)

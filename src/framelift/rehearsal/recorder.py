@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import config
 from ..exc import InternalError
-from ..graph.arguments import rebuild, take
+from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
 from ..graph.light import is_light
@@ -26,14 +26,17 @@ from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shar
 from ..graph.number_nodes import graph_values, numbers_in
 from ..graph.numbers import NUMBERS
 from ..graph.replay import replay
-from ..graph.state import LeftState, SavedState, State, check_state, read_state
+from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
 from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, target_of
 from ..graph.values import Storage, Value
+from ..graph.wrapped import Wrapped
+from ..graph.wrappers import is_wrapper
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .live import record_live
+from .wrapped import new_wrapper, record_wrapped
 from .histories import without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
@@ -103,9 +106,10 @@ class Recorder:
         self._storages: dict[int, Storage] = {}     # of real tensors
         self._fakes = Fakes()
         self._live: Live | None = None              # function transforms, once the program uses one
+        self.wrapped: Wrapped | None = None         # tensors of wrapper subclasses, once there is one
         self._cache = shared_cache()
         self._lookup = self._cache.get
-        self._flags = _kernel_choice()
+        self._flags = kernel_choice()
         self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
         self.differentiated = False                 # the program went through histories, and did not keep them
@@ -156,6 +160,8 @@ class Recorder:
     def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
         if id(tensor) in self._values:
             raise InternalError("a stand-in was imported as if it came from outside")
+        if is_wrapper(type(tensor)):
+            return self._known_as(tensor, new_wrapper(self, tensor), name)
         wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
         if not wrapped:
             check_kind(tensor)
@@ -167,13 +173,21 @@ class Recorder:
         if storage is None:
             storage = self._storages[memory] = Storage(external=True)
         value = Value(new_stand_in(facts, type(tensor)), facts, storage)
-        value.external = tensor
-        value.name = _identifier(name)
         self.overrides = self.overrides or is_overriding(type(tensor))
         if wrapped:
             self.live.born(value, self.live.mirror(tensor))
+        return self._known_as(tensor, value, name)
+
+    def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
+        value.external, value.name = tensor, _identifier(name)
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
+
+    def with_wrappers(self) -> Wrapped:
+        """The rehearsal's tensors of wrapper subclasses."""
+        if self.wrapped is None:
+            self.wrapped = Wrapped(self._fakes)
+        return self.wrapped
 
     @property
     def live(self) -> Live:
@@ -311,12 +325,14 @@ class Recorder:
         if kwargs:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if self.wrapped is not None and self.wrapped.concerns(found):
+            return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
             return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(_is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
         if len(found) > 1 and len(set(found)) < len(found):
-            found, pattern = _distinct(found)
+            found, pattern = distinct(found)
             key.append(pattern)   # a tensor given twice may behave unlike two equal ones
         whole = tuple(key)
         outcome = self._lookup(whole)
@@ -328,7 +344,7 @@ class Recorder:
                     outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
                 else:
                     outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-                    if len(whole) < _MOST_KEY_PARTS and not _is_long(whole) and type(target) is not OneNode:
+                    if len(whole) < _MOST_KEY_PARTS and not has_long_part(whole, _MOST_KEY_PARTS) and type(target) is not OneNode:
                         self._cache.put(whole, outcome)
             except Interrupt as stop:
                 if self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
@@ -576,24 +592,6 @@ class _RecordingMode(TorchFunctionMode):
         if not kwargs:   # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})
-
-
-def _distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:
-    """The values without repetition, and for each place in `found` which of them stood there."""
-    order = list(dict.fromkeys(found))
-    where = {value: i for i, value in enumerate(order)}
-    return order, tuple(where[value] for value in found)
-
-
-def _is_long(key: tuple[Any, ...]) -> bool:
-    return any(type(part) is tuple and len(part) > _MOST_KEY_PARTS for part in key)
-
-
-def _kernel_choice() -> tuple[bool, ...]:
-    """Flags that choose kernels, and with them strides.  Nothing in a rehearsal can change them."""
-    cuda = torch.backends.cuda
-    return (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled, cuda.flash_sdp_enabled(),
-            cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled())
 
 
 def _identifier(name: str) -> str:

@@ -19,6 +19,7 @@ import torch
 
 from .. import _core
 from ..graph.facts import is_overriding
+from ..graph.wrappers import asks_first, is_wrapper
 from ..origin import Origin, arg, const
 from ..reasons import Interrupt
 from ..twin.resume import Point, point_of
@@ -38,6 +39,7 @@ from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
+from .wrapped import attribute_of_result, holds
 
 __all__ = ["Session"]
 
@@ -328,7 +330,8 @@ class Session:
         if pending is not ABSENT and pending is not DELETED:
             return pending
         found = _type_lookup(cls, name)
-        own = is_overriding(cls) and found is not _type_lookup(torch.Tensor, name)
+        wrapper = is_wrapper(cls)
+        own = (wrapper or is_overriding(cls)) and found is not _type_lookup(torch.Tensor, name)
         if own:
             world.lookup(cls, name)   # the program's class may change
         if own and isinstance(found, property):
@@ -340,7 +343,7 @@ class Session:
         if name == "__dict__":
             raise Interrupt("opaque-object", "Tensor.__dict__")
         if isinstance(found, (types.GetSetDescriptorType, property)):
-            if self.recorder.modes or is_overriding(cls) and not self.recorder.subclasses_off:
+            if self.recorder.modes or (is_overriding(cls) or asks_first(cls)) and not self.recorder.subclasses_off:
                 return modes.dispatch(self, found.__get__, (), (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))
@@ -350,12 +353,19 @@ class Session:
             if name in own:
                 return let_in(world, own[name], origin.to("item", name))
             world.guard(origin, "ABSENT", name, name)
+        elif wrapper:
+            try:
+                return attribute_of_result(self.recorder, tensor, name)
+            except KeyError:
+                pass
         if found is not ABSENT:
             return let_in(world, found, const(cls).to("lookup", name))
         raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
 
     def store_tensor(self, tensor: torch.Tensor, name: str, value: Any) -> None:
         found = _type_lookup(type(tensor), name)
+        if is_wrapper(type(tensor)) and holds(self.recorder, tensor, name):
+            raise Interrupt("effect-object", f"{type(tensor).__qualname__}.{name}")
         if found is not ABSENT:
             tensor_writes.store_attribute(self, tensor, name, value)
             return

@@ -1,7 +1,7 @@
 """Tensor subclasses that override torch functions: their `__torch_function__` is captured Python like any other.
 
 A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is done to a graph's inputs
-and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are not captured here.
+and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in wrapped.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .. import _core
 from ..graph.facts import is_overriding, new_stand_in
 from ..graph.targets import target_of
 from ..graph.values import Value
+from ..graph.wrappers import asks_first
 from ..reasons import Interrupt
 from .registry import substitute
 from .torch_rules import rule
@@ -33,7 +34,7 @@ def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     for arg in rest:
         if type(arg) in (list, tuple):
             rest.extend(arg)
-        elif isinstance(arg, torch.Tensor) and is_overriding(type(arg)) and all(type(arg) is not type(other) for other in found):
+        elif isinstance(arg, torch.Tensor) and (is_overriding(type(arg)) or asks_first(type(arg))) and all(type(arg) is not type(other) for other in found):
             place = next((i for i, other in enumerate(found) if issubclass(type(arg), type(other))), len(found))
             found.insert(place, arg)
     return found
@@ -93,6 +94,7 @@ def _converted(recorder: Any, result: Any, cls: type) -> Any:
     if cls is torch.Tensor:
         return result
     if isinstance(result, torch.Tensor) and not isinstance(result, cls):
+        _check_class(cls)
         return _retyped(recorder, result, cls)
     if isinstance(result, (tuple, list)):
         return type(result)(_converted(recorder, item, cls) for item in result)

@@ -21,7 +21,7 @@ from ..world.importer import let_in
 from ..world.same_kind import derives, known_kind
 from . import (  # noqa: F401  (they fill the tables)
     attention, autograd_function, control_flow, differentiation, higher_order, hooks, marks, pure, python_tables, regions, subclasses, substitutes, substitutes_numbers,
-    substitutes_torch, torch_rules, transforms)
+    substitutes_torch, torch_rules, transforms, wrapped)
 from .recorder import is_torch_operation
 from .substitutes_cache import call_through, is_own_cache
 from .substitutes_format import format_watched
@@ -206,6 +206,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, autograd_function.bound_apply),
     (HANDLER, autograd_function.is_function_class),
     (NATIVE, subclasses.is_tensor_class),
+    (HANDLER, wrapped.make_wrapper),
     (UNWRAP, _odd_instance),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.wrappers import context_of, inner_tensors, is_wrapper, sizes_hold
 from ..guard.kinds import TensorFacts, dunders, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
@@ -41,6 +42,7 @@ from .shadows import import_container, is_container
 from .special_methods import unwatched_method
 from .values import DESCRIPTIONS, import_value, plain_value, value_kind
 from .world import World
+from .wrapper_classes import note_wrapper_class
 
 __all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
 
@@ -236,6 +238,8 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
+    if is_wrapper(type(value)):
+        return _wrapper(world, value, origin)
     dims, marks = world.dynamism.dims(value, origin)
     try:
         symbolic = bool(dims or marks.strides)
@@ -246,6 +250,31 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
     world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    return world.register(value, seen, origin)
+
+
+def _wrapper(world: World, value: Any, origin: Origin) -> Any:
+    """A tensor that holds others: these are let in at their own places, then it is guarded to be made of them as it was."""
+    kind = type(value)
+    world.guard(origin, "TYPE", kind)
+    try:
+        with torch._C.DisableTorchFunction():
+            names, context = context_of(value)
+            inner = inner_tensors(value, names)
+            own = value.__dict__
+        for name, tensor in inner.items():
+            place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
+            if isinstance(let_in(world, tensor, place), Opaque):
+                raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, whose {name} is not captured,")
+        seen = world.stand_in(value, str(origin))
+    except Interrupt as interrupt:   # it may still be passed around
+        if interrupt.reason.id == "symbolic-number":
+            raise
+        return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
+    note_wrapper_class(world, kind)
+    with torch._C.DisableTorchFunction():
+        holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
+    world.guard(origin, "CHECK", (holds, f"is a {kind.__qualname__} of the same context and sizes"), "wrapper")
     return world.register(value, seen, origin)
 
 

@@ -1,0 +1,172 @@
+"""Wrapper subclasses: tensors that hold other tensors and dispatch below the torch API (`__torch_dispatch__`).
+
+A class that has `__tensor_flatten__` and `__tensor_unflatten__` says with these that its operations are told by its inner tensors, its
+context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the inner ones, and compilers take
+them apart themselves.  Classes without that protocol, or whose context is not made of plain values, are not captured.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..reasons import Interrupt
+from .facts import Facts
+
+__all__ = ["WrapperFacts", "asks_first", "assembled", "converts", "context_of", "inner_tensors", "is_wrapper", "sizes_hold", "wrapper_facts"]
+
+_no_dispatch = torch.Tensor.__torch_dispatch__
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
+_known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether tensors of this class hold others, and say which."""
+    known = _known.get(kind)
+    if known is None:
+        known = _known[kind] = (
+            issubclass(kind, torch.Tensor) and kind.__torch_dispatch__ is not _no_dispatch and not kind.__module__.startswith("torch._subclasses")
+            and callable(getattr(kind, "__tensor_flatten__", None)) and callable(getattr(kind, "__tensor_unflatten__", None)))
+    return known
+
+
+def asks_first(kind: type) -> bool:
+    """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
+    return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not kind.__module__.startswith("torch.")
+
+
+def converts(kind: type) -> bool:
+    """Whether the class inherits what subclasses do by default: results become tensors of it."""
+    return kind.__torch_function__.__func__ is _default if hasattr(kind.__torch_function__, "__func__") else False
+
+
+_disabled, _default = torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__
+
+
+class WrapperFacts(Facts):
+    """Facts of one tensor of a wrapper subclass: each has its own.  `parts` are the values of its inner tensors, by name."""
+
+    __slots__ = ("context", "kind", "parts")
+
+    def __init__(self, kind: type, context: Any, parts: dict[str, Any], *fields: Any) -> None:
+        super().__init__(*fields)
+        self.kind = kind
+        self.context = context
+        self.parts = parts
+
+    def but(self, **changes: Any) -> Facts:
+        raise Interrupt("tensor-subclass", f"{self.kind.__qualname__}, whose metadata changes,")
+
+    def agrees(self, other: Facts) -> bool:
+        return self is other or type(other) is WrapperFacts and self.kind is other.kind and self.key() == other.key()
+
+    def is_contiguous(self) -> bool:
+        return False   # nothing is known of the memory behind it
+
+    def template(self) -> torch.Tensor:
+        if self._template is None:
+            with torch.inference_mode(False):
+                self._template = torch.empty([_hint(length) for length in self.size], dtype=self.dtype, device="meta")
+        return self._template
+
+
+def _hint(length: Any) -> int:
+    """A size for a stand-in's own memory, which nobody reads."""
+    if type(length) is int:
+        return length
+    return 2 if length.node.is_nested_int() or not length.node.has_hint() else int(length.node.hint)
+
+
+def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> WrapperFacts:
+    """The facts of a real or fake wrapper.  Torch function must be off."""
+    return WrapperFacts(type(tensor), context, parts, tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad,
+                        tensor.is_leaf, False, False, tensor.is_inference())
+
+
+def context_of(tensor: Any) -> tuple[list[str], Any]:
+    """The names of a wrapper's inner tensors, and its context.  Torch function must be off."""
+    try:
+        names, context = tensor.__tensor_flatten__()
+    except Exception as error:
+        raise _refused(type(tensor), "which cannot be taken apart") from error
+    if not all(type(name) is str for name in names):
+        raise _refused(type(tensor), "whose inner tensors have no names")
+    if not _is_plain(context):
+        raise _refused(type(tensor), "whose context holds objects")
+    return list(names), context
+
+
+def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
+    """A wrapper's inner tensors, by name."""
+    found = {name: getattr(tensor, name, None) for name in names}
+    if not all(isinstance(inner, torch.Tensor) for inner in found.values()):
+        raise _refused(type(tensor), "which does not hold what it says")
+    return found
+
+
+def _refused(kind: type, why: str) -> Interrupt:
+    return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
+
+
+def _is_plain(context: Any) -> bool:
+    kind = type(context)
+    if kind in (tuple, list):
+        return all(map(_is_plain, context))
+    if kind is dict:
+        return all(type(key) is str for key in context) and all(map(_is_plain, context.values()))
+    return kind in _PLAIN
+
+
+def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, like: torch.Tensor) -> torch.Tensor:
+    """A wrapper of these inner tensors with the metadata of `like`."""
+    try:
+        made = kind.__tensor_unflatten__(parts, context, like.size(), like.stride())
+    except Interrupt:
+        raise
+    except Exception as error:
+        raise _refused(kind, f"which cannot be put together ({type(error).__name__}: {error})") from error
+    if type(made) is not kind:
+        raise _refused(kind, "which is put together as something else")
+    return made
+
+
+def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]) -> Callable[[Any], bool]:
+    """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch function must be off.
+
+    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared: the inner tensors are guarded on their own.
+    """
+    facts = wrapper_facts(tensor, context, {})
+    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
+    size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
+                    for entries, left_out in zip((facts.size, facts.stride), symbolic))
+
+    def holds(now: Any) -> bool:
+        if type(now) is not kind:
+            return False
+        with torch._C.DisableTorchFunction():
+            found, state = now.__tensor_flatten__()
+            if list(found) != names or not _same(state, context) or torch._C._dispatch_keys(now).raw_repr() != keys:
+                return False
+            same = wrapper_facts(now, None, {})
+        return ((same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
+                and _entries_hold(size, same.size) and _entries_hold(stride, same.stride))
+    return holds
+
+
+def _entries_hold(wanted: list[int | None], given: Any) -> bool:
+    return len(wanted) == len(given) and all(a is None or type(b) is int and a == b for a, b in zip(wanted, given))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality of plain contexts: types included, so that 1 is not True."""
+    if type(a) is not type(b):
+        return False
+    if type(a) in (tuple, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if type(a) is dict:
+        return list(a) == list(b) and all(map(_same, a.values(), b.values()))
+    return a is b or a == b or a != a and b != b

@@ -1,0 +1,163 @@
+"""Wrapper subclasses: tensors that hold others and dispatch below the torch API, as inputs, results, parameters, and made inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.utils._pytree as pytree
+from torch.utils._python_dispatch import return_and_correct_aliasing
+
+import framelift
+from framelift.exc import Unsupported
+
+SHIFT = 2.0
+
+
+class Pair(torch.Tensor):
+    """Two tensors, each of which gets every operation."""
+
+    @staticmethod
+    def __new__(cls: type, a: torch.Tensor, b: torch.Tensor, note: Any = 0) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, strides=a.stride(), storage_offset=a.storage_offset(), device=a.device,
+                                                   layout=a.layout, requires_grad=a.requires_grad, dtype=a.dtype)
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, note: Any = 0) -> None:
+        self.a, self.b, self.note = a, b, note
+
+    def __tensor_flatten__(self) -> tuple[list[str], Any]:
+        return ["a", "b"], {"note": self.note}
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, torch.Tensor], context: Any, _size: Any, _stride: Any) -> Any:
+        return Pair(inner["a"], inner["b"], context["note"])
+
+    def __repr__(self) -> str:
+        return f"Pair of {tuple(self.shape)}"
+
+    def doubled(self) -> Any:
+        return self + self
+
+    @property
+    def twice_the_note(self) -> Any:
+        return self.note * 2
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+        note = next(x.note for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Pair))
+        results = [func(*pytree.tree_map_only(Pair, lambda x: getattr(x, side), args),
+                        **pytree.tree_map_only(Pair, lambda x: getattr(x, side), kwargs or {})) for side in "ab"]
+        if func is torch.ops.aten.mul.Tensor:
+            results = [one + SHIFT * note for one in results]
+        made = pytree.tree_map(lambda a, b: Pair(a, b, note) if isinstance(a, torch.Tensor) else a, *results)
+        return return_and_correct_aliasing(func, args, kwargs, made)
+
+
+class Unsaid(Pair):
+    """Its context holds an object."""
+
+    def __tensor_flatten__(self) -> tuple[list[str], Any]:
+        return ["a", "b"], object()
+
+
+class Silent(torch.Tensor):
+    """Dispatches, and does not say what it holds."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def pair(*shape: int, note: Any = 0, seed: int = 0, grad: bool = False) -> Any:
+    made = torch.Generator().manual_seed(seed)
+    return Pair(torch.randn(shape, generator=made), torch.randn(shape, generator=made), note).requires_grad_(grad)
+
+
+def same(a: Any, b: Any) -> None:
+    assert type(a) is type(b), (type(a), type(b))
+    if isinstance(a, Pair):
+        same((a.a, a.b, a.note, a.requires_grad, a.is_leaf), (b.a, b.b, b.note, b.requires_grad, b.is_leaf))
+    elif isinstance(a, torch.Tensor):
+        torch.testing.assert_close(a, b)
+    elif isinstance(a, (tuple, list)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b):
+            same(one, other)
+    else:
+        assert a == b
+
+
+def both(fn: Callable[..., Any], *calls: tuple[Any, ...], captures: int = 1, backend: str = "aot_eager") -> Any:
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for args in calls:
+        same(compiled(*args), fn(*args))
+    assert framelift.stats()["captures"] == captures, framelift.stats()["recompiles"]
+    return compiled
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_operations_and_attributes(backend: str) -> None:
+    def fn(x: Any, y: torch.Tensor) -> Any:
+        z = (x @ y).sin()
+        return z, z.a + 1, z.note, z.shape, isinstance(z, Pair), x.a * 2, x.note, x.doubled(), x.twice_the_note, z.T.reshape(-1)
+    both(fn, (pair(2, 3), torch.ones(3, 2)), (pair(2, 3, seed=1), torch.ones(3, 2)), backend=backend)
+
+
+def test_the_context_is_guarded() -> None:
+    both(lambda x: x * x, (pair(2, note=1),), (pair(2, note=1, seed=1),), (pair(2, note=3),), captures=2)
+
+
+def test_constants_named_by_the_dispatch_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = both(lambda x: x * x, (pair(2, note=1),))
+    monkeypatch.setitem(globals(), "SHIFT", 5.0)
+    same(compiled(pair(2, note=1)), pair(2, note=1) * pair(2, note=1))
+
+
+def test_inner_tensors_are_guarded() -> None:
+    strided = Pair(torch.randn(3, 2).t(), torch.randn(2, 3))
+    both(lambda x: x + 1, (pair(2, 3),), (strided,), (Pair(torch.randn(2, 3), torch.randn(2, 3).double()),), captures=3)
+
+
+def test_wrappers_of_wrappers() -> None:
+    both(lambda x: ((x + 1).a.b, x.cos()), (Pair(pair(2), pair(2, seed=1)),))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_made_inside(backend: str) -> None:
+    both(lambda x, y: (Pair(x * 2, y, note=4), (Pair(x, y) * y).sin().b, Pair(x, y).note), (torch.randn(2), torch.randn(2)), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients(backend: str) -> None:
+    def fn(weight: Any, x: torch.Tensor) -> torch.Tensor:
+        return (x @ weight).relu().sum()
+    weight, x = torch.nn.Parameter(pair(3, 3)), torch.ones(2, 3)
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for call in (fn, compiled):
+        weight.grad = None
+        call(weight, x).backward(Pair(torch.tensor(1.0), torch.tensor(2.0)))
+        if call is fn:
+            want = weight.grad
+    same(weight.grad, want)
+
+
+def test_what_is_not_said_is_not_captured() -> None:
+    framelift.reset()
+    for odd in (Unsaid(torch.ones(2), torch.ones(2)), torch.ones(2).as_subclass(Silent)):
+        compiled = framelift.compile(lambda x: x + 1, backend="eager", fullgraph=True)
+        with pytest.raises(Unsupported, match="tensor-subclass"):
+            compiled(odd)
+        assert framelift.compile(lambda x: (x, 1), backend="eager", fullgraph=True)(odd)[0] is odd
+
+
+def test_attributes_that_make_the_tensor_are_not_assigned() -> None:
+    def fn(x: Any) -> Any:
+        x.a = torch.ones(2)
+        return x + 1
+    framelift.reset()
+    same(framelift.compile(fn, backend="eager")(pair(2)), fn(pair(2)))
+    assert not framelift.stats()["graphs"] or sum(framelift.stats()["breaks"].values())
