@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-CHUNK = 100     # seeds per process
+CHUNKS = range(50, 800)     # seeds per process: fewer towards the end, so that all jobs end together
 PATIENCE = 300  # seconds one program may take
 
 
@@ -60,9 +60,9 @@ def work(first: int, last: int, size: int, kind: str) -> None:
         print(json.dumps(row), flush=True)
 
 
-def run_chunk(first: int, last: int, size: int, kind: str, rows: queue.Queue[dict[str, Any]]) -> None:
+def run_chunk(first: int, last: int, size: int, kind: str, end_at: float, rows: queue.Queue[dict[str, Any]]) -> None:
     """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
-    while first < last:
+    while first < last and time.time() < end_at:
         command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         begun = -1
@@ -76,6 +76,9 @@ def run_chunk(first: int, last: int, size: int, kind: str, rows: queue.Queue[dic
             if "seed" in row:
                 rows.put(row)
                 first = row["seed"] + 1
+                if time.time() >= end_at:
+                    process.kill()
+                    last = first
         timer.cancel()
         code = process.wait()
         if begun < 0:
@@ -86,20 +89,29 @@ def run_chunk(first: int, last: int, size: int, kind: str, rows: queue.Queue[dic
             first = begun + 1
 
 
+def shares(first: int, last: int, jobs: int) -> list[tuple[int, int]]:
+    """Cut seeds into chunks, each half of a job's share of what is left."""
+    found = []
+    while first < last:
+        end = min(first + min(max((last - first) // (2 * jobs), CHUNKS.start), CHUNKS.stop), last)
+        found.append((first, end))
+        first = end
+    return found
+
+
 def run_all(first: int, programs: int, size: int, jobs: int, kind: str, end_at: float) -> queue.Queue[dict[str, Any] | None]:
-    """Start `jobs` threads that share the chunks, and take no more of them after `end_at`; the queue ends with one None per thread."""
-    chunks: queue.Queue[tuple[int, int]] = queue.Queue()
+    """Start `jobs` threads that share the seeds, and begin no more of them after `end_at`; the queue ends with one None per thread."""
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
-    end = first + programs
-    for start in range(first, end, CHUNK):
-        chunks.put((start, min(start + CHUNK, end)))
+    chunks = iter(shares(first, first + programs, jobs))
+    lock = threading.Lock()
 
     def serve() -> None:
         while time.time() < end_at:
-            try:
-                run_chunk(*chunks.get_nowait(), size, kind, rows)
-            except queue.Empty:
+            with lock:
+                chunk = next(chunks, None)
+            if chunk is None:
                 break
+            run_chunk(*chunk, size, kind, end_at, rows)
         rows.put(None)
 
     for _ in range(jobs):
@@ -115,7 +127,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further hundred programs after this time")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time")
     options = parser.parse_args()
     os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
     os.environ.setdefault("OMP_NUM_THREADS", "1")
