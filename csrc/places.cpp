@@ -76,6 +76,20 @@ PyObject* program_places() {
 
 static PyObject* places(PyObject*, PyObject*) { return program_places(); }
 
+// The innermost frame that is not framelift's own; the outermost one where all are.
+static PyObject* place(PyObject*, PyObject*) {
+  Frame* found = nullptr;
+  for (Frame* f = current_frame(PyThreadState_Get()); f; f = f->previous) {
+    if (!is_complete(f)) continue;
+    found = f;
+    if (!starts_with(frame_code(f)->co_filename, package)) break;
+  }
+  if (!found) Py_RETURN_NONE;
+  PyCodeObject* code = frame_code(found);
+  int offset = _PyInterpreterFrame_LASTI(found) * (int)sizeof(_Py_CODEUNIT);
+  return known(&code, &offset, 1);
+}
+
 static PyObject* set_package(PyObject*, PyObject* args) {
   const char *own, *starts, *exempt;
   if (!PyArg_ParseTuple(args, "sss", &own, &starts, &exempt)) return nullptr;
@@ -87,6 +101,7 @@ static PyObject* set_package(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"places", places, METH_NOARGS, "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."},
+    {"place", place, METH_NOARGS, "The innermost frame of the program: (code, byte offset)."},
     {"set_package", set_package, METH_VARARGS, "set_package(own files, files that start rehearsals, file that counts as the program's)."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -34,7 +34,7 @@ class Origin:
     "self.__dict__['scale']"
     """
 
-    __slots__ = ("_children", "_hash", "base", "key", "step")
+    __slots__ = ("_children", "_hash", "_text", "base", "key", "step")
 
     def __init__(self, base: Origin | None, step: str, key: Any = None) -> None:
         self.base = base
@@ -43,6 +43,7 @@ class Origin:
         # Unhashable or identity-compared keys (const) are told apart by identity.
         self._hash = hash((base, step, id(key) if step == "const" else key))
         self._children: dict[tuple[str, type, Any], Origin] = {}
+        self._text: str | None = None
 
     def to(self, step: str, key: Any = None) -> Origin:
         """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
@@ -65,12 +66,10 @@ class Origin:
         return same and self.base == other.base
 
     def __str__(self) -> str:
-        base = "" if self.base is None else str(self.base)
-        if self.step == "const":
-            return _name(self.key)
-        if self.step == "arg":
-            return str(self.key[1])
-        return step_text(self.step, base, self.key)
+        text = self._text
+        if text is None:   # made once: a capture asks for thousands that begin alike
+            text = self._text = _ROOTS[self.step](self.key) if self.base is None else step_text(self.step, str(self.base), self.key)
+        return text
 
     def __repr__(self) -> str:
         return f"<origin {self}>"
@@ -78,7 +77,7 @@ class Origin:
 
 def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
-    return STEPS[step].text.format(base=base, key=_Named(key) if _is_object(key) else key)
+    return STEPS[step].text.format(base=base, key=_Named(key) if key.__class__ is not str and _is_object(key) else key)
 
 
 class _Named:
@@ -101,6 +100,10 @@ def _name(obj: Any) -> str:
         return f"globals of {obj.get('__name__', '?')}"
     name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
     return name if isinstance(name, str) else f"<{type(obj).__name__}>"
+
+
+#: how roots are shown
+_ROOTS: dict[str, Callable[[Any], str]] = {"const": _name, "arg": lambda key: str(key[1])}
 
 
 def arg(index: int, name: str) -> Origin:

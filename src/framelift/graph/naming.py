@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from ..origin import Origin
 
 __all__ = ["name_placeholders", "source_name"]
 
+_NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
 
 
@@ -34,8 +36,7 @@ def source_name(origin: Origin) -> str:
         origin = origin.base
     else:
         parts += [str(origin.key[1]), "L"] if origin.step == "arg" else ["G"]
-    letters = "".join(c if c.isascii() and c.isalnum() else "_" for c in "_".join(reversed(parts)))
-    return "_".join(part for part in letters.split("_") if part) + end
+    return _NO_LETTERS.sub("_", "_".join(reversed(parts))).strip("_") + end
 
 
 def _closed_over(origin: Origin) -> str | None:

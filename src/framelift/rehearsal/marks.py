@@ -7,7 +7,6 @@ is a substitute like any other.
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 import weakref
@@ -24,11 +23,13 @@ from ..reasons import Interrupt
 from ..world.importer import let_in
 from ..world.lazy import View
 from ..world.leaves import is_constant, is_leaf
+from ..world.owners import own_dict
 from .registry import CODE_HANDLERS, SUBSTITUTES
 from .substitutes_code import optimizer_break
 
 __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
+_mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 #: id -> (the callable or a weak reference to it, its handler)
@@ -98,10 +99,14 @@ class _Static:
     """Attributes read without running descriptors or `__getattr__`."""
 
     def __init__(self, obj: Any) -> None:
-        self.obj = obj
+        own = [_table(base) for base in _mro(obj)] if isinstance(obj, type) else [own_dict(obj) or {}]
+        self.tables = [*own, *(_table(base) for base in _mro(type(obj)))]
 
     def get(self, name: str) -> Any:
-        return inspect.getattr_static(self.obj, name, None)
+        for table in self.tables:
+            if name in table:
+                return table[name]
+        return None
 
 
 def _is_own(attributes: Any, callable_: Any) -> bool:

@@ -5,7 +5,6 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -79,13 +78,7 @@ class World:
         self._guarded.add(key)
         if kind == "IS" and type(value) is types.FunctionType:
             self.meet_function(value, origin)
-        if self.line is not None:
-            self.guards.append(Guard(origin, kind, value, self.line))
-            return
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            frame = frame.f_back
-        self.guards.append(Guard(origin, kind, value, (frame.f_code, frame.f_lasti)))
+        self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
         """A function that is told by its identity: one told by its code might be the same at another call, so it is guarded not to be."""
@@ -249,7 +242,6 @@ class World:
         return id(cell) in self._cell_origin
 
 
-_PACKAGE = __file__.rsplit("/world/", 1)[0] + "/"
 
 
 def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
