@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph.numbers import Bool, Float, Int
+from ..graph.numpy_numbers import NumpyNumber
 from ..graph.relations import text_of
 from .recipe import Walk, leaf
 
 __all__: list[str] = []
 
 
-@leaf(Int, Float, Bool)
+@leaf(Int, Float, Bool, NumpyNumber)
 def _number(walk: Walk, number: Any) -> str:
     symbols = number.home
     if type(number) is Int and (known := number.node.maybe_as_int()) is not None:

@@ -21,6 +21,8 @@ __all__ = ["examples_for", "number_example"]
 
 def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
     """The example inputs of a graph, and the mode that knows their fakes.  `facts` are those of the tensors, by id."""
+    symbols.note_line()
+    symbols.compiling = True
     _forget_calculated(symbols)
     mode = FakeTensorMode(shape_env=symbols.env)
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]

@@ -11,7 +11,7 @@ import torch
 
 from ..origin import Origin
 
-__all__ = ["name_placeholders", "source_name"]
+__all__ = ["identifier", "name_placeholders", "source_name"]
 
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
@@ -71,3 +71,8 @@ def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
             for held in (table, table.get("_parameters", ()), table.get("_buffers", ())):
                 found.update(map(id, held.values() if isinstance(held, dict) else ()))
     return found
+
+
+def identifier(name: str) -> str:
+    """A text as a name of Python's."""
+    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")

@@ -19,7 +19,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from ..reasons import Interrupt
 from .facts import SymbolicFacts
 from .numbers import Float, Int, NUMBERS
-from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
+from .symbols import Calculation, FromGraph, FromNumber, FromSize, Outside, Symbols
 from .values import Value
 
 __all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]
@@ -97,7 +97,7 @@ class NumberNodes:
         given: list[Any] = []
         for name in _closed(self.symbols, names):
             meaning = self.symbols.meanings[name]
-            if type(meaning) in (FromSize, FromNumber):
+            if type(meaning) in (FromSize, FromNumber, Outside):
                 node = self.builder.placeholder(name)
                 if name in self.symbols.floats:
                     number = self.symbols.floats[name]

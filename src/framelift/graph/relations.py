@@ -24,7 +24,8 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ..guard.explain import where
 from .numbers import Bool, Float, Int
-from .symbols import Calculation, FromGraph, FromNumber, FromSize, Symbols
+from .numpy_numbers import SCALARS, NumpyNumber
+from .symbols import Calculation, FromGraph, FromNumber, FromSize, Outside, Symbols
 
 __all__ = ["NAMESPACE", "Assumptions", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
 
@@ -35,6 +36,7 @@ _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.true
 NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "float64": torch.float64}
 
 _print = PythonPrinter().doprint
+_CALCULATED = (Calculation, Outside)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,13 +65,13 @@ def text_of(symbols: Symbols, number: Any) -> str | None:
 def _names(value: Any) -> set[str]:
     if type(value) is Int or type(value) is Bool:
         return {str(symbol) for symbol in value.node.expr.free_symbols}
-    return {value.name} if type(value) is Float else set()
+    return {value.name} if type(value) in (Float, NumpyNumber) else set()
 
 
 def _text(value: Any) -> str:
     if type(value) is Int or type(value) is Bool:
         return _print(value.node.expr)
-    if type(value) is Float:
+    if type(value) in (Float, NumpyNumber):
         return value.name
     if type(value) is float and not math.isfinite(value):
         return f"float('{value}')"
@@ -77,7 +79,11 @@ def _text(value: Any) -> str:
 
 
 def _call_text(func: Callable[..., Any], args: Iterable[Any], constants: dict[str, Any]) -> str:
-    texts = [_text(arg) for arg in args]
+    texts = []
+    for arg in args:
+        if type(arg) in SCALARS:   # their text is none of Python's
+            constants[f"scalar_{id(arg)}"] = arg
+        texts.append(_text(arg) if type(arg) not in SCALARS else f"scalar_{id(arg)}")
     if func in _INFIX:
         return f"({texts[0]}) {_INFIX[func]} ({texts[1]})"
     name = f"call_{func.__name__.strip('_')}"
@@ -95,7 +101,7 @@ def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
             continue
         found.add(name)
         meaning = symbols.meanings[name]
-        if type(meaning) is Calculation:
+        if type(meaning) in _CALCULATED:
             for arg in meaning.args:
                 waiting += _names(arg)
     return found
@@ -119,7 +125,7 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
     """What the shape environment takes for granted of its symbols."""
     rows = []
     for symbol, bounds in symbols.env.var_to_range.items():
-        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, Calculation) and bounds.is_int:
+        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, *_CALCULATED) and bounds.is_int:
             low = f"{bounds.lower} <= " if bounds.lower not in (-int_oo, 0) or type(symbols.meanings[str(symbol)]) is not FromSize else ""
             low = "" if bounds.lower == -int_oo else low
             high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
@@ -194,7 +200,7 @@ def assumptions(symbols: Symbols) -> Assumptions:
     constants: dict[str, Any] = {}
     rows = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])]
     needed = _closure(symbols, set().union(*(row[1] for row in rows)))
-    meanings = {name: _call_text(m.func, m.args, constants) if type(m) is Calculation else m for name, m in symbols.meanings.items() if name in needed}
+    meanings = {name: _call_text(m.func, m.args, constants) if type(m) in _CALCULATED else m for name, m in symbols.meanings.items() if name in needed}
     return Assumptions(meanings, tuple((text, line) for text, _, line in rows), constants)
 
 
@@ -209,8 +215,8 @@ def broken_promises(symbols: Symbols) -> list[str]:
     for name, words in symbols.promised.items():
         symbol = next(s for s in symbols.env.var_to_range if str(s) == name)
         now = symbols.env.replace(symbol)
-        lines = [where(line) for guard, line in zip(symbols.env.guards, symbols.lines) if symbol in guard.expr.free_symbols]
-        place = f" at {lines[-1]}" if lines else ""
+        lines = [line for guard, line in zip(symbols.env.guards, symbols.lines) if symbol in guard.expr.free_symbols]
+        place = "" if not lines else f" at {where(lines[-1])}" if lines[-1] else " (the backend asked for it)"
         if now.is_number:
             found.append(f"{words} was marked dynamic, but the program fixes it to {now}{place}")
             continue

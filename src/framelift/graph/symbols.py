@@ -24,8 +24,9 @@ from .. import config
 from ..reasons import Interrupt
 from .facts import Facts, symbolic_facts
 from .numbers import Bool, Float, Int, NUMBERS
+from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Relation", "Symbols"]
+__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -83,6 +84,11 @@ class Calculation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Outside(Calculation):
+    """A calculation that is no part of the graph: its result is an input there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FromGraph:
     """A result of the graph; `value` is its record on the tape.  With `dim`: the size of that dimension of it."""
 
@@ -128,6 +134,8 @@ class Symbols:
         self.bounds: dict[str, tuple[int | None, int | None]] = {}   # of these, the least and greatest size declared
         self.refused: list[str] = []                             # inputs that are not what the user declared
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
+        self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
+        self.scalars = False                                     # some of the numbers are numpy's
         self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
         self._count = 0
 
@@ -196,11 +204,26 @@ class Symbols:
             made = self._new_float(value, FromNumber(place), None, ())
             self.words[made.name] = words
             return made
+        if type(value) in SCALARS:
+            scalar = self._new_scalar(value, FromNumber(place))
+            self.words[scalar.name] = words
+            return scalar
+        return self._new_int(value, FromNumber(place), words)
+
+    def _new_int(self, value: int, meaning: Any, words: str) -> Any:
         source = _Place(f"{words}#{len(self.meanings)}")
         symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
-        self.meanings[str(symbol)] = FromNumber(place)
-        self.words[str(symbol)] = words
+        self.meanings[str(symbol)] = meaning
+        if type(meaning) is FromNumber:
+            self.words[str(symbol)] = words
         return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
+
+    def _new_scalar(self, hint: Any, meaning: Any) -> NumpyNumber:
+        self._count += 1
+        self.scalars = True
+        name = f"n{self._count}"
+        self.meanings[name] = meaning
+        return NumpyNumber(self, name, hint)
 
     def _new_float(self, hint: float | None, meaning: Any, func: Any, args: tuple[Any, ...]) -> Float:
         self._count += 1
@@ -241,6 +264,7 @@ class Symbols:
             symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
             number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)
             self.meanings[str(symbol)] = Calculation(_itself, (number,))
+            self.words[str(symbol)] = self.words.get(number.name, number.name)
         return number.raw
 
     def unbacked(self, raw: Any, value: Any) -> Any:
@@ -287,10 +311,10 @@ class Symbols:
             self.note_line()
 
     def note_line(self) -> None:
-        """Guards added since the last time belong to the user's line that runs now."""
+        """Guards added since the last time belong to the user's line that runs now; those of a compiler to none."""
         new = len(self.env.guards) - len(self.lines)
         if new > 0:
-            self.lines += [_user_line()] * new
+            self.lines += ["" if self.compiling else _user_line()] * new
 
     def fix(self, number: Int) -> int:
         """The int as a constant."""
@@ -352,10 +376,39 @@ class Symbols:
         hint = func(_hint(number))
         if not -2**62 < hint < 2**62:
             return func(number.value())
-        source = _Place(f"{func.__name__}({number.name})#{len(self.meanings)}")
-        symbol = self.env.create_unspecified_symbol(hint, source, DimDynamic.DYNAMIC)
-        self.meanings[str(symbol)] = Calculation(func, (number,))
-        return self.shown(self.env.create_symintnode(symbol, hint=hint, source=source))
+        return self._new_int(hint, Calculation(func, (number,)), f"{func.__name__}({number.name})")
+
+    # ---- numpy's scalars ----
+
+    def outside(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A calculation with scalars of numpy's, done at every call before the graph."""
+        with quiet():
+            hint = func(*map(_hint, args))
+        meaning = Outside(func, args)
+        if type(hint) in SCALARS:
+            return self._new_scalar(hint, meaning)
+        if type(hint) is float and math.isfinite(hint):
+            made = self._new_float(hint, meaning, None, ())
+            if len(args) == 1:
+                self.words[made.name] = self.words.get(args[0].name, made.name)
+            return made
+        if type(hint) is int and -2**62 < hint < 2**62:
+            return self._new_int(hint, meaning, f"{func.__name__}()")
+        if type(hint) is bool or type(hint).__name__ in ("bool", "bool_"):
+            return self.noted(func, args)
+        return func(*(arg.value() if type(arg) in (*NUMBERS, NumpyNumber) else arg for arg in args))
+
+    def noted(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A truth value, answered for this call and noted."""
+        with quiet():
+            result = func(*map(_hint, args))
+        self.relations.append(Relation(func if result else _opposite(func), args, True, _user_line()))
+        return result
+
+    def fix_scalar(self, number: NumpyNumber) -> Any:
+        """The scalar as a constant."""
+        self.relations.append(Relation(_same_text, (number, repr(number.hint)), True, _user_line()))
+        return number.hint
 
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -383,11 +436,22 @@ def _hint(value: Any) -> Any:
         return hint
     if type(value) is Float and value.hint is None:
         raise Interrupt("tensor-item", "the value of a number that only the graph knows")
-    return value.hint if type(value) is Float else value
+    return value.hint if type(value) in (Float, NumpyNumber) else value
 
 
 def _same_float(value: float, constant: float) -> bool:
     return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
+
+
+def _same_text(value: Any, text: str) -> bool:
+    return repr(value) == text
+
+
+def _opposite(func: Callable[..., Any]) -> Callable[..., bool]:
+    def opposite(*args: Any) -> bool:
+        return not func(*args)
+    opposite.__name__ = f"not_{func.__name__}"
+    return opposite
 
 
 def _user_line() -> Any:

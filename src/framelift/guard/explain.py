@@ -42,10 +42,19 @@ def _show(value: Any, limit: int = 80) -> str:
     if isinstance(value, (type, types.FunctionType, types.ModuleType)):
         return getattr(value, "__qualname__", value.__name__)
     try:
-        text = repr(value) if immutable_leaf(value) else object.__repr__(value)
+        text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
     except Exception:
         text = object.__repr__(value)
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it is a scalar of numpy's, whose text runs no code of the program."""
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
+
+
+def _check(old: tuple[Any, str], now: Any) -> str:
+    return f"is now {_show(now)}, was {old[1].removeprefix('is ')}" if _is_scalar(now) else f"no longer satisfies: {old[1]}"
 
 
 def _type(old: Any, now: Any) -> str:
@@ -111,7 +120,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "EMPTY": lambda old, now: "now has contents, was an empty cell",
     "TENSOR": _tensor,
     "SAME": lambda old, now: f"is no longer the same object as {old}",
-    "CHECK": lambda old, now: f"no longer satisfies: {old[1]}",
+    "CHECK": _check,
 }
 
 

@@ -69,6 +69,8 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
         return _brief(list(old)), _brief(list(dict_keys(now)))
     if kind == "TYPE":
         return _show(old), type(now).__qualname__
+    if kind == "CHECK":
+        return str(old[1]).removeprefix("is "), _show(now)
     return _show(old), _show(now)
 
 

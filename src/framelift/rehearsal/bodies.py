@@ -18,6 +18,7 @@ from .. import _core
 from ..graph.arguments import take
 from ..graph.facts import Facts, new_stand_in
 from ..graph.numbers import NUMBERS
+from ..graph.numpy_numbers import NumpyNumber
 from ..graph.state import State, read_state
 from ..graph.tape import Step, build_body
 from ..graph.values import Storage, Value
@@ -27,7 +28,7 @@ from ..world.leaves import LEAF_TYPES
 __all__ = ["Rehearsed", "Surroundings", "fresh", "rehearse_body", "values_in"]
 
 
-_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
+_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..graph.numbers import NUMBERS
+from ..graph.numpy_numbers import NumpyNumber
 from ..world.arrays import Array, Scalar, array_over, numpy, tnp
 
 __all__ = ["Differs", "ask", "shown"]
@@ -36,7 +37,7 @@ def _alike(value: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple):
         return kind([_alike(item) for item in value])
-    if kind in NUMBERS:
+    if kind in NUMBERS or kind is NumpyNumber:
         return value.hint
     if kind is Scalar:
         return _dtype(value.tensor).type(1)

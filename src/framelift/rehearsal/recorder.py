@@ -23,8 +23,10 @@ from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, ne
 from ..graph.light import is_light
 from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
+from ..graph.naming import identifier
 from ..graph.number_nodes import graph_values, numbers_in
 from ..graph.numbers import NUMBERS
+from ..graph.numpy_numbers import given_to_torch
 from ..graph.replay import replay
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
@@ -179,7 +181,7 @@ class Recorder:
         return self._known_as(tensor, value, name)
 
     def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
-        value.external, value.name = tensor, _identifier(name)
+        value.external, value.name = tensor, identifier(name)
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 
@@ -270,6 +272,8 @@ class Recorder:
         assign(self, self.value_of(stand_in), name, new)
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.symbols is not None and self.symbols.scalars:
+            args, kwargs = given_to_torch(func, args), given_to_torch(func, kwargs)
         special = RULES.get(id(func))
         if special is not None:
             try:
@@ -592,7 +596,3 @@ class _RecordingMode(TorchFunctionMode):
         if not kwargs:   # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")

@@ -17,6 +17,7 @@ from torch.fx import _symbolic_trace
 
 from .. import _core
 from ..graph.numbers import NUMBERS
+from ..graph.numpy_numbers import NumpyNumber
 from ..reasons import Interrupt
 from ..world import attributes
 from ..world.arrays import Array, Scalar
@@ -151,7 +152,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             return args[0].solid
         if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), View):   # outside, a method of C code
             return types.BuiltinFunctionType
-        return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar) or type(args[0]) in NUMBERS else type(args[0])
+        return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS else type(args[0])
     return made_class(callable_, args, kwargs)
 
 

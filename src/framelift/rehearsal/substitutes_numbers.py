@@ -19,6 +19,7 @@ import torch
 
 from .. import _core, config
 from ..graph.numbers import NUMBERS, Bool, Float, Int
+from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
@@ -50,11 +51,17 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         answer = _OWN[key][1](session, args)
         if answer is not NotImplemented:
             return answer
+    if not kwargs and key in _FLOATS and NumpyNumber in map(type, args) and all(type(arg) in _OPERANDS for arg in args):
+        return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
     if not kwargs and key in _FLOATS and all(type(arg) in NUMBERS or type(arg) in (int, float) for arg in args):
         home = next(arg.home for arg in args if type(arg) in NUMBERS)
         return home.float_op(callable_, args)
-    plain = tuple(arg.value() if type(arg) in NUMBERS else arg for arg in args)
-    return _core.natively(callable_, plain, {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})
+    plain = tuple(arg.value() if type(arg) in _SYMBOLIC else arg for arg in args)
+    return _core.natively(callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()})
+
+
+_SYMBOLIC = (*NUMBERS, NumpyNumber)
+_OPERANDS = frozenset((*_SYMBOLIC, *SCALARS, int, float))
 
 
 _OWN: dict[int, tuple[Any, Handler]] = {}
@@ -74,6 +81,8 @@ def _int(_session: Any, args: tuple[Any, ...]) -> Any:
     number = _taken(_session, args[0])
     if type(number) is Bool:
         return number.value().__int__()
+    if type(number) is NumpyNumber:
+        return number.as_int()
     return number if type(number) is Int else number.__trunc__() if type(number) is Float else NotImplemented
 
 
@@ -87,7 +96,7 @@ def _taken(session: Any, value: Any) -> Any:
 @_own(float)
 def _float(_session: Any, args: tuple[Any, ...]) -> Any:
     number = _taken(_session, args[0]) if len(args) == 1 else None
-    return number.as_float() if type(number) in (Int, Float) else NotImplemented
+    return number.as_float() if type(number) in (Int, Float, NumpyNumber) else NotImplemented
 
 
 @_own(isinstance)
@@ -210,4 +219,4 @@ def _numel(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return callable_(*args, **(kwargs or {}))
 
 
-_core.set_numbers(NUMBERS, handle, len)
+_core.set_numbers(_SYMBOLIC, handle, len)

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.numbers import Float, Int
+from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..reasons import Interrupt
 from ..world.arrays import array_over, numpy, tnp
 from ..world.leaves import is_leaf
@@ -46,8 +48,10 @@ def _given(value: Any) -> Any:
         return kind([_given(item) for item in value])
     if isinstance(value, type) and issubclass(value, numpy.generic) or isinstance(value, numpy.dtype):
         return tnp.dtype(numpy.dtype(value).name)
+    if kind is NumpyNumber:
+        value, kind = value.value(), type(value.hint)
     if issubclass(kind, numpy.generic):   # a stand-in for one says that it is, too
-        return tnp.array(value.item(), dtype=value.dtype.name)
+        return _core.unwatched(tnp.array, (value.item(),), {"dtype": value.dtype.name})
     return value
 
 
@@ -128,10 +132,19 @@ def _pairs() -> Any:
 
 
 def _value(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A scalar or dtype made of values is one."""
+    """A scalar or dtype made of values is one; a scalar made of one number that changes is one that changes."""
+    if len(args) == 1 and not kwargs and callable_ in SCALARS and type(args[0]) in (Int, Float, NumpyNumber) and args[0].hint is not None:
+        return args[0].home.outside(callable_, args)
     if not all(map(_is_value, (*args, *kwargs.values()))):
         raise _refuse(callable_.__name__, "of other than values")
     return callable_(*args, **kwargs)
+
+
+def _plain_number(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a scalar holds."""
+    if kwargs or not args or not all(map(_is_value, args)):
+        raise _refuse(callable_.__name__, "of other than values")
+    return callable_(*args)
 
 
 def _scalar_types() -> Any:
@@ -140,6 +153,7 @@ def _scalar_types() -> Any:
 
 if tnp is not None:
     substitute(*_scalar_types())(_value)
+    substitute(numpy.generic.item, numpy.generic.tolist)(_plain_number)
     _BASE = tnp.ndarray
     for _theirs, _ours in _pairs():
         if id(_theirs) not in SUBSTITUTES:   # numpy gives some of Python's own functions again
@@ -163,12 +177,12 @@ RULES[id(torch.Tensor.numpy)] = (torch.Tensor.numpy, _numpy_of)
 def _has_scalar(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(map(_has_scalar, value))
-    return numpy is not None and issubclass(type(value), numpy.generic)
+    return type(value) is NumpyNumber or numpy is not None and issubclass(type(value), numpy.generic)
 
 
 def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and its kin, given an array."""
-    if _has_scalar(args[:1]):
+    if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if not args or not isinstance(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)

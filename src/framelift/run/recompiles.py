@@ -63,7 +63,8 @@ def what_was_done(miss: Miss | None, info: Any) -> str:
         symbolic = [*(str(origin) for origin in world.numbers), *(info.relations.words.values() if info.relations is not None else ())]
         names = dict.fromkeys(name for name in symbolic if miss.origin and (name == miss.origin or name.startswith(f"{miss.origin}.size(")
                                                                             or name.startswith(f"{miss.origin}.stride(")))
-        if names:
+        fixed = () if info.relations is None else [info.relations.said(text) for text, _ in info.relations.checks]
+        if names and not any(text.startswith((f"{name} == ", f"call_same_float({name},", f"call_same_text({name},")) for text in fixed for name in names):
             return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} symbolic from now on"
         if f"len({miss.origin})" in world.dynamism.keyed:
             return f"{miss.origin} is read element by element from now on"

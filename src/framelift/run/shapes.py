@@ -16,6 +16,7 @@ import torch
 from .. import config
 from ..exc import BackendCompilerFailed
 from ..graph.numbers import Float
+from ..graph.numpy_numbers import NumpyNumber
 from ..guard.kinds import TensorFacts
 from ..origin import Origin, const
 from ..reasons import Interrupt
@@ -42,6 +43,8 @@ class Seen:
         self.captures += 1
         for origin in world.numbers:
             self.changing[str(origin)] = True
+        for origin, value in world.scalars.items():
+            self.meet(str(origin), value)
         for place in world.dynamism.keyed:
             if type(self.values.get(place)) is KeysSeen:
                 self.values[place] = KeysSeen("", True)
@@ -129,7 +132,7 @@ class Seen:
 
     def keep_floats_static(self, session: Any, error: BackendCompilerFailed) -> bool:
         """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
-        places = [str(origin) for origin, number in session.world.numbers.items() if type(number) is Float]
+        places = [str(origin) for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)]
         if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not places:
             return False
         for place in places:

@@ -59,7 +59,7 @@ class Relations:
             if not holds:
                 origins = self.mentioned(text)
                 told = ", ".join(f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins)
-                read = f" (relied on at {where(line)})" if line else ""
+                read = f" (relied on at {where(line)})" if line else " (the backend relies on it)" if "<=" not in text else ""
                 said = self.said(text)
                 return Miss(", ".join(origins.values()), "RELATION", said, told, f"{said} no longer holds: {told}{read}",
                             place_of(*line) if isinstance(line, tuple) else None)

@@ -80,7 +80,9 @@ def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[Wor
         return None
     world.keep.append(tensor)
     world.guard(origin, "CHECK", (_is_plain, "is a plain array"), "plain")
-    seen = let_in(world, tensor, origin.to("ask", as_tensor))
+    place = origin.to("ask", as_tensor)
+    seen = let_in(world, tensor, place)
+    world.distinct.remove(place)   # made at each look, so that it has no identity; the arrays have
     return world.register(value, array_over(seen), origin)
 
 

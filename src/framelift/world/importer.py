@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.numpy_numbers import SCALARS
 from ..graph.wrappers import context_of, inner_tensors, is_wrapper, sizes_hold
 from ..guard.kinds import TensorFacts, dunders, tensor_facts
 from ..origin import Origin, const
@@ -400,6 +401,13 @@ def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
     """A scalar or dtype of numpy: a value."""
     if isinstance(value, numpy.void) or getattr(value, "dtype", value).hasobject:
         return let_in_opaque(world, value, origin)
+    if type(value) in SCALARS:
+        plain = value.item()
+        if world.number is not None and world.dynamism.number(plain, origin):
+            world.guard(origin, "TYPE", type(value))
+            world.numbers[origin] = seen = world.number(value, origin)
+            return world.register(value, seen, origin)   # which of them are one object is guarded
+        world.scalars[origin] = plain
     shown = repr(value)
     world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
     return world.register(value, value, origin, mutable=False)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from ..graph.numpy_numbers import SCALARS
 from ..guard.kinds import Guard, dunders
 from ..origin import Origin, const
 from ..reasons import Interrupt
@@ -56,6 +57,7 @@ class World:
         self.told_by_code: set[Any] = set()             # their code
         self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
+        self.scalars: dict[Origin, Any] = {}      # scalars of numpy's let in as constants, as plain numbers
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
         self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
@@ -156,8 +158,9 @@ class World:
                 self.guard(place, "TYPE", type(found))
             else:
                 self.guard(place, "EQ", found)
-        else:
-            self.guard(const(cls).to("lookup", name), "IS", found)
+        else:   # scalars of numpy are guarded by their text when they are let in
+            kind = "TYPE" if type(found) in SCALARS else "IS"
+            self.guard(const(cls).to("lookup", name), kind, type(found) if kind == "TYPE" else found)
 
     def is_noted(self, cls: type) -> bool:
         """Whether the special methods of `cls` are guarded already."""
