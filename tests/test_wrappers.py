@@ -161,3 +161,69 @@ def test_attributes_that_make_the_tensor_are_not_assigned() -> None:
     framelift.reset()
     same(framelift.compile(fn, backend="eager")(pair(2)), fn(pair(2)))
     assert not framelift.stats()["graphs"] or sum(framelift.stats()["breaks"].values())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_that_change(backend: str) -> None:
+    def fn(x: Any) -> Any:
+        return x.sin().reshape(-1), x.shape[0], x.sum(0) * x.shape[0], x.a.reshape(-1)
+    both(fn, *((pair(*shape),) for shape in ((2, 3), (4, 3), (3, 5), (6, 7))), captures=3, backend=backend)
+
+
+def jagged(*lengths: int, grad: bool = False, seed: int = 0) -> Any:
+    made = torch.Generator().manual_seed(seed)
+    return torch.nested.nested_tensor([torch.randn(n, 3, generator=made) for n in lengths], layout=torch.jagged, requires_grad=grad)
+
+
+def alike(a: Any, b: Any) -> None:
+    if isinstance(a, torch.Tensor) and a.is_nested:
+        assert b.is_nested and a.requires_grad == b.requires_grad
+        torch.testing.assert_close((a.values(), a.offsets()), (b.values(), b.offsets()))
+    else:
+        torch.testing.assert_close(a, b)
+
+
+_LINEAR = torch.nn.Linear(3, 3)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: _LINEAR(x).relu() * 2,
+    lambda x: x + (x * 2).sin(),
+    lambda x: torch.nested.to_padded_tensor(torch.nn.functional.layer_norm(x, (3,)), 0.0),
+    lambda x: x.reshape(x.shape[0], x.shape[1], 1, 3),
+    lambda x: x.sum(dim=1) + x.size(0) + x.is_nested + (x.layout is torch.jagged),
+    lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()).softmax(-1),
+    lambda x: torch.nested.nested_tensor([x.values()[:2], x.values()[2:]], layout=torch.jagged) * 2,
+])
+def test_jagged_tensors(fn: Any) -> None:
+    framelift.reset()
+    compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+    for x in (jagged(2, 4), jagged(3, 3, seed=1), jagged(5, 7, seed=2), jagged(2, 9, 3, seed=3)):
+        alike(compiled(x), fn(x))
+    assert framelift.stats()["captures"] <= 4
+
+
+def test_jagged_tensors_of_the_same_rows() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        return (x + y).values().sum() if x.shape == y.shape else x.values().sum()
+    framelift.reset()
+    compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+    x = jagged(2, 4)
+    for y in (x * 2, jagged(2, 4), x * 3):
+        alike(compiled(x, y), fn(x, y))
+
+
+def test_gradients_of_jagged_tensors() -> None:
+    def fn(x: Any) -> torch.Tensor:
+        return (_LINEAR(x) * x).sum()
+    framelift.reset()
+    compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
+    x = jagged(2, 4, grad=True)
+    alike(torch.autograd.grad(compiled(x), x)[0], torch.autograd.grad(fn(x), x)[0])
+
+
+def test_the_size_along_rows_is_no_result() -> None:
+    framelift.reset()
+    x = jagged(2, 4)
+    assert framelift.compile(lambda x: (x * 2).shape, backend="aot_eager")(x) == x.shape
+    assert sum(framelift.stats()["breaks"].values()) == 1

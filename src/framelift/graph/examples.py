@@ -15,6 +15,7 @@ from torch.fx.graph_module import GraphModule
 from .facts import SymbolicFacts
 from .numbers import Float
 from .symbols import Calculation, Symbols
+from .wrappers import WrapperFacts, assembled_like
 
 __all__ = ["examples_for", "number_example"]
 
@@ -71,7 +72,23 @@ def _hint(symbols: Symbols, symbol: Any) -> Any:
     return None if found is None else int(found)
 
 
+def _wrapper(mode: FakeTensorMode, tensor: torch.Tensor, facts: WrapperFacts) -> torch.Tensor:
+    """A fake of a wrapper subclass, made of fakes of its inner tensors."""
+    parts = {name: _fake(mode, value.external, value.facts) for name, value in facts.parts.items()}
+    with torch._C.DisableTorchFunction():
+        made = assembled_like(tensor, parts, list(parts), facts.context)
+        if made.requires_grad != facts.requires_grad and made.is_leaf:
+            made.requires_grad_(facts.requires_grad)
+    mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+    return made
+
+
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
+    known = mode.fake_tensor_converter._get_memo(tensor)
+    if known is not None:
+        return known
+    if type(facts) is WrapperFacts:
+        return _wrapper(mode, tensor, facts)
     if type(facts) is not SymbolicFacts:
         if tensor.is_leaf and tensor.grad is not None and tensor.grad.shape != tensor.shape:   # its memory was exchanged since
             with torch.no_grad():

@@ -21,6 +21,7 @@ from .facts import SymbolicFacts
 from .numbers import Float, Int, NUMBERS
 from .symbols import Calculation, FromGraph, FromNumber, FromSize, Outside, Symbols
 from .values import Value
+from .wrappers import with_parts
 
 __all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]
 
@@ -89,7 +90,7 @@ class NumberNodes:
     def placeholders(self, numbers: Iterable[Any], inputs: Iterable[Value]) -> list[Any]:
         """Add the placeholders that numbers and the inputs' sizes need; returns what stands for each: a name or a Float."""
         names = {name for number in numbers for name in _symbols_of(number)}
-        for value in inputs:
+        for value in with_parts(inputs):
             if type(value.facts) is SymbolicFacts:
                 for entry in (*value.facts.size, *value.facts.stride):
                     if type(entry) is torch.SymInt:

@@ -21,6 +21,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.singleton_int import SingletonInt
 
 from ..guard.explain import where
 from .numbers import Bool, Float, Int
@@ -112,6 +113,8 @@ def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[
     symbols.note_line()
     rows = []
     for guard, line in zip(symbols.env.guards, symbols.lines):
+        if any(_stands_for_rows(symbols, symbol) for symbol in guard.expr.free_symbols):
+            continue   # which tensor holds the lengths of rows is guarded, and no number is like them
         names = {str(symbol) for symbol in guard.expr.free_symbols}
         rows.append((_print(guard.expr), names, line))
     for relation in symbols.relations:
@@ -119,6 +122,12 @@ def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[
         names = set().union(*map(_names, relation.args))
         rows.append((f"({text}) is {relation.result}" if relation.result is not True else text, names, relation.line))
     return list({text: (text, names, line) for text, names, line in rows}.values())
+
+
+def _stands_for_rows(symbols: Symbols, symbol: Any) -> bool:
+    """Whether a symbol is the size of a jagged tensor in the direction of its rows."""
+    table = getattr(symbols.env, "backed_var_to_val", None)
+    return isinstance((symbols.env.var_to_val if table is None else table).get(symbol), SingletonInt)
 
 
 def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:

@@ -13,7 +13,7 @@ from .facts import facts_of
 from .fakes import with_history
 from .live import Live, LiveOutcome
 from .values import Storage, Value
-from .wrappers import WrapperFacts, assembled, context_of, converts, inner_tensors, is_wrapper, wrapper_facts
+from .wrappers import WrapperFacts, assembled_like, context_of, converts, inner_tensors, is_wrapper, with_parts, wrapper_facts
 
 __all__ = ["Wrapped", "holds_wrapper"]
 
@@ -32,8 +32,8 @@ class Wrapped(Live):
     def take_in(self, tensor: torch.Tensor, value_of: Callable[[torch.Tensor], Value]) -> tuple[WrapperFacts, torch.Tensor]:
         """The facts and the fake of a wrapper from outside; `value_of` gives the values of its inner tensors."""
         names, context = context_of(tensor)
-        parts = {name: value_of(inner) for name, inner in inner_tensors(tensor, names).items()}
-        bare = assembled(type(tensor), {name: self.fake(value) for name, value in parts.items()}, context, tensor)
+        parts = {name: value_of(one) for name, one in inner_tensors(tensor, names).items()}
+        bare = assembled_like(tensor, {name: self.fake(value) for name, value in parts.items()}, names, context)
         if bare.dtype is not tensor.dtype or bare.device != tensor.device or not (
                 _agree(bare.size(), tensor.size()) and _agree(bare.stride(), tensor.stride())):
             raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, which is put together as another,")
@@ -46,7 +46,7 @@ class Wrapped(Live):
 
     def run(self, name: str, found: Sequence[Value], call: Callable[[list[torch.Tensor]], Any]) -> LiveOutcome:
         fakes = [self.fake(value) for value in found]
-        parts = [value for value in spread(found) if not holds_wrapper(value)]
+        parts = [value for value in with_parts(found) if not holds_wrapper(value)]
         storages = {_memory(self.fake(value)) for value in parts}
         before = [_described(fake) for fake in fakes]
         mode = self._fakes.mode
@@ -64,7 +64,7 @@ class Wrapped(Live):
         if is_wrapper(type(fake)):
             return Storage(external=False), any(True for inner in self._inside(fake) if self.storage(inner, found)[1])
         key = _memory(fake)
-        for value in spread(found):
+        for value in with_parts(found):
             if not holds_wrapper(value) and _memory(self.fake(value)) == key:
                 return value.storage, True
         known = self._storages.get(key)
@@ -84,14 +84,6 @@ class Wrapped(Live):
 
     def close(self) -> None:
         """Nothing of torch's was changed."""
-
-
-def spread(values: Sequence[Value]) -> Iterator[Value]:
-    """The values, and those of their inner tensors."""
-    for value in values:
-        yield value
-        if type(value.facts) is WrapperFacts:
-            yield from spread(list(value.facts.parts.values()))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ them apart themselves.  Classes without that protocol, or whose context is not m
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ import torch
 from ..reasons import Interrupt
 from .facts import Facts
 
-__all__ = ["WrapperFacts", "asks_first", "assembled", "converts", "context_of", "inner_tensors", "is_wrapper", "sizes_hold", "wrapper_facts"]
+__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper", "sizes_hold", "with_parts",
+           "wrapper_facts"]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
@@ -73,11 +74,22 @@ class WrapperFacts(Facts):
         return self._template
 
 
+def with_parts(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and those of their inner tensors."""
+    for value in values:
+        yield value
+        if type(value.facts) is WrapperFacts:
+            yield from with_parts(value.facts.parts.values())
+
+
 def _hint(length: Any) -> int:
     """A size for a stand-in's own memory, which nobody reads."""
     if type(length) is int:
         return length
-    return 2 if length.node.is_nested_int() or not length.node.has_hint() else int(length.node.hint)
+    if length.node.is_nested_int() or not length.node.has_hint():
+        return 2
+    hint = length.node.hint
+    return hint if type(hint) is int else 2
 
 
 def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> WrapperFacts:
@@ -107,6 +119,33 @@ def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
     return found
 
 
+def assembled_like(tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: list[str], context: Any) -> torch.Tensor:
+    """A wrapper like this one of outside, made of `parts`: where its sizes are those of an inner tensor they follow the part's."""
+    inner = inner_tensors(tensor, names)
+    size, stride = ([_ragged(entry, inner, parts) for entry in entries] for entries in (tensor.size(), tensor.stride()))
+    for i in range(len(size)):
+        name = followed_by(tensor, inner, i)
+        if name is not None:
+            size[i] = parts[name].size(i)
+            stride[i] = parts[name].stride(i) if inner[name].stride(i) == stride[i] else stride[i]
+    return assembled(type(tensor), parts, context, torch.Size(size), tuple(stride))
+
+
+def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -> Any:
+    """A size that stands for the lengths of rows belongs to the tensor that holds these: among fakes it is a symbol of that one's fake."""
+    if type(entry) is int or not entry.node.is_nested_int():
+        return entry
+    from torch.nested._internal.nested_tensor import _tensor_symint_registry as known
+    for name, one in inner.items():
+        own = known.get(one)
+        if own is not None and own.node.nested_int() == entry.node.nested_int():
+            part = parts[name]
+            if part.nested_int_memo is None:
+                part.nested_int_memo = part.fake_mode.create_symbolic_nested_int(nt_tensor_id=own.node.nested_int())
+            return part.get_nested_int(coeff=entry.node.nested_int_coeff())
+    raise Interrupt("tensor-subclass", "whose rows have lengths that it does not hold")
+
+
 def _refused(kind: type, why: str) -> Interrupt:
     return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
 
@@ -120,10 +159,10 @@ def _is_plain(context: Any) -> bool:
     return kind in _PLAIN
 
 
-def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, like: torch.Tensor) -> torch.Tensor:
-    """A wrapper of these inner tensors with the metadata of `like`."""
+def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any) -> torch.Tensor:
+    """A wrapper of these inner tensors with this size and stride."""
     try:
-        made = kind.__tensor_unflatten__(parts, context, like.size(), like.stride())
+        made = kind.__tensor_unflatten__(parts, context, size, stride)
     except Interrupt:
         raise
     except Exception as error:
@@ -136,13 +175,17 @@ def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, like: tor
 def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]) -> Callable[[Any], bool]:
     """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch function must be off.
 
-    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared: the inner tensors are guarded on their own.
+    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they were: the inner tensors are
+    guarded on their own.
     """
     facts = wrapper_facts(tensor, context, {})
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
     size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
                     for entries, left_out in zip((facts.size, facts.stride), symbolic))
+    inner = inner_tensors(tensor, names)
+    followed = [(i, found) for i in symbolic[0] | symbolic[1] if (found := followed_by(tensor, inner, i)) is not None]
+    steps = [(i, found) for i, found in followed if inner[found].stride(i) == facts.stride[i]]
 
     def holds(now: Any) -> bool:
         if type(now) is not kind:
@@ -152,9 +195,17 @@ def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: 
             if list(found) != names or not _same(state, context) or torch._C._dispatch_keys(now).raw_repr() != keys:
                 return False
             same = wrapper_facts(now, None, {})
+            if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
+                    same.stride[i] == getattr(now, name).stride(i) for i, name in steps):
+                return False
         return ((same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
                 and _entries_hold(size, same.size) and _entries_hold(stride, same.stride))
     return holds
+
+
+def followed_by(tensor: torch.Tensor, inner: dict[str, torch.Tensor], dim: int) -> str | None:
+    """The inner tensor whose size a wrapper's size is taken to follow."""
+    return next((name for name, one in inner.items() if one.dim() == tensor.dim() and one.size(dim) == tensor.size(dim)), None)
 
 
 def _entries_hold(wanted: list[int | None], given: Any) -> bool:

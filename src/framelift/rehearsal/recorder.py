@@ -34,16 +34,16 @@ from ..graph.tape import Step, build_graph
 from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, target_of
 from ..graph.values import Storage, Value
 from ..graph.wrapped import Wrapped
-from ..graph.wrappers import is_wrapper
+from ..graph.wrappers import WrapperFacts, is_wrapper
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .live import record_live
-from .wrapped import new_wrapper, record_wrapped
+from .wrapped import check_results, kind_of_memory, new_wrapper, record_wrapped
 from .histories import without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .torch_rules import GIVES_VALUES, RULES, make_leaf
-from .torch_rules_attributes import ATTRIBUTES, assign
+from .torch_rules_attributes import ATTRIBUTES, OF_MEMORY, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
 from . import torch_rules_taken, torch_rules_known, torch_rules_scalars, torch_rules_sequences, torch_rules_indexing  # noqa: F401  (they add their rows to the rules, in this order)
 
@@ -260,6 +260,8 @@ class Recorder:
         answer = ATTRIBUTES.get(name)
         if answer is not None:
             with torch._C.DisableTorchFunction():
+                if name in OF_MEMORY and type(value.facts) is WrapperFacts:
+                    return kind_of_memory(self, value, name)
                 return self._shown(answer(self, value))
         found = getattr(type(stand_in), name, _MISSING)
         if isinstance(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
@@ -511,6 +513,7 @@ class Recorder:
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(type(out) is Value and _is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
+        check_results(self, asked)
         asked, odd = without_histories(self, asked)
         writes = any(storage.written for storage in self._storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
@@ -532,8 +535,7 @@ class Recorder:
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
-        state = self._base or read_state()
-        return replay(self._fakes, name, self.tape, asked, state, self.symbols, then)
+        return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack():

@@ -14,7 +14,7 @@ from ..graph.targets import getter_target
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["ATTRIBUTES", "assign"]
+__all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
 
 Answer = Callable[[Any, Value], Any]
 
@@ -34,7 +34,9 @@ ATTRIBUTES: dict[str, Answer] = {
 
 for _name in ("cpu", "cuda", "meta", "mps", "xpu", "xla", "ipu", "hpu", "mtia", "maia", "vulkan"):
     ATTRIBUTES[f"is_{_name}"] = lambda _, v, _name=_name: v.facts.device.type == _name
-for _name in ("is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested"):
+#: the same for all plain tensors
+OF_MEMORY = ("layout", "is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested")
+for _name in OF_MEMORY[1:]:
     ATTRIBUTES[_name] = lambda _, v: False
 for _name in ("T", "mT", "H", "mH", "real", "imag", "data"):
     ATTRIBUTES[_name] = lambda recorder, v, _target=getter_target(_name): recorder.record_getter(_target, v.stand_in)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..graph.arguments import take
 from ..graph.facts import new_stand_in
+from ..graph.number_nodes import graph_values
+from ..graph.numbers import Int
 from ..graph.state import State, read_state
 from ..graph.targets import Target
 from ..graph.values import Storage, Value
@@ -18,7 +21,7 @@ from ..world.leaves import is_leaf
 from ..world.wrapper_classes import note_wrapper_class
 from .live import Results, record_live
 
-__all__ = ["attribute_of_result", "holds", "make_wrapper", "new_wrapper", "record_wrapped"]
+__all__ = ["attribute_of_result", "check_results", "holds", "kind_of_memory", "make_wrapper", "new_wrapper", "record_wrapped"]
 
 
 
@@ -54,9 +57,13 @@ def _construct(session: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, 
 def new_wrapper(recorder: Any, tensor: torch.Tensor) -> Value:
     """The value of a tensor from outside, whose inner tensors were met before.  Torch function must be off."""
     live = recorder.with_wrappers()
+    if tensor._has_symbolic_sizes_strides:   # the lengths of a jagged tensor's rows: a symbol among fakes
+        recorder.with_symbols()
     facts, fake = live.take_in(tensor, recorder.input_value)
     value = Value(new_stand_in(facts, type(tensor)), facts, Storage(external=True))
     live.born(value, fake)
+    if recorder.symbols is not None:
+        recorder.symbols.new_sizes(value)
     recorder.overrides = recorder.overrides or asks_first(type(tensor))
     return value
 
@@ -77,7 +84,21 @@ class _Results(Results):
         value.step, value.path, value.exact = self.step, path, False
         self.live.born(value, fake)
         self.made += 1
+        if self.recorder.symbols is not None:
+            self.recorder.symbols.new_sizes(value)
         return self.recorder.adopt(value)
+
+
+def kind_of_memory(recorder: Any, value: Value, name: str) -> Any:
+    """What a wrapper says of its layout: attributes that plain tensors answer alike."""
+    return getattr(recorder.wrapped.fake(value), name)
+
+
+def check_results(recorder: Any, asked: Sequence[Any]) -> None:
+    """The size of a jagged tensor along its rows means something as an argument only: compilers do not give it."""
+    for one in asked:
+        if type(one) is Int and any(isinstance(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
+            raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
 
 
 def holds(recorder: Any, tensor: torch.Tensor, name: str) -> bool:

@@ -200,13 +200,13 @@ class Driver:
             try:
                 return first, session, plan, stop, *self._compile(session, plan, info)
             except Interrupt as interrupt:
-                if interrupt.reason.id != "symbolic-number" or session.recorder.symbols is None:
+                if interrupt.reason.id != "symbolic-number" or not _has_fewer(session):
                     return session, session, plan, interrupt, None, []
                 dynamism = NOTHING
             except SkipFrame as skip:
                 return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
             except BackendCompilerFailed as error:
-                if session.recorder.symbols is None:
+                if not _has_fewer(session):
                     raise
                 dynamism = dynamism_for(seen, self.dynamic) if seen.keep_floats_static(session, error) else NOTHING
             again = functools.partial(once, function, locals_, dynamism)
@@ -310,6 +310,11 @@ class Driver:
         if told not in self.warned:
             self.warned.add(told)
             warn(policy.limit_message(function, times, miss, "run in plain Python."))
+
+
+def _has_fewer(session: Session) -> bool:
+    """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
+    return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
 
 
 def _for_backend(moment: Moment, name: str) -> Moment:
