@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -188,3 +190,53 @@ def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -
         framelift.shapes.load(_equals, path)
     framelift.shapes.save(compiled, path)
     assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "frames": {}}
+
+
+# ---- what forced a constant -------------------------------------------------------------------------------------------
+
+class FixesItsBatch(torch.nn.Module):
+    def forward(self, rows):
+        if rows.shape[0] == 4:
+            return rows + 1
+        return rows * 2
+
+
+class Reshapes(torch.nn.Module):
+    def forward(self, rows):
+        return rows.view(4, 3)
+
+
+def _line(module, text):
+    lines, first = inspect.getsourcelines(type(module).forward)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("module, text", [(FixesItsBatch(), "== 4"), (Reshapes(), "view(")])
+def test_export_names_the_line_that_forced_a_constant(module, text, strict):
+    with pytest.raises(Exception, match="Constraints violated") as caught:
+        framelift.export(module, (torch.ones(4, 3),), dynamic_shapes={"rows": {0: torch.export.Dim("rows")}}, strict=strict)
+    told = str(caught.value)
+    assert "rows.size()[0]" in told and f"{__file__}:{_line(module, text)} in {type(module).__name__}.forward" in told
+
+
+def test_a_modules_parameters_are_told_by_their_names():
+    rows = torch.ones(4, 3)
+    framelift.mark_dynamic(rows, 0)
+    with pytest.raises(framelift.exc.ConstraintViolation, match=r"^rows\.size\(0\) was marked dynamic, but the program fixes it to 4 at .* in FixesItsBatch\.forward$"):
+        framelift.compile(FixesItsBatch())(rows)
+    captured = framelift.compile(Reshapes().requires_grad_(False))
+    captured(torch.ones(4, 3))
+    captured(torch.ones(2, 6))
+    (one,) = captured.recompiles()
+    assert one.function == "Reshapes.forward" and one.origin == "rows" and one.reader.line == _line(Reshapes(), "view(")
+    assert one.sentence.startswith("rows has size (2, 6), had (4, 3)")
+
+
+def test_sizes_nought_and_one_have_one_capture_each_in_any_order():
+    for order in itertools.permutations((0, 1, 2, 3)):
+        framelift.reset()
+        captured = framelift.compile(lambda x: x + 1)
+        for n in (*order, 5, 7, *order):
+            assert torch.equal(captured(torch.ones(n, 3)), torch.ones(n, 3) + 1)
+        assert framelift.stats()["captures"] == (3 if order[0] < 2 else 4)   # two and more are first a constant

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .capture import Captured, called_as, capture
-from .inputs import Call, Fakes, call_of, dynamism_of, fakes_of, mark_everything, marks_kept
+from .inputs import Call, Fakes, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
 from .session import check_inputs
 
 __all__ = ["ExportGuard", "ExportResult", "export_graph"]
@@ -76,7 +76,7 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
             fakes = fakes_of(call, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards)
             with fakes.mode:
                 captured.relied.holds(fakes.leaves)
-            fakes.asked.extend(captured.relied.lines([str(place) for place in call.places]))
+            fakes.asked.extend(captured.relied.lines(called(call)))
             if dynamic_shapes and not disable_constraint_solver:
                 fakes.solve(captured.graph_module)
         module = captured.graph_module

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.printers import PythonPrinter
 
 from ..graph.symbols import NO_MARKS, Marks
+from ..guard.explain import where
 from ..origin import Origin, arg
 from ..world.dynamism import Dynamism, marks_of
 
-__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "dynamism_of", "fakes_of", "marks_kept", "mark_everything"]
+__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "marks_kept", "mark_everything"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,12 @@ def call_of(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The call as data."""
     found, spec = pytree.tree_flatten_with_path((args, kwargs))
     return Call(root, args, kwargs, [leaf for _, leaf in found], [_place(path) for path, _ in found], spec, _names(root, args, kwargs))
+
+
+def called(call: Call) -> list[str]:
+    """What the program calls its leaves."""
+    names = {f"args[{i}]": name for i, name in enumerate(call.names[:len(call.args)])} | {f"kwargs[{name!r}]": name for name in call.kwargs}
+    return [re.sub(r"^(args|kwargs)\[[^\]]*\]", lambda found: names.get(found[0], found[0]), str(place)) for place in call.places]
 
 
 def _place(path: tuple[Any, ...]) -> Origin | None:
@@ -155,6 +165,10 @@ class Fakes:
     leaves: list[Any] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)   # what the program's own Python asked of sizes, with its lines
 
+    def watch(self) -> None:
+        """From now on, what is asked of the symbols is noted with the program's line."""
+        self.mode.shape_env.guards = _Watched(self.mode.shape_env, self.asked)
+
     def solve(self, graph_module: Any) -> None:
         """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
         from torch._export.non_strict_utils import produce_guards_and_solve_constraints
@@ -165,6 +179,42 @@ class Fakes:
             if self.asked and "Constraints violated" in str(error):
                 error.args = ("\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),)
             raise
+
+
+class _Watched(list[Any]):
+    """The guards of a shape environment, each told with the line of the program that asked for it."""
+
+    def __init__(self, env: Any, told: list[str]) -> None:
+        super().__init__(env.guards)
+        self.env, self.told = env, told
+
+    def append(self, guard: Any) -> None:
+        super().append(guard)
+        line = _user_line()
+        if line:
+            self.told.append(f"{_said(self.env, guard.expr)} at {line}")
+
+
+_PACKAGES = (__file__.rsplit("/export/", 1)[0] + "/", torch.__file__.rsplit("/", 1)[0] + "/")
+
+
+def _user_line() -> str:
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+        frame = frame.f_back
+    return "" if frame is None else where((frame.f_code, frame.f_lasti))
+
+
+def _said(env: Any, expression: Any) -> str:
+    """A relation in the program's names."""
+    words = {str(symbol): str(source.name if isinstance(source.name, str) else source.name())
+             for symbol in expression.free_symbols for source in _sources(env, symbol)[:1]}
+    text = re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), PythonPrinter().doprint(expression))
+    return re.sub(r"L\['(\w+)'\]", r"\1", text)
+
+
+def _sources(env: Any, symbol: Any) -> list[Any]:
+    return list(env.var_to_sources.get(symbol, ()))
 
 
 def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:

@@ -71,6 +71,7 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
     from torch._library.fake_class_registry import FakeScriptObject
     found = Lowered(None, None, None)
     state = _fakify_params_buffers(fakes.mode, call.root)
+    fakes.watch()
     with contextlib.ExitStack() as stack:
         _tracing.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
         stack.callback(_tracing.pop)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .capture import Captured, capture
-from .inputs import Call, call_of, dynamism_of, fakes_of, marks_kept
+from .inputs import Call, call_of, called, dynamism_of, fakes_of, marks_kept
 from .lowering import BodyMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
@@ -82,7 +82,7 @@ def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispa
         return lower_program(call, fakes, pre_dispatch, preserved), fakes.mode
     with fakes.mode:
         captured.relied.holds(fakes.leaves)
-        fakes.asked.extend(captured.relied.lines([str(place) for place in call.places]))
+        fakes.asked.extend(captured.relied.lines(called(call)))
     return lower_captured(captured, call, fakes, pre_dispatch), fakes.mode
 
 

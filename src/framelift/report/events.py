@@ -6,9 +6,9 @@ import functools
 from typing import Any
 
 from ..places import Place, brief, caret, expression
+from ..run.names import Names
 from ..run.record import Note
 from .model import Source
-from .names import Names
 from .reads import lines_of, reading_place
 
 __all__ = ["Event", "at", "maybe", "source"]

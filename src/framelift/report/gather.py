@@ -12,6 +12,7 @@ import torch
 
 from .. import _core
 from ..places import Place, brief, expression, is_library
+from ..run.names import names_of
 from ..run.record import Input, Note, Refused, record_of
 from .causes import Causes
 from .events import Event, maybe, source
@@ -19,7 +20,6 @@ from .fixes import refusal_fix, specialisation_fix
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
 from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time
-from .names import names_of
 
 __all__ = ["native_of", "report", "report_of_all", "summary"]
 

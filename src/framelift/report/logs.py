@@ -12,10 +12,10 @@ from torch._guards import CompileContext, CompileId, compile_context
 
 from ..log import topic
 from ..run.events import listen
+from ..run.names import plain
 from .fixes import recapture_fix, settled_fix
 from .graphs import readable
 from .guards import guard_tree, is_free
-from .names import plain
 
 __all__: list[str] = []
 

@@ -44,6 +44,7 @@ from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
+from .names import MODULE_CALLS
 from .profiling import profiled
 from .ranges import Parts
 from .recompiles import what_was_done
@@ -236,7 +237,7 @@ class Driver:
         before, names = (), None
         if session.recorder.symbols is not None:
             symbols = session.recorder.symbols
-            check_promises(symbols)
+            check_promises(symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None)
             lines = preamble_of(symbols, finished.arguments if graph is not None else None)
             info.relations = Relations(lines)
             before, names = lines.lines, names_for(lines, info.relations)

@@ -8,6 +8,7 @@ from typing import Any
 from .. import _core
 from ..guard.misses import Miss
 from ..places import Place
+from .names import Names, names_of
 from .record import record_of
 
 __all__ = ["Recompile", "recompiles", "what_was_done"]
@@ -44,14 +45,18 @@ def recompiles(compiled: Any) -> list[Recompile]:
     record = record_of(compiled)
     if record is None:
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
-    found = [_of(note.name, note.miss, note.done) for note in record.notes if note.miss is not None]
-    left = [_of(one.name, one.miss, f"{one.calls} calls left to plain Python: config.recompile_limit is reached for this cause")
+    native = getattr(compiled, "_compiled", compiled)
+    names = names_of(native)
+    found = [_of(names, note.root, note.name, note.miss, note.done) for note in record.notes if note.miss is not None]
+    left = [_of(names, one.name == native.function.__code__.co_qualname, one.name, one.miss, f"{one.calls} calls left to plain Python: config.recompile_limit is reached for this cause")
             for one in record.refused.values() if one.why == "limit" and one.miss is not None]
     return found + left
 
 
-def _of(name: str, miss: Miss, done: str) -> Recompile:
-    return Recompile(name, miss.origin, miss.kind, miss.old, miss.new, miss.place, done, miss.sentence)
+def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile:
+    old, new, done, sentence = (names.text(text, root) for text in (miss.old, miss.new, done, miss.sentence))
+    place = names.place(miss.origin, miss.place, root) if "RELATION" != miss.kind else miss.place
+    return Recompile(names.title if root and names.title else name, names.origin(miss.origin, root), miss.kind, old, new, place, done, sentence)
 
 
 def what_was_done(miss: Miss | None, info: Any) -> str:

@@ -15,6 +15,7 @@ from ..guard.explain import where
 from ..guard.misses import Miss
 from ..reasons import Interrupt
 from ..places import place_of
+from .names import names_in
 from .record import Input
 
 __all__ = ["Relations", "check_promises", "first_given", "names_for", "preamble_of"]
@@ -99,8 +100,8 @@ def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
     return tuple(map(concrete, finished.arguments))
 
 
-def check_promises(symbols: Symbols) -> None:
-    """Sizes that were marked dynamic must not have become constants."""
+def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
+    """Sizes that were marked dynamic must not have become constants.  `module` is the one that was called."""
     broken = broken_promises(symbols)
     if broken:
-        raise ConstraintViolation("; ".join(broken))
+        raise ConstraintViolation(names_in(module).text("; ".join(broken), True))

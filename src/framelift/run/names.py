@@ -12,7 +12,7 @@ import torch
 
 from ..places import Place, first_use, place_of
 
-__all__ = ["Names", "names_of", "plain"]
+__all__ = ["MODULE_CALLS", "Names", "names_in", "names_of", "plain"]
 
 _TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'\]")
 _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
@@ -76,10 +76,8 @@ class Names:
 def names_of(native: Any) -> Names:
     """The names of a compiled callable."""
     module = native.bound[0] if native.bound else None
-    if isinstance(module, torch.nn.Module) and native.function.__code__ in _MODULE_CALLS:
-        forward = inspect.unwrap(getattr(type(module), "forward", None))     # below decorators that keep what they wrap
-        if isinstance(forward, types.FunctionType):
-            return Names(forward.__qualname__, forward.__code__)
+    if isinstance(module, torch.nn.Module) and native.function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
+        return found
     wrapper = native.function
     below = inspect.unwrap(wrapper) if callable(wrapper) else None
     if below is not wrapper and isinstance(below, types.FunctionType) and isinstance(wrapper, types.FunctionType):
@@ -87,4 +85,10 @@ def names_of(native: Any) -> Names:
     return Names()
 
 
-_MODULE_CALLS = frozenset({torch.nn.Module.__call__.__code__})
+def names_in(module: torch.nn.Module | None) -> Names:
+    """The names that the call of a module is known by."""
+    forward = inspect.unwrap(getattr(type(module), "forward", None)) if module is not None else None     # below decorators that keep what they wrap
+    return Names(forward.__qualname__, forward.__code__) if isinstance(forward, types.FunctionType) else Names()
+
+
+MODULE_CALLS = frozenset({torch.nn.Module.__call__.__code__})
