@@ -11,6 +11,12 @@ import framelift
 from models import MODELS
 from support import check
 
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
 
@@ -177,3 +183,151 @@ def test_memory_is_given_back() -> None:
         for i in range(20):
             compiled(on_cuda(8, 16, seed=i))
         assert torch.cuda.memory_allocated() == before
+
+
+if triton is not None:
+    @triton.jit
+    def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        inside = places < n
+        tl.store(out_ptr + places, tl.load(x_ptr + places, mask=inside) + tl.load(y_ptr + places, mask=inside), mask=inside)
+
+    tuned_kernel = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])(add_kernel)
+
+    class Added(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(x)
+            add_kernel[(triton.cdiv(x.numel(), 64),)](x, y, out, x.numel(), BLOCK=64)
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return grad, grad
+
+    def launched(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        n = x.numel()
+        add_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x.sin(), y, out, n, BLOCK=64)
+        return out * 2
+
+    def writing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        add_kernel[(8,)](x, y, y, x.shape[0], 64)
+        return y + 1
+
+    def tuned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        tuned_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x.sin(), y, out, x.numel())
+        return out.cos()
+
+
+@pytest.mark.skipif(triton is None, reason="needs Triton")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("name", ["launched", "writing"])
+def test_kernels_of_the_program(name: str, backend: str) -> None:
+    fn = globals()[name]
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for i, n in enumerate((500, 500, 400, 300)):
+        x, y = on_cuda(n, seed=i), on_cuda(n, seed=i + 10)
+        other = y.clone()
+        close(compiled(x, y), fn(x, other))
+        close(y, other)
+    assert framelift.stats()["graphs"] == 2   # the second for sizes that change
+
+
+@pytest.mark.skipif(triton is None, reason="needs Triton")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_kernels_with_gradients(backend: str) -> None:
+    framelift.reset()
+    compiled = framelift.compile(lambda x, y: Added.apply(x * 2, y).square().sum(), backend=backend)
+    x, y = on_cuda(500).requires_grad_(), on_cuda(500, seed=1)
+    for _ in range(2):
+        close(torch.autograd.grad(compiled(x, y), x)[0], torch.autograd.grad((x * 2 + y).square().sum(), x)[0])
+
+
+@pytest.mark.skipif(triton is None, reason="needs Triton")
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_kernels_that_are_tuned(backend: str) -> None:
+    framelift.reset()
+    compiled = framelift.compile(tuned, backend=backend)
+    for i in range(3):
+        x, y = on_cuda(500, seed=i), on_cuda(500, seed=i + 10)
+        close(compiled(x, y), (x.sin() + y).cos())
+
+
+def test_parameters_have_static_addresses() -> None:
+    import torch._dynamo.utils as utils
+    trees = pytest.importorskip("torch._inductor.cudagraph_trees")
+    trees.reset_cudagraph_trees()
+    utils.counters.clear()
+    framelift.reset()
+    model = net().eval()
+    compiled = framelift.compile(model, mode="reduce-overhead", fullgraph=True)
+    with torch.no_grad():
+        for i in range(8):
+            if i == 4:
+                for parameter in model.parameters():
+                    parameter.mul_(2)
+            x = on_cuda(8, 16, seed=i)
+            close(compiled(x).clone(), model(x))
+    manager = trees.get_container(torch.cuda.current_device()).tree_manager
+    recorded = [node for nodes in manager.roots.values() for node in nodes]
+    assert len(recorded) == 1
+    assert len(recorded[0].static_input_idxs) >= 4   # two weights, two biases
+    assert utils.counters["inductor"]["cudagraph_skips"] == 0
+    assert framelift.stats()["captures"] == 1
+
+
+def test_a_buffer_that_the_graph_writes_has_a_static_address() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(16, device="cuda"))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(x.sum(0))
+            return x + self.seen
+
+    framelift.reset()
+    plain, other = Counting(), Counting()
+    compiled = framelift.compile(other, mode="reduce-overhead", fullgraph=True)
+    with torch.no_grad():
+        for i in range(6):
+            x = on_cuda(8, 16, seed=i)
+            close(compiled(x).clone(), plain(x))
+    close(other.seen, plain.seen)
+
+
+def test_streams_and_events_from_outside() -> None:
+    stream, event = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
+
+    def f(x: torch.Tensor, stream: Any, event: Any) -> torch.Tensor:
+        y = x * 2
+        event.record()
+        with torch.cuda.stream(stream):
+            stream.wait_event(event)
+            z = y + 1
+            done = torch.cuda.Event()
+            done.record(stream)
+        torch.cuda.current_stream().wait_event(done)
+        return z.cos() * 3
+
+    framelift.reset()
+    for backend in ("eager", "inductor"):
+        compiled = framelift.compile(f, backend=backend)
+        for i in range(3):
+            x = on_cuda(4096, seed=i)
+            got, want = compiled(x, stream, event), f(x, stream, event)
+            torch.cuda.synchronize()
+            close(got, want)
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+def test_wrapper_subclasses_and_jagged_tensors() -> None:
+    layer = torch.nn.Linear(16, 16).cuda()
+    framelift.reset()
+    compiled = framelift.compile(lambda x: layer(x).relu() * 2, fullgraph=True)
+    for i, lengths in enumerate(((3, 5), (4, 6), (9, 2))):
+        x = torch.nested.nested_tensor([on_cuda(n, 16, seed=i) for n in lengths], layout=torch.jagged)
+        close(compiled(x).values(), (layer(x).relu() * 2).values())

@@ -39,6 +39,7 @@ from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
+from .triton_kernels import meet_triton
 from .wrapped import attribute_of_result, holds
 
 __all__ = ["Session"]
@@ -77,6 +78,7 @@ class Session:
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values
         follow_options()
+        meet_triton()
         self.blocks = Blocks()   # of error_on_graph_break
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off

@@ -68,7 +68,14 @@ def resolve_code(code: types.CodeType) -> Any:
         return _of_dynamo(code)
     if code.co_filename.startswith(_NUMPY):
         return numpy_frame
+    if _of_triton(code):
+        return f"unsupported-code|{code.co_qualname} of Triton"
     return make_twin(code, _core.PROBES)
+
+
+def _of_triton(code: types.CodeType) -> bool:
+    """Whether this is what compiles and launches kernels."""
+    return any(f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends"))
 
 
 def _nothing(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -157,6 +164,6 @@ def skipped(code: types.CodeType) -> bool:
     name = code.co_filename
     if name.startswith(_TORCH):
         return not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
-    if name.startswith(_HERE) or name.startswith("<"):
+    if name.startswith(_HERE) or name.startswith("<") or _of_triton(code):
         return True
     return name.startswith(_STDLIB) and not name.startswith(_PACKAGES)

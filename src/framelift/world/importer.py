@@ -181,6 +181,8 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and isinstance(value, (numpy.generic, numpy.dtype)):
         return _numpy_value(world, value, origin)
+    if cls.__module__.startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in cls.__mro__):
+        return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     kind = value_kind(cls)
