@@ -38,19 +38,23 @@ static PyObject* make(PyCodeObject** codes, const int* offsets, int n) {
   return places;
 }
 
+static auto& tuples = *new std::unordered_map<std::string, PyObject*>;
+
+static PyObject* forget_places(PyObject*, PyObject*) {
+  auto old = std::move(tuples);
+  tuples.clear();
+  for (auto& [_, tuple] : old) Py_DECREF(tuple);
+  Py_RETURN_NONE;
+}
+
 // Layers repeat each other's places: one tuple serves them all, and whoever makes text of it can go by its identity.
 static PyObject* known(PyCodeObject** codes, const int* offsets, int n) {
-  static auto& tuples = *new std::unordered_map<std::string, PyObject*>;
   constexpr size_t kMostKnown = 4096;
   std::string key((const char*)codes, (size_t)n * sizeof *codes);
   key.append((const char*)offsets, (size_t)n * sizeof *offsets);
   auto found = tuples.find(key);
   if (found != tuples.end()) return Py_NewRef(found->second);
-  if (tuples.size() >= kMostKnown) {
-    auto old = std::move(tuples);
-    tuples.clear();
-    for (auto& [_, tuple] : old) Py_DECREF(tuple);
-  }
+  if (tuples.size() >= kMostKnown) Py_DECREF(forget_places(nullptr, nullptr));
   PyObject* places = make(codes, offsets, n);
   if (places) tuples.emplace(std::move(key), Py_NewRef(places));  // keeps the codes, so that their addresses stay theirs
   return places;
@@ -102,6 +106,7 @@ static PyObject* set_package(PyObject*, PyObject* args) {
 static PyMethodDef functions[] = {
     {"places", places, METH_NOARGS, "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."},
     {"place", place, METH_NOARGS, "The innermost frame of the program: (code, byte offset)."},
+    {"forget_places", forget_places, METH_NOARGS, "Let go of the tuples that `places` gave."},
     {"set_package", set_package, METH_VARARGS, "set_package(own files, files that start rehearsals, file that counts as the program's)."},
     {nullptr, nullptr, 0, nullptr}};
 

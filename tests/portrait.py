@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Portrait", "difference", "portrait", "without_addresses"]
+__all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 
 #: classes whose instances are their own description
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
@@ -109,7 +109,13 @@ class Portrait:
         self._seen.clear()
 
 
-@functools.lru_cache(maxsize=512)      # bounded: classes of a program's world must not live on here
+def forget() -> None:
+    """Let go of the classes seen."""
+    _describer.cache_clear()
+    _slots.cache_clear()
+
+
+@functools.lru_cache(maxsize=512)
 def _describer(cls: type) -> Callable[[Portrait, Any], tuple[Any, ...]]:
     return next((describe for types_, describe in DESCRIBERS if issubclass(cls, types_)), _instance)
 

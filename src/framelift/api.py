@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, places
 from .backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
 from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
 from .export.lowering import refuse_bodies
+from .graph import symbols
 from .rehearsal import known_values
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
@@ -26,6 +27,7 @@ from .run.driver import Driver
 from .run.hooks import Hooks
 from .run.module import OptimizedModule
 from .run.record import counts, record_of
+from .twin import branches
 from .verify import Verified
 
 __all__ = ["compile", "is_supported", "reset", "stats"]
@@ -227,9 +229,13 @@ def reset() -> None:
     _called_once.clear()
     counts.clear()
     callbacks.clear()
-    policy.forget()
-    known_values.forget()
+    for forget in _FORGETTING:
+        forget()
     reset_backends()
+
+
+#: what else holds on to code or symbols of captures
+_FORGETTING = (policy.forget, known_values.forget, places.forget, _core.forget_places, symbols.forget, branches.unless_it_raises.cache_clear)
 
 
 def stats() -> dict[str, Any]:

@@ -15,7 +15,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "brief", "caret", "expression", "first_use", "is_library", "place_of", "places_of", "shown_stack", "stack_text", "users"]
+__all__ = ["Place", "brief", "caret", "expression", "first_use", "forget", "is_library", "place_of", "places_of", "shown_stack", "stack_text", "users"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,12 @@ def stack_text(flat: tuple[Any, ...]) -> str:
         rows = [f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n' for p in places_of(flat)]
         found = _texts[id(flat)] = (flat, "".join(rows))
     return found[1]
+
+
+def forget() -> None:
+    """Let go of all code objects."""
+    _known.clear()
+    _texts.clear()
 
 
 def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:

@@ -18,7 +18,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import framelift
-from portrait import difference
+from portrait import difference, forget
 from support import Counts, Outcome, counts, run_call, same_outcome
 
 from .generate import Program
@@ -64,6 +64,7 @@ def judge(program: Program, compile: Callable[[Any], Any] | None = None) -> Verd
             after = counts()
         finally:
             framelift.reset()
+            forget()
     for number, (want, got) in enumerate(zip(expected, actual)):
         found = _difference(want, got)
         if found:

@@ -26,7 +26,7 @@ from .facts import Facts, symbolic_facts
 from .numbers import Bool, Float, Int, NUMBERS
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols"]
+__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -459,3 +459,11 @@ def _user_line() -> Any:
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _TORCH)):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def forget() -> None:
+    """Empty torch's own caches of what was asked of symbols: they hold the last hundreds of environments."""
+    for found in vars(ShapeEnv).values():
+        clear = getattr(found, "cache_clear", None)
+        if clear is not None:
+            clear()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import linecache
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx import _lazy_graph_module as lazy
+from torch.fx import graph_module
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
@@ -55,6 +58,13 @@ class Step:
 
     def __repr__(self) -> str:
         return f"<step {self.target.name}{' !' if self.effect else ''}>"
+
+
+def _forget_source(kind: type[GraphModule]) -> None:
+    """FX keeps the Python code of every module for tracebacks, and never lets go of it."""
+    key = getattr(getattr(kind.forward, "__code__", None), "co_filename", "")
+    if graph_module._loader.eval_cache.pop(key, None) is not None:
+        linecache.cache.pop(key, None)
 
 
 def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbols: Symbols | None = None,
@@ -150,7 +160,9 @@ class _Builder:
         self.output(outputs)
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.
-        return (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)
+        made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)
+        weakref.finalize(made, _forget_source, type(made)).atexit = False   # a module's class is its own
+        return made
 
     def operation(self, step: Step) -> None:
         self.state.become(step.state)
