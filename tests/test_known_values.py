@@ -149,3 +149,22 @@ def test_what_a_mask_of_attention_holds_is_guarded() -> None:
     for mask in (causal, causal.clone(), torch.zeros(4, 4), None, causal):
         torch.testing.assert_close(compiled(x, memory, tgt_mask=mask), net(x, memory, tgt_mask=mask))
     assert framelift.stats()["captures"] == 3
+
+
+@pytest.mark.parametrize("index", [lambda m, x: x[m], lambda m, x: x[..., m], lambda m, x: x[0, m], lambda m, x: x[None, m], lambda m, x: x[:, :, m]])
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 3, 2), (3, 2, 2), (2, 2, 3)])
+def test_a_known_mask_must_fit_what_it_indexes(index: Any, shape: tuple[int, ...]) -> None:
+    def f(x, box):
+        return index(x.sum(1) > 0, box)
+
+    ones, box = torch.ones(2, 3, dtype=torch.int64), torch.rand(shape)
+    try:
+        want = f(ones, box)
+    except IndexError as error:
+        captured = framelift.compile(f, backend="eager")
+        for _ in range(2):
+            with pytest.raises(IndexError) as raised:
+                captured(ones, box)
+            assert str(raised.value) == str(error)
+    else:
+        assert torch.equal(framelift.compile(f, backend="eager")(ones, box), want)

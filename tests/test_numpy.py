@@ -202,3 +202,13 @@ def test_scalars_given_to_operations(scalar: Any) -> None:
             continue
         got = framelift.compile(done, backend="eager")(x)
         assert torch.equal(got, want) and got.dtype == want.dtype
+
+
+def test_several_arrays_of_which_little_is_read() -> None:
+    """The tensors over them are made for each call, and nobody keeps them."""
+    def f(x: Any, a: Any, b: Any, c: Any) -> Any:
+        return x + float(a[0]) if a.shape == b.shape == c.shape else x
+    captured = framelift.compile(f, backend="eager")
+    with framelift.config.patch(strict=True):
+        for _ in range(3):
+            assert captured(torch.ones(2), np.ones(3), np.zeros(3), np.zeros(3)).tolist() == [2.0, 2.0]

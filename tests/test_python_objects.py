@@ -262,6 +262,24 @@ def test_iterators_that_come_in_go_on_outside(make: Any, program: Any) -> None:
     assert list(plain) == list(watched)
 
 
+def exhausted_ones(x: Any, one: Any, other: Any) -> Any:
+    return x + next(one, 1), list(other)
+
+
+def test_exhausted_iterators_are_told_from_those_of_empty_lists() -> None:
+    """An exhausted one tells of an empty list that is made when it is asked: two such lists may even lie at one address."""
+    def ended() -> Any:
+        it = iter([1])
+        return list(it) and it
+    captured = framelift.compile(exhausted_ones, backend="eager", fullgraph=True)
+    for make in (lambda: (ended(), ended()), lambda: (iter(grown), ended()), lambda: (ended(), iter(grown)), lambda: (iter(grown), iter(grown))):
+        grown: list[int] = []
+        plain, watched = make(), make()
+        assert str(exhausted_ones(X, *plain)) == str(captured(X, *watched))
+        grown += [5, 6]
+        assert [list(it) for it in plain] == [list(it) for it in watched]
+
+
 # ---- texts, spreads, deletes -----------------------------------------------------------------------------------------
 
 class Plain:

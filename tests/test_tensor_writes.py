@@ -219,3 +219,36 @@ def test_a_gradient_of_other_sizes_than_its_tensor() -> None:
     for dynamic in (None, True):
         out = framelift.compile(lambda v: (v * 3).sum(1), backend="eager", fullgraph=True, dynamic=dynamic)(x)
         assert out.tolist() == [9.0, 9.0] and x.grad.shape == (3,)
+
+
+@pytest.mark.parametrize("write", [lambda x: x.mul_(0.5), lambda x: x.addcmul_(torch.ones(3), torch.ones(3)), lambda x: torch.mul(x, 0.5, out=x),
+                                   lambda x: x.bool().sub_(True), lambda x: x.masked_fill_(x > 0, 1.5), lambda x: x.index_add_(0, torch.tensor([0]), torch.ones(1))])
+def test_numbers_that_a_tensor_cannot_hold_are_refused_where_torch_does(write: Any) -> None:
+    """What the program did before is done: the error is not the graph's."""
+    for dtype in (torch.int64, torch.float32):
+        log: list[int] = []
+
+        def f(x: Any, log: Any) -> Any:
+            log.append(1)
+            write(x)
+            return x
+        want, got = [], []
+        for call, out in ((f, want), (framelift.compile(f, backend="eager"), got)):
+            log, x = [], torch.arange(3, dtype=dtype)
+            for _ in range(2):
+                try:
+                    out.append(call(x, log).tolist())
+                except RuntimeError as error:
+                    out.append(str(error))
+                out.append(len(log))
+        assert got == want
+
+
+def test_numbers_that_are_converted_stay_in_the_graph() -> None:
+    def f(x):
+        y = torch.zeros(3, dtype=torch.int64)
+        y.copy_(x)
+        y[0] = 1.5
+        return y.fill_(2.5) + x.int().clamp_(0, 2)
+
+    check(f, torch.tensor([0.5, 1.5, 2.5]))

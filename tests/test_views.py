@@ -421,6 +421,9 @@ class Held:
         self.n = 5
 
 
+POOL: list[Held] = []
+
+
 @framelift.disable
 def unseen(value):
     return value
@@ -455,6 +458,19 @@ def test_a_dictionary_of_attributes_that_is_handed_over_is_still_the_objects() -
 
     for f in (updated, written, read, viewed):
         check(f, torch.ones(1), Held(), graphs=None, breaks=None, calls=3)
+
+
+def test_a_dictionary_whose_object_is_met_later_ends_the_part_before_it() -> None:
+    def f(x):
+        max(POOL, key=lambda held: held.n).__dict__.update(n=unseen(0))
+        [held for held in POOL if held][0].n = operator.attrgetter("n")
+        return x + 1
+
+    POOL[:] = [Held(), Held()]
+    POOL[1].n = 7
+    with framelift.config.patch(strict=True):
+        assert framelift.compile(f, backend="eager")(torch.ones(1)).item() == 2
+    assert POOL[1].n == 0 and POOL[0].n(POOL[1]) == 0
 
 
 def test_a_dictionary_that_may_be_an_objects_attributes() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
-from ..world.iterators import SEQUENCE_ITERATORS, count_of, place_of, source_of
+from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, place_of, source_of
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
@@ -236,8 +236,7 @@ def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """An iterator from outside stands where captured code left it."""
     place = place_of(shadow.copy)
-    ended = not len(source_of(shadow.copy)) and len(source_of(shadow.original)) > 0
-    if ended:
+    if is_exhausted(shadow.copy) != is_exhausted(shadow.original) or not len(source_of(shadow.copy)) and len(source_of(shadow.original)) > 0:
         return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
     return [] if place == shadow.before else [(walk.part(shadow.copy), f".__setstate__({place})")]
 

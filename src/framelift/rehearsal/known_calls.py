@@ -74,18 +74,34 @@ def _with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
 def _indexed(recorder: Any, target: Target, args: tuple[Any, ...]) -> Any:
     """An index by masks: by the places where they are true."""
     tensor, index = args
+    if not recorder.is_stand_in(tensor):
+        return UNDECIDED
     parts: list[Any] = []
-    for part in index if type(index) is tuple else (index,):
+    given = index if type(index) is tuple else (index,)
+    size = recorder.value_of(tensor).facts.size
+    takes = [_dimensions(recorder, part) for part in given]   # of the tensor, from the left; of an ellipsis what is left over
+    rest, place = len(size) - sum(takes), 0
+    for part, dims in zip(given, takes):
+        start = place
+        place += dims if part is not ... else rest
         if not recorder.is_stand_in(part) or recorder.value_of(part).facts.dtype not in (torch.bool, torch.uint8):
             parts.append(part)
             continue
         known = recorder.known(part, outside=True)
-        if known is None or not known.ndim or known.dtype is not torch.bool:
-            return UNDECIDED
+        if known is None or not known.ndim or known.dtype is not torch.bool or tuple(size[start:place]) != tuple(known.shape):
+            return UNDECIDED   # a mask of another shape is an error, places are not
         parts += [_literal(recorder, places) for places in known.nonzero(as_tuple=True)]
     if any(part is UNDECIDED for part in parts):
         return UNDECIDED
     return recorder.record(target, (tensor, tuple(parts)), {})
+
+
+def _dimensions(recorder: Any, part: Any) -> int:
+    """How many dimensions of a tensor a part of an index is about; an ellipsis tells none itself."""
+    if part is None or part is ... or type(part) is bool:
+        return 0
+    facts = recorder.value_of(part).facts if recorder.is_stand_in(part) else None
+    return len(facts.size) if facts is not None and facts.dtype in (torch.bool, torch.uint8) else 1
 
 
 def _literal(recorder: Any, result: Any) -> Any:

@@ -27,6 +27,7 @@ from ..graph.naming import identifier
 from ..graph.number_nodes import graph_values, numbers_in
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import given_to_torch
+from ..graph.refusals import check_arguments, check_writes
 from ..graph.replay import replay
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
@@ -51,11 +52,6 @@ __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
 _MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 _MISSING = object()
-#: kernels that refuse mixed dtypes where fakes do not; an unused result would then hide the error
-_ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split())
-#: torch's own meta functions give plain tensors for these
-_QUANTIZED = frozenset(getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name))
 
 
 @dataclass(frozen=True)
@@ -460,15 +456,14 @@ class Recorder:
             return target.func(*args, **named)
         self._cache.misses += 1
         facts = [value.facts for value in found]
-        if target.name in _ONE_DTYPE and len({f.dtype for f in facts}) > 1 and not torch._C._is_any_autocast_enabled():
-            raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
-        if any(type(arg) is torch.dtype and arg in _QUANTIZED for arg in (*kept, *kept_named.values())):
-            raise Interrupt("tensor-kind", f"{target.name} of a quantized dtype")
+        check_arguments(target, kept, kept_named, found)
         light = light and is_light(target.func, facts, kept_named, state)
         observed = self._fakes.observe_lightly(facts, call) if light else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
-        return outcome_of(observed, facts, target.name, gives_values)
+        outcome = outcome_of(observed, facts, target.name, gives_values)
+        check_writes(target, kept, kept_named, found, outcome)
+        return outcome
 
     def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value], exact: bool,
                  fresh: dict[int, Storage] | None = None) -> Any:

@@ -15,7 +15,7 @@ from .opaque import Opaque
 from .records import Shadow
 from .world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "count_of", "import_counter", "import_iterator", "place_of", "source_of"]
+__all__ = ["SEQUENCE_ITERATORS", "count_of", "import_counter", "import_iterator", "is_exhausted", "place_of", "source_of"]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
 SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])))
@@ -32,9 +32,30 @@ def place_of(iterator: Any) -> int:
     return state[0] if state else 0
 
 
+def is_exhausted(iterator: Any) -> bool:
+    """Whether an iterator has let go of its sequence: it gives nothing more, also when that grows."""
+    return len(iterator.__reduce__()) == 2
+
+
+def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
+    """Another one of its type that is exhausted.  The empty sequence that it tells of is made when it is asked, so that is nothing to know it by."""
+    copy = value.__reduce__()[0](source_of(value))
+    if type(copy) is not type(value):
+        return None
+    next(copy, None)
+    world.guard(origin, "TYPE", type(value))
+    world.guard(origin.to("ask", is_exhausted), "EQ", True)
+    world.register(value, copy, origin)
+    world.add_shadow(Shadow(copy, value, origin, place_of(value)))
+    return copy
+
+
 def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
     """What captured code sees for an iterator; None where its sequence is not seen as itself."""
+    if is_exhausted(value):
+        return _import_exhausted(world, value, origin)
     place, source = place_of(value), source_of(value)
+    world.guard(origin.to("ask", is_exhausted), "EQ", False)
     inside = let_in(world, source, origin.to("ask", source_of))
     if type(inside) is Opaque or type(inside) is not type(source):
         return None

@@ -40,9 +40,9 @@ class Owners:
         own = own_dict(obj)
         if own is None:
             return
-        self._owners.setdefault(id(own), (obj, origin))
-        if id(own) in self._nobodys:
+        if id(own) in self._nobodys:   # the part before a break here knows of no owner, so nothing is noted
             raise Interrupt("effect-object", f"the __dict__ of a {type(obj).__qualname__}, met before its object,")
+        self._owners.setdefault(id(own), (obj, origin))
 
     def of(self, table: dict[Any, Any]) -> tuple[Any, Origin] | None:
         """Whose dictionary this is; where nobody is known, it is nobody's from now on."""
