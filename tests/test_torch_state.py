@@ -195,3 +195,29 @@ def test_hooks_on_saved_tensors_around_a_call(backend: str) -> None:
         found.append((*torch.autograd.grad(out.sum(), x), calls.count("pack"), calls.count("unpack")))
     torch.testing.assert_close(found[1:], [found[0]] * 2)
     assert framelift.stats()["graphs"] == 1
+
+
+def test_determinism_is_switched_inside() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, bool, bool]:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        found = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        torch.use_deterministic_algorithms(False)
+        return (x + 1, *found)
+
+    def left(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch.use_deterministic_algorithms(True)
+        return y
+
+    def around(x: torch.Tensor) -> torch.Tensor:
+        torch.use_deterministic_algorithms(True)
+        y = x.cumsum(0)
+        torch.use_deterministic_algorithms(False)
+        return y
+
+    check(f, torch.ones(3))
+    try:
+        check(left, torch.ones(3), calls=1)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    check(around, torch.ones(3), breaks=1, graphs=0, captures=None)

@@ -112,7 +112,7 @@ class LeftState:
         if now.inference != saved.inference:
             raise Interrupt("torch-state", "leaving an inference mode open")
         if now.deterministic != saved.deterministic:
-            raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+            calls.append((_use_deterministic, now.deterministic))
         if read_state().kernels is not None:
             raise Interrupt("torch-state", "a choice of attention kernels that stays")
         if now.grad != saved.grad:
@@ -128,6 +128,10 @@ class LeftState:
             calls.append((torch.set_autocast_cache_enabled, (now.cache,)))
         calls += [(torch.autocast_increment_nesting, ())] * (now.nesting - saved.nesting)
         self.calls = tuple(calls)
+
+
+def _use_deterministic(mode: bool, warn_only: bool) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
 
 
 class SavedState:

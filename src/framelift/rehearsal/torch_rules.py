@@ -77,8 +77,8 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "torch-state": [
         *_named("manual_seed seed initial_seed get_rng_state set_rng_state set_default_device set_default_tensor_type "
                 "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
-                "set_float32_matmul_precision set_deterministic_debug_mode use_deterministic_algorithms", torch),
-        torch._C._set_deterministic_algorithms, torch.random.fork_rng],
+                "set_float32_matmul_precision set_deterministic_debug_mode", torch),
+        torch.random.fork_rng],
 }
 
 
@@ -313,7 +313,16 @@ def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state.py),
 # ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
 
-_NATIVE = [torch.device, torch._C._set_grad_enabled, torch._C._set_default_dtype, torch.set_autocast_enabled,
+@rule(torch.use_deterministic_algorithms)
+def _deterministic(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(mode: Any, *, warn_only: Any = False) -> None:
+        if type(mode) is not bool or type(warn_only) is not bool:
+            raise Interrupt("torch-state", "use_deterministic_algorithms")
+        torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+    bound(*args, **kwargs)
+
+
+_NATIVE = [torch.device, torch._C._set_grad_enabled, torch._C._set_deterministic_algorithms, torch._C._set_default_dtype, torch.set_autocast_enabled,
           torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
           torch.autocast_decrement_nesting, torch.clear_autocast_cache]
 
