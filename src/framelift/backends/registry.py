@@ -144,6 +144,20 @@ def reset_backends() -> None:
     _used.clear()
 
 
+class _Context(TracingContext):
+    """What torch's compilers ask for while they work; the fake mode is made when one does."""
+
+    @property
+    def fake_mode(self) -> FakeTensorMode:
+        if self._fake_mode is None:
+            self._fake_mode = FakeTensorMode()
+        return self._fake_mode
+
+    @fake_mode.setter
+    def fake_mode(self, mode: FakeTensorMode | None) -> None:
+        self._fake_mode = mode
+
+
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read
 _SETTINGS = ((sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
              (sys.getswitchinterval, sys.setswitchinterval))
@@ -160,7 +174,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
     settings = [(write, read()) for read, write in _SETTINGS]
-    context = TracingContext(fake_mode or FakeTensorMode())
+    context = _Context(fake_mode)
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -133,8 +134,12 @@ class Fakes:
     """The fake tensors of one rehearsal."""
 
     def __init__(self) -> None:
-        self.mode = _WatchedMode()
         self._pools: dict[Facts, list[FakeTensor]] = {}
+
+    @functools.cached_property
+    def mode(self) -> _WatchedMode:
+        """Made when it is first needed: often all answers are in the metadata cache."""
+        return _WatchedMode()
 
     def become_symbolic(self, env: ShapeEnv) -> None:
         """Fakes may have symbolic sizes from now on."""

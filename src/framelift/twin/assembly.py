@@ -9,11 +9,11 @@ import functools
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from opcode import opmap, opname
+from opcode import EXTENDED_ARG, hasjrel, opmap, opname
 from types import CodeType
 from typing import Any
 
-from .decode import instructions, jump_target
+from .decode import instructions
 from .encode import instruction, width
 from .handlers import decode, encode
 
@@ -21,6 +21,7 @@ __all__ = ["Op", "assemble", "disassemble", "from_bytes", "make"]
 
 Position = tuple[int | None, int | None, int | None, int | None]
 _NOWHERE: Position = (None, None, None, None)
+_JUMPS = {op: -1 if "BACKWARD" in opname[op] else 1 for op in hasjrel}
 _CACHES = [bytes(2 * n) for n in range(32)]
 _ONE_LINE_LONG, _NO_COLUMN, _NONE = 14, 13, 15   # kinds of location entries
 
@@ -47,34 +48,32 @@ class Op:
 def disassemble(code: CodeType) -> list[Op]:
     """The instructions of a code object, jumps and handlers resolved."""
     positions = list(code.co_positions())
-    found: list[Op] = []
+    raw = code.co_code
+    codes, args = raw[::2], raw[1::2]
     at: dict[int, Op] = {}
     jumps: list[tuple[Op, int]] = []
-    for each in instructions(code.co_code):
-        prefixes = width(each.arg) if each.arg > 0xFF else 0
-        first = each.start
-        size = each.end - each.start
-        made = Op(each.op, each.arg, size - 1 - max(prefixes, _prefixes(code.co_code, first)), positions[each.end - 1], unit=first)
-        found.append(made)
-        at[first] = made
-        target = jump_target(each)
-        if target is not None:
-            jumps.append((made, target))
+    unit, last = 0, len(codes)
+    while unit < last:
+        first, op, arg = unit, codes[unit], args[unit]
+        while op == EXTENDED_ARG:
+            unit += 1
+            op, arg = codes[unit], arg << 8 | args[unit]
+        prefixes = unit - first
+        unit += 1
+        while unit < last and not codes[unit]:   # caches
+            unit += 1
+        made = at[first] = Op(op, arg, unit - first - 1 - prefixes, positions[unit - 1], None, None, first)
+        if op in _JUMPS:
+            jumps.append((made, unit + arg * _JUMPS[op]))
     for made, target in jumps:
         made.target = at[target]
+    found = list(at.values())
     units = list(at)
     for start, end, target, depth in decode(code.co_exceptiontable):
         handler = (at[target], depth)
         for made in found[bisect_left(units, start):bisect_left(units, end)]:
             made.handler = handler
     return found
-
-
-def _prefixes(raw: bytes, unit: int) -> int:
-    count, extended = 0, opmap["EXTENDED_ARG"]
-    while raw[2 * (unit + count)] == extended:
-        count += 1
-    return count
 
 
 def make(name: str, arg: int = 0, *, target: Op | None = None, like: Op | None = None) -> Op:
