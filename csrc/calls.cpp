@@ -169,14 +169,14 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
-// Dictionaries and lists that import an entry when it is asked for by their methods: to C code that looks inside they are empty.
+// Containers that import an entry when it is asked for by their methods: to C code that looks inside they are empty, or no containers.
 static std::unordered_set<PyTypeObject*> view_types;
 static PyObject* view_handler = nullptr;
 
 static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && view_types.count(Py_TYPE(PyCFunction_GET_SELF(callable)))) return true;
   for (Py_ssize_t i = 0; i < n; i++)
-    if ((PyDict_Check(args[i]) || PyList_Check(args[i])) && view_types.count(Py_TYPE(args[i]))) return true;
+    if (PyType_HasFeature(Py_TYPE(args[i]), Py_TPFLAGS_HEAPTYPE) && view_types.count(Py_TYPE(args[i]))) return true;
   return false;
 }
 

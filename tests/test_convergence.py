@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import collections.abc
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 import framelift
 from support import compiled  # noqa: F401  (the options of the suite)
-from test_shapes import run
+from test_shapes import assert_same, run
 
 X = torch.arange(4.0)
 
@@ -188,3 +189,99 @@ def test_what_a_backend_fixes_is_told_as_its_doing():
     for n in (0.5, 1.5, 2.5):
         captured(X, n)
     assert "n == 1.5" in (told := str(captured.recompiles()[-1])) and "the backend relies on it" in told and "once more" in told
+
+
+# ---- containers that grow ---------------------------------------------------------------------------------------------
+
+def counted(x, held):
+    return x * len(held), bool(held), isinstance(held, collections.abc.Sized), type(held)
+
+
+@pytest.mark.parametrize("make", [list, set, collections.deque, lambda items: dict.fromkeys(items)])
+def test_a_length_alone_is_a_number(make):
+    assert run(counted, [(X, make(range(n))) for n in range(1, 12)])[0] == 2
+
+
+def asked_of_a_set(x, held):
+    return x * len(held), 3 in held, "b" in held
+
+
+def changed_set(x, held):
+    held.add(100)
+    held |= {200}
+    return x * len(held), len(held)
+
+
+def sets_together(x, held):
+    others = {1, 50}
+    merged = {1, 50}
+    merged |= held
+    merged.update(held)
+    return (x + 1, sorted(held), sorted(held | others), sorted(others | held), sorted(held & others), sorted(others & held), sorted(held - others),
+            sorted(others - held), sorted(held ^ others), sorted(others ^ held), sorted(merged), sorted({*held}), held == {0, 1, 2}, {0, 1, 2} == held,
+            held <= {0, 1, 2, 3}, {0} <= held, held.issubset(others), {0}.issubset(held), max(held, default=0))
+
+
+def unhashable(x, held):
+    try:
+        return x, hash(held)
+    except TypeError as error:
+        return x, str(error)
+
+
+def asked_of_a_deque(x, held):
+    return x * len(held), held[0], held[-1], held.maxlen
+
+
+def appended_to(x, held):
+    held.append(x.sum())
+    held.append(7)
+    return x * len(held), held[-1], held[-2]
+
+
+def changed_deque(x, held):
+    held.appendleft(3)
+    held.extend([4, 5])
+    held.popleft()
+    held += [6]
+    return x * len(held), list(held)
+
+
+def deques_together(x, held):
+    others = collections.deque([9])
+    others += held
+    return (x, list(held), held + others, others + held, held * 2, 2 * held, held == collections.deque(range(3)), collections.deque(range(3)) == held, 3 in held,
+            held.count(2), others, tuple(held), isinstance(held, collections.deque))
+
+
+SETS = [asked_of_a_set, changed_set, sets_together, unhashable]
+DEQUES = [asked_of_a_deque, appended_to, changed_deque, deques_together, unhashable]
+
+
+@pytest.mark.parametrize("fn, make", [*((fn, set) for fn in SETS), *((fn, collections.deque) for fn in DEQUES),
+                                      *((fn, lambda items: collections.deque(items, maxlen=5)) for fn in DEQUES)])
+def test_what_more_is_asked_of_them_is_as_in_plain_python(fn, make):
+    framelift.reset()
+    captured = framelift.compile(fn)
+    for n in (3, 4, 5, 6, 2, 1, 7):
+        theirs, ours = make(range(n)), make(range(n))
+        assert_same(fn(X, theirs), captured(X, ours))
+        assert repr(theirs) == repr(ours)
+
+
+@pytest.mark.parametrize("made", [list, collections.deque, lambda: collections.deque(maxlen=6)])
+def test_a_history_that_grows_with_each_call(made):
+    framelift.reset()
+    captured = framelift.compile(appended_to)
+    theirs, ours = made(), made()
+    for _ in range(12):
+        assert_same(appended_to(X, theirs), captured(X, ours))
+    assert list(map(repr, theirs)) == list(map(repr, ours)) and framelift.stats()["captures"] <= 5
+
+
+def expanded(x, size):
+    return x.expand(*size), size[0], len(size)
+
+
+def test_the_sizes_in_a_size_are_numbers():
+    assert run(expanded, [(torch.ones(1), torch.Size([n])) for n in range(2, 9)])[0] == 2

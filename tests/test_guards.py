@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framelift import _core, config
-from framelift.guard.explain import WORDS, explain
+from framelift.guard.explain import WORDS, _show, explain
 from framelift.guard.kinds import KINDS, Guard, dunders, immutable_leaf, same_leaf, tensor_facts
 from framelift.guard.program import RANK, build_program
 from framelift.guard.reference import check_reference
@@ -523,3 +523,7 @@ def test_building_a_program_refuses_nonsense() -> None:
             _core.GuardProgram(nodes, [], [], [], None)
     with pytest.raises(ValueError, match="no such node"):
         _core.GuardProgram([], [3], [], [], None)
+
+
+def test_a_module_that_makes_up_attributes_is_told_by_its_name() -> None:
+    assert _show(torch.classes) == torch.classes.__name__

@@ -25,8 +25,7 @@ def path(program: _core.GuardProgram, node: int) -> str:
     if step == "arg":
         return str(key[1])
     if step == "const":
-        return getattr(key, "__qualname__", None) or getattr(key, "__name__", None) or (
-            "globals" if isinstance(key, dict) else _show(key))
+        return _name(key) or ("globals" if isinstance(key, dict) else _show(key))
     return step_text(step, path(program, parent), key)
 
 
@@ -38,9 +37,15 @@ def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, A
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
+def _name(value: Any) -> str:
+    """The name of what has one.  Modules are asked for theirs alone: some make up any attribute."""
+    names = ("__name__",) if isinstance(value, types.ModuleType) else ("__qualname__", "__name__")
+    return next((text for name in names if isinstance(text := getattr(value, name, None), str)), "")
+
+
 def _show(value: Any, limit: int = 80) -> str:
     if isinstance(value, (type, types.FunctionType, types.ModuleType)):
-        return getattr(value, "__qualname__", value.__name__)
+        return _name(value)
     try:
         text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
     except Exception:

@@ -17,6 +17,7 @@ import torch
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
+from ..world.growing import LazyDeque, LazySet
 from ..world.large import LargeDict
 from ..world.lazy import View
 from ..world.lists import LazyList
@@ -44,7 +45,7 @@ class _Pickler(pickle.Pickler):
         cls = type(obj)
         if isinstance(obj, _BY_NAME):
             _guard_name(self._session, obj)
-        elif cls in (LargeDict, LazyList):
+        elif cls in (LargeDict, LazyList, LazyDeque, LazySet):
             raise Interrupt("too-large", f"a {cls.solid.__name__} given to pickle.dumps")
         elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
             raise Interrupt("callable-on-handle", "pickle.dumps")

@@ -14,13 +14,14 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from ..world.growing import LazyDeque, LazySet
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
 from ..world.lists import LazyList
 
 __all__ = ["VIEWS", "own_method"]
 
-VIEWS = (InstanceDict, LargeDict, LazyList)
+VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
 _ASKS = """all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next print repr reversed set sorted str
@@ -48,7 +49,7 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
-    large = next((a for a in args if type(a) in (LargeDict, LazyList)), None)
+    large = next((a for a in args if type(a) in (LargeDict, LazyList, LazyDeque, LazySet)), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
     return Interrupt("too-large", f"a {large.solid.__name__} of {len(large._table)} entries, given to {name},")

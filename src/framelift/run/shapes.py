@@ -79,7 +79,7 @@ class Seen:
     def _leaf(self, origin: Origin, value: Any) -> None:
         if type(value) in _NUMBERS:
             self.meet(str(origin), value)
-        elif type(value) is tuple:
+        elif type(value) in (tuple, torch.Size):
             for i, item in enumerate(value):
                 self._leaf(origin.to("item", i), item)
         elif type(value) is slice:

@@ -319,6 +319,15 @@ def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
     return world.register(value, seen, origin, mutable=False)
 
 
+@rule(torch.Size)
+def _size(world: World, value: torch.Size, origin: Origin) -> Any:
+    if not world.dynamism.inside(value, origin):
+        return _leaf(world, value, origin)
+    world.guard(origin, "TYPE", torch.Size)
+    world.guard(origin, "LEN", len(value))
+    return world.register(value, torch.Size([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)]), origin, mutable=False)
+
+
 @rule(slice)
 def _slice(world: World, value: slice, origin: Origin) -> Any:
     if is_leaf(value) and not world.dynamism.inside_slice(value, origin):

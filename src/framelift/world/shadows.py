@@ -20,6 +20,7 @@ import torch
 from .. import _core, config
 from ..origin import Origin, const
 from ..reasons import Interrupt
+from .growing import LazyDeque, LazySet
 from .leaves import holds_nan, is_constant, is_leaf
 from .large import LargeDict
 from .lists import LazyList
@@ -96,6 +97,7 @@ def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
 def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
+    world.scalars[origin.to("len")] = len(order)
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
     for key in order:
         world.meet_key(key)
@@ -168,10 +170,11 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         world.note_class(cls)
     size = solid.__len__(value) if hasattr(solid, "__len__") else 0
     if cls is dict and (size > config.large_container or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
-        view = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
-        return world.register(value, view, origin)
-    if cls is list and (size > config.large_container or world.dynamism.by_length(size, origin)):
-        return world.register(value, LazyList.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
+        table = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
+        return world.register(value, table, origin)
+    view = _VIEWS.get(cls)
+    if view is not None and (cls is list and size > config.large_container or not _has_unsafe_keys(solid, value) and world.dynamism.by_length(size, origin)):
+        return world.register(value, view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
     if size > config.large_container or _has_unsafe_keys(solid, value):
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
@@ -189,6 +192,10 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     _import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
+
+
+#: containers that are read element by element once their length changed
+_VIEWS: dict[type, Any] = {list: LazyList, collections.deque: LazyDeque, set: LazySet}
 
 
 def _attributes_of(world: World, value: dict[str, Any], origin: Origin, let_in: LetIn, owner: Any, at: Origin) -> Any:

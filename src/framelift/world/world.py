@@ -57,7 +57,7 @@ class World:
         self.told_by_code: set[Any] = set()             # their code
         self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
-        self.scalars: dict[Origin, Any] = {}      # scalars of numpy's let in as constants, as plain numbers
+        self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard tells by itself: scalars of numpy, lengths of sets
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
         self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
