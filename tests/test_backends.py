@@ -178,3 +178,16 @@ def test_a_backend_that_changes_the_interpreters_settings() -> None:
     for _ in range(2):
         assert program(torch.zeros(1))[1] == before == sys.getrecursionlimit()
     assert framelift.stats()["captures"] == 1
+
+
+@pytest.mark.parametrize(("asked", "text"), [
+    ({"mode": "typo"}, "Unrecognized mode=typo"), ({"options": {"epilog_fusion": True}}, "did you mean 'epilogue_fusion'"),
+    ({"options": {"epilogue_fusion": 3}}, "is of type bool, not int")])
+def test_what_inductor_does_not_know_is_refused_at_once(asked: dict[str, Any], text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        framelift.compile(lambda x: x, **asked)
+
+
+def test_options_are_spelled_as_torch_compile_spells_them() -> None:
+    framelift.compile(lambda x: x, options={"max_autotune": True, "triton.cudagraphs": False, "epilogue-fusion": False})
+    framelift.compile(lambda x: x, mode="max-autotune")

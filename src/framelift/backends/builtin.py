@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,13 +114,26 @@ def _own(graph_module: GraphModule) -> GraphModule:
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
-    """The configuration entries that `mode` and `options` stand for; unknown names are errors."""
+    """The configuration entries that `mode` and `options` stand for; unknown names and values of another type are RuntimeErrors, as torch.compile's are."""
     from torch._inductor import config, list_mode_options
     wanted = dict(list_mode_options(mode) if mode else {})
     known = config.get_config_copy()
     for name, value in (options or {}).items():
         entry = name.replace("-", "_")
         if entry not in known:
-            raise ValueError(f"Inductor has no option {name!r}")
+            near = difflib.get_close_matches(entry, known, n=3)
+            raise RuntimeError(f"Inductor has no option {name!r}; " + (
+                f"did you mean {' or '.join(map(repr, near))}?" if near else "torch._inductor.list_options() tells them all"))
+        if type(value) is not type(known[entry]) and not _may_be(config, entry, value):
+            raise RuntimeError(f"Inductor's option {name!r} is of type {type(known[entry]).__name__}, not {type(value).__name__}")
         wanted[entry] = value
     return wanted
+
+
+def _may_be(config: Any, entry: str, value: Any) -> bool:
+    """Whether the declared type of an entry allows this value (one that is None at first is of no type by its value)."""
+    wanted = config.get_type(entry) if hasattr(config, "get_type") else None
+    return wanted is None or getattr(wanted, "__origin__", None) is not None or not isinstance(wanted, type) or isinstance(value, wanted)
+
+
+inductor.check = _inductor_config   # type: ignore[attr-defined]   # asked when a user names mode or options, before anything is captured

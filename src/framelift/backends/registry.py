@@ -111,13 +111,15 @@ def lookup_backend(compiler_fn: str | Backend) -> Backend:
 
 
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
-    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`."""
+    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`, and what a backend's own `check` does."""
     found = lookup_backend(backend)
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":
         extra["mode"] = mode
     if options:
         extra["options"] = options
+    if extra and hasattr(found, "check"):
+        found.check(extra.get("mode"), extra.get("options"))
     return functools.partial(found, **extra) if extra else found
 
 
