@@ -50,6 +50,8 @@ static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_
   for (PyObject* object : {words, module, error}) Py_XDECREF(object);
 }
 
+void let_go_of_values(PyObject* values);   // resume.cpp
+
 static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
   PyObject* tuple = tuple_of(locals, n);
   if (!tuple) return -1;
@@ -59,7 +61,7 @@ static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t 
   int captured = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   Py_DECREF(miss);
-  Py_DECREF(tuple);
+  let_go_of_values(tuple);
   return captured;
 }
 

@@ -234,6 +234,8 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, result, trampoline);
 }
 
+void let_go_of_values(PyObject* values);   // resume.cpp
+
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
 // *muted: the function is a wrapper that switches capturing off for all it calls.
@@ -252,7 +254,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
     for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(all[i]));
     PyObject* args[] = {context, function, tuple};
     PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
-    Py_XDECREF(tuple);
+    if (tuple) let_go_of_values(tuple);
     if (!captured) {
       verdict = -1;
     } else if (captured == Py_True) {
@@ -311,6 +313,26 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   return result;
 }
 
+// A frame that is gone on with is the only holder of its values: what it lets go of dies at once.  So the caller's references end when the frame
+// begins.  `drive` says whose they are (resume.cpp).
+struct Giving {
+  PyObject *function = nullptr, *values = nullptr;  // borrowed; a tuple that nobody else knows
+};
+static thread_local Giving giving;
+
+void give_to(PyObject* function, PyObject* values) { giving = {function, values}; }
+
+static void give(Frame* frame) {
+  if (!giving.values || (PyObject*)frame_function(frame) != giving.function) return;
+  PyObject* values = giving.values;
+  giving = {};
+  for (Py_ssize_t i = 0, n = PyTuple_GET_SIZE(values); i < n; i++) {
+    PyObject* value = PyTuple_GET_ITEM(values, i);
+    PyTuple_SET_ITEM(values, i, Py_NewRef(Py_None));
+    Py_DECREF(value);
+  }
+}
+
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
   switch (tls.mode) {
     case Mode::Rehearse:
@@ -321,6 +343,7 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
       if (throwflag || is_generator_frame(frame) || !tls.context) break;
       if ((PyObject*)frame_code(frame) == tls.skip_code) {
         tls.skip_code = nullptr;
+        give(frame);
         break;
       }
       if (frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) break;

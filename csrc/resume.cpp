@@ -71,8 +71,8 @@ static PyObject* hand_over(PyObject*, PyObject* stop) {
   return handed;
 }
 
-// stop(stop): the probe of a twin that stops.  The session plans the exit while the frame is still whole.
-static PyObject* stop(PyObject*, PyObject* place) {
+// The session plans the exit while the frame is still whole.
+static PyObject* stop_here(PyObject* place) {
   Rehearsal* r = current_rehearsal();
   if (!r) Py_RETURN_NONE;
   if (r->stopped) {
@@ -97,6 +97,19 @@ static PyObject* stop(PyObject*, PyObject* place) {
   return nullptr;
 }
 
+// stop(stop): the probe of a twin that stops.  It is outside of every handler, so none lets go of what the frame holds: an exception bound by
+// `as` would hold itself through its traceback, and through the frames before this one all that the capture knows of the program.
+static PyObject* stop(PyObject*, PyObject* place) {
+  PyObject* going_on = stop_here(place);
+  if (going_on) return going_on;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Frame* frame = current_frame(PyThreadState_Get());
+  for (Py_ssize_t i = 0, n = frame_code(frame)->co_nlocalsplus; i < n; i++) Py_CLEAR(frame->localsplus[i]);
+  PyErr_Restore(type, value, traceback);
+  return nullptr;
+}
+
 // set_handled(exception): what code inside an `except` block finds as the exception being handled.
 static PyObject* set_handled(PyObject*, PyObject* exception) {
   if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "set_handled takes an exception");
@@ -116,6 +129,8 @@ static PyObject* ask(PyObject* step, PyObject* compiled, PyObject* function, PyO
   return answer;
 }
 
+void give_to(PyObject* function, PyObject* values);  // hook.cpp
+
 PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
   HandledScope handled;
   Py_INCREF(compiled);
@@ -126,7 +141,9 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
     Py_CLEAR(result);
     if (!next) break;
     PyObject* arguments = PyTuple_GET_ITEM(next, 1);
+    give_to(PyTuple_GET_ITEM(next, 0), arguments);
     result = run_plain(compiled, PyTuple_GET_ITEM(next, 0), &PyTuple_GET_ITEM(arguments, 0), (size_t)PyTuple_GET_SIZE(arguments), nullptr);
+    give_to(nullptr, nullptr);
     Py_DECREF(next);
     handled.put_back();  // a frame handed over inside an `except` block leaves its exception there; guards are about the caller's
     if (!result || Py_TYPE(result) != Handed_Type) break;
@@ -134,13 +151,27 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
     Py_CLEAR(result);
     if (!next) break;
     arguments = PyTuple_GET_ITEM(next, 1);
+    give_to(PyTuple_GET_ITEM(next, 0), arguments);
     result = run_looked_up(compiled, PyTuple_GET_ITEM(next, 0), &PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_SIZE(arguments));
+    give_to(nullptr, nullptr);
     Py_DECREF(next);
     if (!is_handover(result)) break;
   }
   Py_DECREF(function);
   Py_DECREF(compiled);
   return result;
+}
+
+// What a capture was given, when it is over (stolen).  Exceptions that captured code raised and caught may keep the frames they passed, and
+// those keep the driver's, until the collector comes; the program's values are not theirs to keep.
+void let_go_of_values(PyObject* values) {
+  if (Py_REFCNT(values) > 1)
+    for (Py_ssize_t i = 0, n = PyTuple_GET_SIZE(values); i < n; i++) {
+      PyObject* value = PyTuple_GET_ITEM(values, i);
+      PyTuple_SET_ITEM(values, i, Py_NewRef(Py_None));
+      Py_DECREF(value);
+    }
+  Py_DECREF(values);
 }
 
 static PyObject* set_resuming(PyObject*, PyObject* args) {

@@ -669,3 +669,71 @@ def test_comprehensions_that_hide_a_variable_with_a_cell() -> None:
         return x + n, found, nested, [[each() for each in row] for row in made], seen(), k
 
     broken(f, torch.ones(2), 5)
+
+
+class _Trouble(Exception):
+    pass
+
+
+def _bound_by_the_handler(x, log):
+    for n in _waiting(log):
+        try:
+            try:
+                fails("first")
+            except ValueError as first:
+                raise _Trouble("second") from first
+        except _Trouble as second:
+            log.append(str(second))
+        log.append("behind")
+        if n:
+            break
+    off(n)
+    log.append("end")
+    return x + 1
+
+
+def _kept_by_a_variable(x, log):
+    for n in _waiting(log):
+        try:
+            raise _Trouble("second")
+        except _Trouble as second:
+            kept = second
+            off(kept)
+        log.append("behind")
+        break
+    off(n)
+    log.append("end")
+    return x + 1
+
+
+def _kept_by_a_callee(x, log):
+    def callee(n):
+        try:
+            raise _Trouble("second")
+        except _Trouble as second:
+            kept = second
+        return off(n) if kept else n
+    for n in _waiting(log):
+        log.append(callee(n))
+        break
+    off(n)
+    log.append("end")
+    return x + 1
+
+
+@pytest.mark.parametrize("f", (_bound_by_the_handler, _kept_by_a_variable, _kept_by_a_callee), ids=lambda f: f.__name__[1:])
+def test_iterators_die_with_their_loop_where_exceptions_were_raised(f, monkeypatch) -> None:
+    """Neither a frame that is stopped nor one that an exception keeps holds on to what the capture was given."""
+    monkeypatch.setattr(gc, "collect", lambda *args: 0)
+    gc.disable()
+    try:
+        found = []
+        for call in (f, framelift.compile(f, backend="eager")):
+            found.append([])
+            for _ in range(3):
+                log = []
+                call(torch.ones(2), log)
+                found[-1].append(list(log))
+        assert found[0] == found[1]
+    finally:
+        gc.enable()
