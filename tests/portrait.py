@@ -16,9 +16,11 @@ import io
 import itertools
 import re
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 
 __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
@@ -27,6 +29,9 @@ __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
           torch.layout, torch.memory_format, torch.Size, range, enum.Enum, types.CodeType, types.BuiltinFunctionType,
           types.MethodDescriptorType, types.WrapperDescriptorType)
+#: iterators that say where they stand
+ITERATORS = (enumerate, zip, map, filter, reversed, itertools.chain, itertools.islice, itertools.count, itertools.cycle, itertools.repeat, itertools.accumulate,
+             *(type(iter(kind)) for kind in ([], (), {}, {}.values(), {}.items(), "", range(0), set())), type(reversed([])))
 #: leaves that need no closer look: class -> its name in descriptions
 PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, complex, str, bytes)}
 
@@ -262,11 +267,31 @@ def _array(_self: Portrait, value: array.array) -> tuple[Any, ...]:
     return "array", value.typecode, tuple(value)
 
 
+def _numpy_array(self: Portrait, value: Any) -> tuple[Any, ...]:
+    address = value.__array_interface__["data"][0] if value.size else 0
+    place = self._storages.setdefault(address, len(self._storages)) if address and self.exact else None
+    return "numpy array", type(value), str(value.dtype), value.shape, value.tobytes(), place
+
+
+def _numpy_scalar(_self: Portrait, value: Any) -> tuple[Any, ...]:
+    return "numpy scalar", type(value), repr(value)
+
+
+def _iterator(self: Portrait, value: Any) -> tuple[Any, ...]:
+    """Where it stands, as it says itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")   # CPython 3.12 says that it will not tell for ever
+        state = value.__reduce__()
+    return "iterator", type(value), self.children(state[1:])
+
+
 def _function(self: Portrait, f: types.FunctionType) -> tuple[Any, ...]:
     if not self.own(f):
         return "function", f.__module__, f.__qualname__, f.__code__
     if f.__closure__ is None and f.__defaults__ is None and f.__kwdefaults__ is None and not f.__dict__:
         return "simple function", f.__name__, f.__qualname__, _leaf(f.__code__)
+    if "_clear_cache" in f.__dict__:    # functools.singledispatch, whose cache is nobody's state
+        return "dispatcher", f.__name__, self.add(dict(f.__dict__["registry"]))
     cells = [_cell(c) for c in f.__closure__ or ()]
     return ("function", f.__name__, f.__qualname__, self.add(f.__code__), self.children(cells), self.add(f.__defaults__),
             self.add(f.__kwdefaults__), self.add({k: v for k, v in f.__dict__.items() if k != "_torchdynamo_wrapper_id"}))   # an address
@@ -352,6 +377,9 @@ DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
     (bytearray, _bytearray),
     (io.StringIO, _stream),
     (array.array, _array),
+    (numpy.ndarray, _numpy_array),
+    (numpy.generic, _numpy_scalar),
+    (ITERATORS, _iterator),
     (types.FunctionType, _function),
     (types.MethodType, _method),
     (functools.partial, _partial),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import framelift
+from support import World, check
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -212,3 +213,33 @@ def test_several_arrays_of_which_little_is_read() -> None:
     with framelift.config.patch(strict=True):
         for _ in range(3):
             assert captured(torch.ones(2), np.ones(3), np.zeros(3), np.zeros(3)).tolist() == [2.0, 2.0]
+
+
+def test_arrays_made_of_numbers() -> None:
+    def program(x: Any) -> Any:
+        first = np.array([1.0, 2.5])
+        first[0] = 5
+        return (x * 2, first, np.asarray([[1, 2], [3, 4]]), np.array(7), np.array([True, False]), np.array([1, 2.5], dtype=np.float32), np.array((1.9, 2), dtype=int),
+                torch.from_numpy(np.array([x.shape[0], 0.5])))
+
+    check(program, X)
+
+
+def test_arrays_of_numbers_that_change() -> None:
+    def program(x: Any, k: int) -> Any:
+        return torch.from_numpy(np.array([k, 2, k + 1])) + x.sum().long(), np.array([k, 0.5])
+
+    def more(_: int, world: World) -> None:
+        world.args[1] += 1
+
+    check(program, X, 3, mutate=more, calls=4, captures=2, graphs=2)
+
+
+ARRAY = np.array([1.0, 2.0, 3.0], dtype=np.float32)
+
+
+def test_a_method_of_an_array_called_at_a_break_is_numpys() -> None:
+    def program(x: Any) -> Any:
+        return x * 2, ARRAY.astype(int).tolist()
+
+    check(program, X, breaks=1, graphs=None, calls=1)

@@ -495,3 +495,24 @@ def test_an_empty_slot_is_filled_later() -> None:
 
     for f in (read, delete, lambda x, o: x - getattr(o, "b", 7), lambda x, o: x + hasattr(o, "b")):
         check(f, torch.ones(2), Slots(), mutate=fill, calls=3, graphs=None)
+
+
+class Sized(type):
+    def __len__(cls) -> int:
+        return cls.base
+
+
+class Hooked(metaclass=Sized):
+    base = 1
+
+    def __init_subclass__(cls, base: int = 2) -> None:
+        cls.base = base
+
+
+def test_a_class_with_a_metaclass_is_made_inside_from_its_first_hook_on() -> None:
+    def program(x: Any, k: int) -> Any:
+        class Local(Hooked, base=k):
+            pass
+        return x + Local.base, len(Local), len(type("Sub", (Hooked,), {}, base=k + 1)), Hooked.base
+
+    check(program, torch.ones(2), 4)

@@ -378,3 +378,11 @@ def test_filters_of_warnings_are_put_back(monkeypatch: Any) -> None:
     before = list(warnings.filters)
     check(quietly, X)
     assert warnings.filters == before
+
+
+def test_notes_are_added_to_a_list_that_grows() -> None:
+    def program(x: Any, error: Any) -> Any:
+        error.add_note(f"seen {x.shape[0]}")
+        return x + 1
+
+    check(program, torch.ones(2), ValueError("v"), calls=5, mutate=lambda *_: None, graphs=None)

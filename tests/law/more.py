@@ -1,13 +1,17 @@
 """More of the world for law programs: generators of numbers, references, contexts, iterators, namespaces, exceptions from outside.
 
+Rows of one kind of things are a module of their own (`more_objects`, `more_state`) with the same tables as this one.
+
 `dir` is asked without the note that `copy` leaves on classes.  The rows are added to the tables only for programs that ask for them, so that the programs of a seed stay what they were.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from unittest import mock
 
-from . import generate as _generate
+from . import generate as _generate, more_objects, more_state
 from .generate import Program
 
 __all__ = ["generate_more"]
@@ -68,15 +72,32 @@ HARSH = ("NS = THING", "ITER = [1, 2]", "REF = lambda: POOL[0]", "VAR.set(<lit:a
          "KEYED = {}", "KEYED = collections.OrderedDict(KEYED)", "MAP.keys = lambda: ['a']", "Table.keys = lambda self: ['a', 'z']", "MAP = {'a': 1}", "RNG = random.Random(5)", "del NS.a", "NS.a = <lit:any>",
          "APPEND = <lit:any>", "decimal.getcontext().prec = 28", "ITER = reversed([1, 2])", "THING.__class__ = Other", "Table.__getitem__ = lambda self, key: 5", "LOCK = threading.RLock()")
 
+WRITES = ("RNG", "ITER", "VAR.set", "raise ERR")
+
+#: the modules whose rows are added
+PARTS: tuple[ModuleType, ...] = (sys.modules[__name__], more_objects, more_state)
+
+
+def _rows(name: str) -> tuple[str, ...]:
+    return tuple(row for part in PARTS for row in getattr(part, name))
+
+
+def _expressions() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    found = dict(_generate.EXPRESSIONS)
+    for part in PARTS:
+        for kind, (atoms, compounds) in part.EXPRESSIONS.items():
+            before = found.get(kind, ((), ()))
+            found[kind] = before[0] + atoms, before[1] + compounds
+    return found
+
+
 def _tables() -> dict[str, object]:
-    expressions = {kind: (rows[0] + more[0], rows[1] + more[1]) if (more := EXPRESSIONS.get(kind)) else rows
-                   for kind, rows in _generate.EXPRESSIONS.items()}
-    statements = _generate.STATEMENTS + STATEMENTS
+    statements = _generate.STATEMENTS + _rows("STATEMENTS")
     # With another hash than it had when it became a key, an object is found in KEYED or not by where it lies in memory.
     harsh = tuple(change for change in _generate.HARSH if change != "THING.__class__ = Child")
-    return {"EXPRESSIONS": expressions, "STATEMENTS": statements, "COMPOUNDS": _generate.COMPOUNDS + COMPOUNDS * 2,
-            "GENTLE": GENTLE * 4 + _generate.GENTLE, "HARSH": HARSH * 4 + harsh, "PRELUDE": _generate.PRELUDE + PRELUDE,
-            "READING": tuple(t for t in statements if t.startswith(("<new:", "<old:"))), "WRITES": _generate.WRITES + ("RNG", "ITER", "VAR.set", "raise ERR")}
+    return {"EXPRESSIONS": _expressions(), "STATEMENTS": statements, "COMPOUNDS": _generate.COMPOUNDS + _rows("COMPOUNDS") * 2,
+            "GENTLE": _rows("GENTLE") * 4 + _generate.GENTLE, "HARSH": _rows("HARSH") * 4 + harsh, "PRELUDE": _generate.PRELUDE + "".join(part.PRELUDE for part in PARTS),
+            "READING": tuple(t for t in statements if t.startswith(("<new:", "<old:"))), "WRITES": _generate.WRITES + _rows("WRITES")}
 
 
 _TABLES = _tables()

@@ -13,6 +13,7 @@ import weakref
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.arrays import Array
 from ..world.lazy import View
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
@@ -90,6 +91,8 @@ def _method(walk: Walk, node: Node) -> Recipe:
         name = node.obj.__func__.__name__
         own = lookup(owner.solid, name)
         return Recipe((walk.constant(own, f"{owner.solid.__name__}_{name}"), ".__get__(", walk.part(owner), ")"))
+    if issubclass(type(owner), Array):   # torch's implementation of what numpy has under the same name
+        return Recipe((walk.constant(getattr, "getattr"), "(", walk.part(owner), f", {node.obj.__func__.__name__!r})"))
     kind = walk.constant(types.MethodType, "MethodType")
     return Recipe((kind, "(", walk.part(node.obj.__func__), ", ", walk.part(node.obj.__self__), ")"))
 

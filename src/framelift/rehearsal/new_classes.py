@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
+from .pure import member
 from .registry import substitute
 
 __all__ = ["Body", "made_class", "marked"]
@@ -34,12 +35,17 @@ def marked(namespace: Any) -> Any:
 
 def made_class(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type(name, bases, namespace)`."""
-    if len(args) == 3 and _metaclass(args[1], {"metaclass": callable_}) is type:   # else the metaclass's own code sees the namespace
+    if len(args) == 3 and _makes_plainly(_metaclass(args[1], {"metaclass": callable_})):
         args = (*args[:2], marked(args[2]))
     cls = _core.natively(callable_, args, kwargs)
     if isinstance(cls, type):
         _core.mark_internal(cls)
     return cls
+
+
+def _makes_plainly(meta: type | None) -> bool:
+    """Whether no code of the metaclass sees the namespace it makes a class of."""
+    return meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__"))
 
 
 @substitute(type.__new__)
@@ -82,6 +88,8 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
     _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
     cell = namespace.get("__classcell__") if type(namespace) is dict else None
+    if meta is not type and _makes_plainly(meta):
+        namespace = marked(namespace)
     cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
     if isinstance(cls, type):
         _core.mark_internal(cls)

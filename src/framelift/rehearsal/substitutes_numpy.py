@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from .. import _core
-from ..graph.numbers import Float, Int
+from ..graph.numbers import NUMBERS, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..reasons import Interrupt
 from ..world.arrays import array_over, numpy, tnp
@@ -112,13 +113,45 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         result = callable_(*args, **kwargs)
         if isinstance(result, numpy.generic) or is_leaf(result):
             return result
+    if name in ("array", "asarray") and args and all(map(_is_value, (*args[1:], *kwargs.values()))):
+        made = _array_of_values(session, callable_, name, args, kwargs)
+        if made is not None:
+            return made
     return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
 
 
+def _array_of_values(session: Any, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An array made of numbers: numpy says of which kind, torch makes it.  None where it holds anything else."""
+    kinds = set(_kinds(args[0]))
+    if not kinds <= _NUMERIC:
+        return None
+    try:
+        expected = ask(callable_, args, kwargs)
+    except Exception as error:
+        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+    dtype = getattr(torch, expected.dtype.name, None)
+    symbolic = kinds.intersection(NUMBERS)
+    if type(dtype) is not torch.dtype or not expected.size or symbolic and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds)):
+        return None
+    return array_over(session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}))
+
+
+def _kinds(value: Any) -> Iterator[type]:
+    """The classes of what a nest of lists and tuples holds."""
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _kinds(item)
+    else:
+        yield type(value)
+
+
 def _is_value(value: Any) -> bool:
-    return is_leaf(value) or isinstance(value, (numpy.generic, numpy.dtype)) or isinstance(value, type) and issubclass(value, numpy.generic)
+    return is_leaf(value) or isinstance(value, (numpy.generic, numpy.dtype)) or isinstance(value, type) and (issubclass(value, numpy.generic) or value in _KINDS)
 
 
+#: classes of numbers that arrays are made of
+_KINDS = (bool, int, float, complex)
+_NUMERIC: set[type] = {*_KINDS, *NUMBERS}
 _TWIN: dict[int, Any] = {}
 _BASE: Any = ()
 

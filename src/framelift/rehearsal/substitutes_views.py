@@ -18,6 +18,7 @@ from ..world.growing import LazyDeque, LazySet
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
 from ..world.lists import LazyList
+from .registry import substitute
 
 __all__ = ["VIEWS", "own_method"]
 
@@ -67,3 +68,13 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 _core.set_views(VIEWS, _call)
+
+
+@substitute(BaseException.add_note)
+def _add_note(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The list of an exception's notes may be one that grows; C code would append to the empty list it sees."""
+    notes = getattr(args[0], "__dict__", {}).get("__notes__") if args else None
+    if isinstance(notes, LazyList) and len(args) == 2 and isinstance(args[1], str):
+        notes.append(args[1])
+        return None
+    return _core.natively(callable_, args, kwargs)
