@@ -28,7 +28,7 @@ _METHODS = """
 """
 _FUNCTIONS = """
     add sub mul div neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu square pow erf clamp maximum minimum eq ne lt le gt ge
-    logical_and logical_or logical_not matmul mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
+    logical_and logical_or logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
     flatten chunk cat stack masked_fill where
 """
 _ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm)

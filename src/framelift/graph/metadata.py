@@ -99,14 +99,17 @@ VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torc
            torch.layout, torch.memory_format)
 
 
-def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool) -> Outcome:
-    """Read what a call over fakes of these facts gave.  `gives_values`: a result without any tensor is to be believed."""
+def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False) -> Outcome:
+    """Read what a call over fakes of these facts gave.
+
+    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device (light.py).
+    """
     effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
     if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
-    exact = observed.device is not None or _is_view(result) or all(one.is_contiguous() for one in facts)
+    exact = regular or _is_view(result) or all(one.is_contiguous() for one in facts)
     return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays)
 
 

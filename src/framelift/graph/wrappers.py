@@ -2,11 +2,13 @@
 
 A class that has `__tensor_flatten__` and `__tensor_unflatten__` says with these that its operations are told by its inner tensors, its
 context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the inner ones, and compilers take
-them apart themselves.  Classes without that protocol, or whose context is not made of plain values, are not captured.
+them apart themselves.  Classes without that protocol, or whose context holds more than plain values and records of these, are not captured.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -106,7 +108,7 @@ def context_of(tensor: Any) -> tuple[list[str], Any]:
         raise _refused(type(tensor), "which cannot be taken apart") from error
     if not all(type(name) is str for name in names):
         raise _refused(type(tensor), "whose inner tensors have no names")
-    if not _is_plain(context):
+    if _described(context) is None:
         raise _refused(type(tensor), "whose context holds objects")
     return list(names), context
 
@@ -150,13 +152,30 @@ def _refused(kind: type, why: str) -> Interrupt:
     return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
 
 
-def _is_plain(context: Any) -> bool:
+def _described(context: Any) -> Any:
+    """A context as nested tuples that compare by type and value; None where it holds an object that could be anything.
+
+    Classes of records (dataclasses, named tuples) and enumerations are part of it.
+    """
     kind = type(context)
-    if kind in (tuple, list):
-        return all(map(_is_plain, context))
-    if kind is dict:
-        return all(type(key) is str for key in context) and all(map(_is_plain, context.values()))
-    return kind in _PLAIN
+    if kind in _PLAIN:
+        return kind, repr(context) if kind in (float, complex) else context
+    if isinstance(context, enum.Enum):
+        return kind, context.name
+    parts: Any
+    if kind in (tuple, list) or isinstance(context, tuple) and hasattr(kind, "_fields"):
+        parts = [_described(part) for part in context]
+    elif kind is dict:
+        parts = [(key, _described(part)) if type(key) is str else None for key, part in context.items()]
+        parts = [None if part is None or part[1] is None else part for part in parts]
+    elif dataclasses.is_dataclass(context) and kind.__eq__ is not object.__eq__:
+        names = [field.name for field in dataclasses.fields(context)]
+        if set(getattr(context, "__dict__", ())) - set(names):
+            return None
+        parts = [_described(getattr(context, name)) for name in names]
+    else:
+        return None
+    return None if any(part is None for part in parts) else (kind, *parts)
 
 
 def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any) -> torch.Tensor:
@@ -180,6 +199,7 @@ def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: 
     """
     facts = wrapper_facts(tensor, context, {})
     keys = torch._C._dispatch_keys(tensor).raw_repr()
+    described = _described(context)
     kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
     size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
                     for entries, left_out in zip((facts.size, facts.stride), symbolic))
@@ -192,7 +212,7 @@ def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: 
             return False
         with torch._C.DisableTorchFunction():
             found, state = now.__tensor_flatten__()
-            if list(found) != names or not _same(state, context) or torch._C._dispatch_keys(now).raw_repr() != keys:
+            if list(found) != names or _described(state) != described or torch._C._dispatch_keys(now).raw_repr() != keys:
                 return False
             same = wrapper_facts(now, None, {})
             if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
@@ -210,14 +230,3 @@ def followed_by(tensor: torch.Tensor, inner: dict[str, torch.Tensor], dim: int) 
 
 def _entries_hold(wanted: list[int | None], given: Any) -> bool:
     return len(wanted) == len(given) and all(a is None or type(b) is int and a == b for a, b in zip(wanted, given))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equality of plain contexts: types included, so that 1 is not True."""
-    if type(a) is not type(b):
-        return False
-    if type(a) in (tuple, list):
-        return len(a) == len(b) and all(map(_same, a, b))
-    if type(a) is dict:
-        return list(a) == list(b) and all(map(_same, a.values(), b.values()))
-    return a is b or a == b or a != a and b != b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -91,6 +92,10 @@ class Results:
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
         raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
 
+    def plain(self) -> Sequence[Value]:
+        """The arguments, whose layout decides that of the results."""
+        return self.found
+
     def tensor(self, fake: torch.Tensor, path: tuple[Any, ...]) -> torch.Tensor:
         """A result that is a new tensor."""
         if fake.layout is not torch.strided:
@@ -99,7 +104,7 @@ class Results:
         storage, shared = self.live.storage(fake, self.found)
         value = Value(new_stand_in(facts), facts, storage, "custom" if shared else "")
         value.step, value.path = self.step, path
-        value.exact = shared or all(v.exact and v.facts.is_contiguous() for v in self.found)
+        value.exact = shared or all(v.exact and v.facts.is_contiguous() for v in self.plain())
         self.live.born(value, fake)
         self.made += 1
         self.recorder.adopt(value)

@@ -91,6 +91,7 @@ FUNCTIONS: tuple[Functions, ...] = (
                      "is_batchedtensor is_gradtrackingtensor is_functionaltensor is_functorch_wrapped_tensor "
                      "is_dead_tensor_wrapper unwrap_if_dead maybe_get_bdim maybe_get_level",
     }),
+    Functions("torch._C._cpu", {"pure": "_get_cpu_capability"}),
     Functions("torch._C._itt", {"pure": "is_available", "effect": "mark rangePush rangePop"}),
 )
 

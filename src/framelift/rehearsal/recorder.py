@@ -457,11 +457,11 @@ class Recorder:
         self._cache.misses += 1
         facts = [value.facts for value in found]
         check_arguments(target, kept, kept_named, found)
-        light = light and is_light(target.func, facts, kept_named, state)
-        observed = self._fakes.observe_lightly(facts, call) if light else None
+        regular = is_light(target.func, facts, kept_named, state)
+        observed = self._fakes.observe_lightly(facts, call) if light and regular else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
-        outcome = outcome_of(observed, facts, target.name, gives_values)
+        outcome = outcome_of(observed, facts, target.name, gives_values, regular)
         check_writes(target, kept, kept_named, found, outcome)
         return outcome
 

@@ -15,7 +15,7 @@ from ..graph.state import State, read_state
 from ..graph.targets import Target
 from ..graph.values import Storage, Value
 from ..graph.wrapped import Wrapped
-from ..graph.wrappers import WrapperFacts, asks_first, context_of, inner_tensors, is_wrapper, wrapper_facts
+from ..graph.wrappers import WrapperFacts, asks_first, context_of, inner_tensors, is_wrapper, with_parts, wrapper_facts
 from ..reasons import Interrupt
 from ..world.leaves import is_leaf
 from ..world.wrapper_classes import note_wrapper_class
@@ -70,6 +70,9 @@ def new_wrapper(recorder: Any, tensor: torch.Tensor) -> Value:
 
 class _Results(Results):
 
+    def plain(self) -> Sequence[Value]:
+        return [value for value in with_parts(self.found) if type(value.facts) is not WrapperFacts]
+
     def tensor(self, fake: torch.Tensor, path: tuple[Any, ...]) -> torch.Tensor:
         if not is_wrapper(type(fake)):
             return super().tensor(fake, path)
@@ -81,7 +84,8 @@ class _Results(Results):
         facts = wrapper_facts(fake, context, parts)
         storage, shared = self.live.storage(fake, self.found)
         value = Value(new_stand_in(facts, type(fake)), facts, storage, "custom" if shared else "")
-        value.step, value.path, value.exact = self.step, path, False
+        value.step, value.path = self.step, path
+        value.exact = all(part.exact for part in parts.values())
         self.live.born(value, fake)
         self.made += 1
         if self.recorder.symbols is not None:
