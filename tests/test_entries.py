@@ -152,6 +152,6 @@ def test_recaptures_say_what_was_done() -> None:
     compiled(torch.ones(4), holder, {"base": 1})
     size, scale = compiled.recompiles()
     assert (size.origin, size.kind, size.done) == ("x", "TENSOR", "x.size(0) is symbolic from now on")
-    place = "holder.__dict__['scale']"
+    place = "holder.scale"
     assert (scale.origin, scale.old, scale.new, scale.done) == (place, "1.5", "2.5", f"{place} is symbolic from now on")
     assert scale.reader is not None and scale.reader.line == f.__code__.co_firstlineno + 1
