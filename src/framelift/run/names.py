@@ -28,8 +28,11 @@ def plain(path: str) -> str:
     >>> plain("self.__dict__['_modules']['layer'].__dict__['_parameters']['weight']")
     'self.layer.weight'
     """
-    path = _ATTRIBUTE.sub(r".\1", _TABLE.sub(r".\1", path))
-    return _GLOBALS.sub(r"\1", path)
+    return _GLOBALS.sub(r"\1", _attributes(path))
+
+
+def _attributes(text: str) -> str:
+    return _ATTRIBUTE.sub(r".\1", _TABLE.sub(r".\1", text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Names:
 
     def text(self, text: str, root: bool) -> str:
         """A sentence or relation that mentions such paths."""
+        text = _attributes(text)
         if not root or self.code is None:
             return text
         return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)
