@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 
 import framelift
@@ -138,6 +140,57 @@ def list_growing_by_one(compile_: Compile, calls: int) -> Iterator[Any]:
     for i in range(calls):
         seen.append(i)
         yield last(torch.ones(4), seen)
+
+
+@program
+def set_growing_by_one(compile_: Compile, calls: int) -> Iterator[Any]:
+    @compile_
+    def count_them(x: torch.Tensor, seen: set[int]) -> torch.Tensor:
+        return x * len(seen)
+
+    seen: set[int] = set()
+    for i in range(calls):
+        seen.add(i)
+        yield count_them(torch.ones(4), seen)
+
+
+@program
+def deque_appended_to(compile_: Compile, calls: int) -> Iterator[Any]:
+    @compile_
+    def remember(x: torch.Tensor, history: deque[Any]) -> torch.Tensor:
+        history.append(x.sum())
+        return x * len(history)
+
+    history: deque[Any] = deque()
+    for _ in range(calls):
+        yield remember(torch.ones(4), history)
+
+
+@program
+def numpy_scalar_argument(compile_: Compile, calls: int) -> Iterator[Any]:
+    @compile_
+    def scale(x: torch.Tensor, by: Any) -> torch.Tensor:
+        return x * by
+
+    for i in range(calls):
+        yield scale(torch.ones(4), numpy.float64(i / 7))
+
+
+@program
+def argument_that_is_not_read(compile_: Compile, calls: int) -> Iterator[Any]:
+    @compile_
+    def double(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x * 2
+
+    for i in range(calls):
+        yield double(torch.ones(4), f"step {i}")
+
+
+@program
+def batch_16_to_1(compile_: Compile, calls: int) -> Iterator[Any]:
+    net = compile_(torch.nn.Linear(4, 2))
+    for i in range(calls):
+        yield net(torch.ones(16 - i % 16, 4))
 
 
 @program

@@ -310,6 +310,10 @@ class Symbols:
         finally:
             self.note_line()
 
+    def asked_anything(self) -> bool:
+        """Whether something of the numbers was relied on."""
+        return bool(self.relations or self.env.guards)
+
     def note_line(self) -> None:
         """Guards added since the last time belong to the user's line that runs now; those of a compiler to none."""
         new = len(self.env.guards) - len(self.lines)

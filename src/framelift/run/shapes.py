@@ -140,12 +140,12 @@ class Seen:
         return True
 
 
-def dynamism_for(seen: Seen, dynamic: bool | None) -> Dynamism:
-    """What is symbolic in the next rehearsal."""
+def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False) -> Dynamism:
+    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
     return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
-                    fresh=seen.fresh)
+                    fresh=seen.fresh, scalars=scalars and automatic)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
@@ -154,7 +154,9 @@ Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, 
 def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
-    found = rehearse(function, locals_, dynamism_for(seen, dynamic))
+    found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
+    if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):
+        found = rehearse(function, locals_, dynamism_for(seen, dynamic))   # more than an operand: a constant, until it changes
     if isinstance(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
         for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
             seen.keep_static(place)

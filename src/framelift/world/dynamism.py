@@ -81,13 +81,16 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, whole: Container[str] | None = None, fresh: bool = False) -> None:
+                 marks: bool = True, whole: Container[str] | None = None, fresh: bool = False,
+                 scalars: bool = False) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
         self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
         self.fresh = fresh   # goes on behind a break: functions that the frame had made are others at each call
+        self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
+        self.early: list[str] = []   # the places of those
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.quiet = not known and not everything and not self.values and not fresh
@@ -109,6 +112,20 @@ class Dynamism:
             return True
         old = self._before(place)
         return type(old) is type(value) and (old != value or str(old) != str(value))
+
+    def scalar(self, value: Any, origin: Origin) -> bool:
+        """Whether the scalar of numpy's found at `origin`, a plain number by value, becomes symbolic: many are results, few are constants."""
+        if self.number(value, origin):
+            return True
+        place = str(origin)
+        if not self.scalars or not is_argument(origin) or place in self.values or self.known.get(place) is not None:
+            return False
+        if config.specialize_float if type(value) is float else config.specialize_int or not -_LARGEST < value < _LARGEST:
+            return False
+        if not math.isfinite(value):
+            return False
+        self.early.append(place)
+        return True
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
         """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""

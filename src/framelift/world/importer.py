@@ -414,7 +414,7 @@ def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin)
     if type(value) in SCALARS:
         plain = value.item()
-        if world.number is not None and world.dynamism.number(plain, origin):
+        if world.number is not None and world.dynamism.scalar(plain, origin):
             world.guard(origin, "TYPE", type(value))
             world.numbers[origin] = seen = world.number(value, origin)
             return world.register(value, seen, origin)   # which of them are one object is guarded
