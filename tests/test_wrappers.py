@@ -265,3 +265,58 @@ def test_layouts_of_products_are_known_with_symbolic_sizes() -> None:
     for n in (3, 4, 5):
         torch.testing.assert_close(compiled(torch.ones(2, n, 4)), fn(torch.ones(2, n, 4)))
     assert framelift.stats()["captures"] == 2
+
+
+def _in_place(x: Any) -> Any:
+    x.mul_(2)
+    return x.sin()
+
+
+def _on_a_result(x: Any) -> Any:
+    y = x.sin()
+    y.sin_()
+    return y.cos()
+
+
+def _through_a_view(x: Any) -> Any:
+    x[0].add_(1)
+    return x * 2
+
+
+def _a_step(x: Any) -> Any:
+    with torch.no_grad():
+        x.add_(x.detach(), alpha=-0.1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [_in_place, _on_a_result, _through_a_view, _a_step])
+def test_changes_in_place(fn: Any, backend: str) -> None:
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for i in range(2):
+        grad = fn is _a_step
+        x, y = pair(2, 3, seed=i, grad=grad), pair(2, 3, seed=i, grad=grad)
+        same(compiled(x), fn(y))
+        same(x, y)
+    assert framelift.stats()["captures"] == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_inner_tensors_that_are_written_otherwise(backend: str) -> None:
+    def fn(x: Any, y: torch.Tensor) -> Any:
+        y.add_(1)
+        return x * 2
+
+    def inner(x: Any, y: torch.Tensor) -> Any:
+        x.add_(1)
+        return x.a * 2 + y
+
+    for one in (fn, inner):
+        framelift.reset()
+        compiled = framelift.compile(one, backend=backend)
+        for shared in (False, True, False):
+            calls = []
+            for call in (compiled, one):
+                y = torch.ones(2)
+                calls.append((call(Pair(y if shared else torch.ones(2), torch.zeros(2)), y), y))
+            same(*calls)

@@ -46,8 +46,6 @@ class Wrapped(Live):
 
     def run(self, name: str, found: Sequence[Value], call: Callable[[list[torch.Tensor]], Any]) -> LiveOutcome:
         fakes = [self.fake(value) for value in found]
-        parts = [value for value in with_parts(found) if not holds_wrapper(value)]
-        storages = {_memory(self.fake(value)) for value in parts}
         before = [_described(fake) for fake in fakes]
         mode = self._fakes.mode
         mode.stays = 0
@@ -55,9 +53,16 @@ class Wrapped(Live):
         with _asking(found):
             result = self._fakes._run(name, mode, call, fakes)
         _check_conversion(name, found, result)
-        if storages & mode.written or [_described(fake) for fake in fakes] != before:
+        written = tuple(i for i, value in enumerate(found) if self._memories(value) & mode.written)
+        if [_described(fake) for fake in fakes] != before or any(not holds_wrapper(found[i]) for i in written):
             raise Interrupt("tensor-subclass", f"{_kinds(found)}, changed in place by {name},")
-        return LiveOutcome(result, mode.stays, (), ())
+        for i in written:
+            for part in with_parts([found[i]]):
+                part.storage.written = True
+        return LiveOutcome(result, mode.stays, written, ())
+
+    def _memories(self, value: Value) -> set[int]:
+        return {_memory(self.fake(part)) for part in with_parts([value]) if not holds_wrapper(part)}
 
     def storage(self, fake: torch.Tensor, found: Sequence[Value]) -> tuple[Storage, bool]:
         """As for transforms; the memory of a wrapper is that of its inner tensors, its own is nobody's."""

@@ -18,7 +18,8 @@ import torch
 from ..reasons import Interrupt
 from .facts import Facts
 
-__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper", "sizes_hold", "with_parts",
+__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper", "leaf_tensors",
+           "sizes_hold", "with_parts",
            "wrapper_facts"]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
@@ -146,6 +147,15 @@ def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -
                 part.nested_int_memo = part.fake_mode.create_symbolic_nested_int(nt_tensor_id=own.node.nested_int())
             return part.get_nested_int(coeff=entry.node.nested_int_coeff())
     raise Interrupt("tensor-subclass", "whose rows have lengths that it does not hold")
+
+
+def leaf_tensors(given: Iterable[Any]) -> tuple[Any, ...]:
+    """The values given, wrappers replaced by the tensors they are made of."""
+    found: list[Any] = []
+    with torch._C.DisableTorchFunction():
+        for one in given:
+            found += leaf_tensors(inner_tensors(one, one.__tensor_flatten__()[0]).values()) if is_wrapper(type(one)) else (one,)
+    return tuple(found)
 
 
 def _refused(kind: type, why: str) -> Interrupt:

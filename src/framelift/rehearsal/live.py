@@ -16,6 +16,7 @@ from ..graph.state import State
 from ..graph.tape import Step
 from ..graph.targets import Getter, Target
 from ..graph.values import Value
+from ..graph.wrappers import WrapperFacts
 from ..reasons import Interrupt
 
 __all__ = ["Results", "record_live"]
@@ -56,7 +57,10 @@ def _take_writes(recorder: Any, target: Target, outcome: LiveOutcome, found: lis
     for index in outcome.written:
         value = found[index]
         if value.external is not None and any(v.facts.requires_grad for v in found):
-            raise Interrupt("torch-operation", f"{target.name}, which writes to an input inside a function transform")
+            if type(value.facts) is not WrapperFacts:
+                raise Interrupt("torch-operation", f"{target.name}, which writes to an input inside a function transform")
+            if torch.is_grad_enabled():
+                raise Interrupt("torch-operation", f"{target.name}, which writes to a {value.facts.kind.__qualname__} and is to be differentiated,")
         value.storage.written = True
         recorder.written.append(value)
     for index, facts in outcome.changes:

@@ -99,7 +99,16 @@ def kind_of_memory(recorder: Any, value: Value, name: str) -> Any:
 
 
 def check_results(recorder: Any, asked: Sequence[Any]) -> None:
-    """The size of a jagged tensor along its rows means something as an argument only: compilers do not give it."""
+    """What graphs cannot do with wrappers.
+
+    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper that is written to is one
+    input, and compilers do not see that its inner tensors are others.
+    """
+    taken = {id(value) for step in recorder.tape for value in step.inputs}
+    for value in recorder.inputs() if recorder.wrapped is not None else ():
+        if type(value.facts) is WrapperFacts and value.storage.written and any(
+                id(part) in taken for part in with_parts([value]) if part is not value):
+            raise Interrupt("tensor-subclass", f"{value.facts.kind.__qualname__}, which is changed and whose inner tensors are used,")
     for one in asked:
         if type(one) is Int and any(isinstance(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")

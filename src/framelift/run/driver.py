@@ -24,6 +24,7 @@ from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHig
 from ..graph.examples import examples_for
 from ..graph.naming import name_placeholders
 from ..graph.replay import with_histories
+from ..graph.wrappers import is_wrapper, leaf_tensors
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
 from ..guard.program import build_program
@@ -253,7 +254,7 @@ class Driver:
             entry = _leaving(entry, finished.left_state)
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
-            entry = _watching_memory(entry, _core.memory_pattern(tuple(inputs)))
+            entry = _watching_memory(entry, tuple(inputs))
         reached = {id(tensor) for tensor in session.recorder.reached}
         if reached:
             entry = _watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached])
@@ -323,8 +324,16 @@ def _for_backend(moment: Moment, name: str) -> Moment:
     return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
 
 
-def _watching_memory(entry: Any, pattern: tuple[int, ...]) -> Any:
-    """A graph that writes to its inputs was built on which of them share memory."""
+def _watching_memory(entry: Any, given: tuple[Any, ...]) -> Any:
+    """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner tensors."""
+    if any(is_wrapper(type(one)) for one in given):
+        wanted = _core.memory_pattern(leaf_tensors(given))
+
+        def run_with_wrappers(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+            return entry(inputs, externals) if _core.memory_pattern(leaf_tensors(inputs)) == wanted else _core.MISS
+        return run_with_wrappers
+    pattern = _core.memory_pattern(given)
+
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         return entry(inputs, externals) if _core.memory_pattern(inputs) == pattern else _core.MISS
     return run
