@@ -50,14 +50,19 @@ static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_
   for (PyObject* object : {words, module, error}) Py_XDECREF(object);
 }
 
-void let_go_of_values(PyObject* values);   // resume.cpp
+// resume.cpp
+void let_go_of_values(PyObject* values);
+void more_depth(int n);
 
 static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
   PyObject* tuple = tuple_of(locals, n);
   if (!tuple) return -1;
   PyObject* miss = Py_NewRef(self->miss);
   PyObject* arguments[] = {nullptr, (PyObject*)self, tuple};
+  constexpr int kDepthOfCapture = 500;   // of framelift and torch
+  more_depth(kDepthOfCapture);
   PyObject* answer = PyObject_Vectorcall(miss, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  more_depth(-kDepthOfCapture);
   int captured = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   Py_DECREF(miss);

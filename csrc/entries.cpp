@@ -155,6 +155,8 @@ static PyMethodDef methods[] = {
     {"set_failure_teller", set_failure_teller, METH_O, "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"},
     {nullptr, nullptr, 0, nullptr}};
 
+void more_depth(int n);   // resume.cpp
+
 // As try_entries, for one entry that the caller keeps alive.
 static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   Program& program = *entry->program->program;
@@ -183,7 +185,10 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       Mode before = thread_state().mode;
       if (before != Mode::Off) thread_state().mode = Mode::Paused;
       Range range("run", entry->info);
+      constexpr int kDepthOfEntry = 100;   // of the entry and its graph
+      more_depth(kDepthOfEntry);
       *result = run_entry(entry, slots);
+      more_depth(-kDepthOfEntry);
       emptied = true;
       thread_state().mode = before;
       verdict = *result ? 1 : -1;

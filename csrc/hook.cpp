@@ -234,7 +234,9 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, result, trampoline);
 }
 
-void let_go_of_values(PyObject* values);   // resume.cpp
+// resume.cpp
+void let_go_of_values(PyObject* values);
+void more_depth(int n);
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
@@ -253,7 +255,10 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
     PyObject* tuple = PyTuple_New(n + 1);
     for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(all[i]));
     PyObject* args[] = {context, function, tuple};
+    constexpr int kDepthOfCapture = 500;   // of framelift and torch
+    more_depth(kDepthOfCapture);
     PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
+    more_depth(-kDepthOfCapture);
     if (tuple) let_go_of_values(tuple);
     if (!captured) {
       verdict = -1;
@@ -333,7 +338,32 @@ static void give(Frame* frame) {
   }
 }
 
+// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the program called it from Python.
+// Python's own limit goes on to hold for it.
+struct CalledFromPython {
+#if PY_VERSION_HEX >= 0x030c0000
+  static constexpr int kFew = 150, kMostFrames = 2000;   // beyond these C's stack itself may be too small
+  static thread_local int frames;
+  PyThreadState* ts;
+  int given;
+  explicit CalledFromPython(PyThreadState* state)
+      : ts(state), given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining : 0) {
+    ts->c_recursion_remaining += given;
+  }
+  ~CalledFromPython() {
+    ts->c_recursion_remaining -= given;
+    frames--;
+  }
+#else
+  explicit CalledFromPython(PyThreadState*) {}
+#endif
+};
+#if PY_VERSION_HEX >= 0x030c0000
+thread_local int CalledFromPython::frames = 0;
+#endif
+
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
+  CalledFromPython counted(ts);
   switch (tls.mode) {
     case Mode::Rehearse:
       if (current_rehearsal()) return rehearse_frame(ts, frame, throwflag);

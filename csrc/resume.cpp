@@ -117,6 +117,17 @@ static PyObject* set_handled(PyObject*, PyObject* exception) {
   Py_RETURN_NONE;
 }
 
+// The depth that Python still allows here, so much more or less of it.  Framelift's own Python code, which stands where plain Python has no frame,
+// must not be what a deep program fails at.
+void more_depth(int n) {
+#if PY_VERSION_HEX >= 0x030c0000
+  PyThreadState_Get()->py_recursion_remaining += n;
+#else
+  PyThreadState_Get()->recursion_remaining += n;
+#endif
+}
+constexpr int kDepthOfStep = 50;
+
 // Ask a Python step (framelift's own code) for (function, arguments).
 static PyObject* ask(PyObject* step, PyObject* compiled, PyObject* function, PyObject* handed) {
   ThreadState& state = thread_state();
@@ -124,7 +135,9 @@ static PyObject* ask(PyObject* step, PyObject* compiled, PyObject* function, PyO
   state.mode = Mode::Paused;
   state.context = nullptr;
   PyObject* args[] = {compiled, function, handed};
+  more_depth(kDepthOfStep);
   PyObject* answer = PyObject_Vectorcall(step, args, 3, nullptr);
+  more_depth(-kDepthOfStep);
   thread_state() = before;
   return answer;
 }
