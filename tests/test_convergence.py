@@ -298,3 +298,34 @@ def expanded(x, size):
 
 def test_the_sizes_in_a_size_are_numbers():
     assert run(expanded, [(torch.ones(1), torch.Size([n])) for n in range(2, 9)])[0] == 2
+
+
+# ---- floats that a compiler cannot follow -----------------------------------------------------------------------------
+
+def test_while_floats_are_compiled_nothing_is_taken_from_a_cache_that_forgets_guards():
+    from torch._dynamo.symbolic_convert import TensorifyState
+    from torch._functorch import config as functorch_config
+    seen = []
+
+    def backend(graph_module, examples):
+        seen.append((len(examples), TensorifyState.should_specialize("zf1"), functorch_config.enable_autograd_cache))
+        return graph_module.forward
+
+    TensorifyState.specialize("zf1")
+    try:
+        with functorch_config.patch(enable_autograd_cache=True):
+            captured = framelift.compile(scaled, backend=backend)
+            for n in (0.5, 1.5):
+                captured(X, n)
+            assert seen == [(1, True, True), (2, False, False)] and functorch_config.enable_autograd_cache
+        assert TensorifyState.should_specialize("zf1")
+    finally:
+        TensorifyState.clear()
+
+
+def raised(x, by):
+    return x ** by, x * by + x.clamp(max=by)
+
+
+def test_floats_that_a_compiler_takes_for_constants_are_constants():
+    run(raised, [(X, by) for by in (3.0, 1.0, 2.0)], backend="inductor")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import inspect
@@ -23,6 +24,7 @@ from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..graph.examples import examples_for
 from ..graph.naming import name_placeholders
+from ..graph.numbers import Float
 from ..graph.replay import with_histories
 from ..graph.wrappers import is_wrapper, leaf_tensors
 from ..guard.explain import explain
@@ -51,7 +53,7 @@ from .ranges import Parts
 from .recompiles import what_was_done
 from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
-from .symbolic import Relations, check_promises, first_given, names_for, preamble_of
+from .symbolic import Relations, check_promises, first_given, floats_told, names_for, preamble_of
 from .tracing import untold, untraced
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
@@ -267,7 +269,12 @@ class Driver:
         if finished.mutated and finished.shared:
             raise Interrupt("symbolic-number", "writing to inputs that share memory")
         examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
-        return lambda graph_module, _inputs: self.compile_graph(graph_module, examples, fake_mode=mode)
+        told = floats_told() if any(type(argument) is Float for argument in finished.arguments) else contextlib.nullcontext()
+
+        def compile_graph(graph_module: Any, _inputs: Any) -> Any:
+            with told:
+                return self.compile_graph(graph_module, examples, fake_mode=mode)
+        return compile_graph
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._functorch import config as functorch_config
 
 from .. import _core
 from ..exc import ConstraintViolation
@@ -18,7 +22,7 @@ from ..places import place_of
 from .names import names_in
 from .record import Input
 
-__all__ = ["Relations", "check_promises", "first_given", "names_for", "preamble_of"]
+__all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -98,6 +102,24 @@ def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
         return getattr(argument, "hint", argument)
 
     return tuple(map(concrete, finished.arguments))
+
+
+@contextlib.contextmanager
+def floats_told() -> Iterator[None]:
+    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be told, as a guard or by giving up.
+
+    Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
+    """
+    module = sys.modules.get("torch._dynamo.symbolic_convert")
+    given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
+    before = set(given_up)
+    given_up.clear()
+    try:
+        with functorch_config.patch(enable_autograd_cache=False):
+            yield
+    finally:
+        given_up.clear()
+        given_up.update(before)
 
 
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
