@@ -320,3 +320,37 @@ def test_inner_tensors_that_are_written_otherwise(backend: str) -> None:
                 y = torch.ones(2)
                 calls.append((call(Pair(y if shared else torch.ones(2), torch.zeros(2)), y), y))
             same(*calls)
+
+
+@pytest.fixture
+def mesh() -> Any:
+    """Two processes of which only this one exists."""
+    dist = pytest.importorskip("torch.distributed")
+    store = pytest.importorskip("torch.testing._internal.distributed.fake_pg").FakeStore()
+    if not dist.is_available() or dist.is_initialized():
+        pytest.skip("needs torch.distributed for itself")
+    from torch.distributed.tensor import init_device_mesh
+    dist.init_process_group("fake", rank=0, world_size=2, store=store)
+    try:
+        yield init_device_mesh("cpu", (2,))
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_distributed_tensors(mesh: Any, backend: str) -> None:
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+    x = DTensor.from_local(torch.ones(2, 3), mesh, [Shard(0)], run_check=False)
+    weight = DTensor.from_local(torch.ones(3, 5), mesh, [Replicate()], run_check=False)
+    other = DTensor.from_local(torch.ones(2, 3), mesh, [Replicate()], run_check=False)
+
+    def fn(x: Any, weight: Any) -> Any:
+        y = (x @ weight).relu() * 2
+        return y, y.to_local() + len(x.placements)
+    framelift.reset()
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for one in (x, other, x):
+        (got, local), (want, wanted) = compiled(one, weight), fn(one, weight)
+        assert type(got) is DTensor and got.placements == want.placements and got.device_mesh == want.device_mesh and got.shape == want.shape
+        torch.testing.assert_close((got.to_local(), local), (want.to_local(), wanted))
+    assert framelift.stats()["captures"] == 2

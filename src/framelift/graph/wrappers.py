@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -101,17 +101,32 @@ def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> 
                         tensor.is_leaf, False, False, tensor.is_inference())
 
 
-def context_of(tensor: Any) -> tuple[list[str], Any]:
+class Context(NamedTuple):
+    """What a wrapper is besides its inner tensors: what its class calls context, and parts that are no tensors."""
+
+    said: Any
+    fixed: dict[str, Any]
+
+
+def context_of(tensor: Any) -> tuple[list[str], Context]:
     """The names of a wrapper's inner tensors, and its context.  Torch function must be off."""
     try:
-        names, context = tensor.__tensor_flatten__()
+        names, context = taken_apart(tensor)
     except Exception as error:
         raise _refused(type(tensor), "which cannot be taken apart") from error
-    if not all(type(name) is str for name in names):
+    if not all(type(name) is str for name in (*names, *context.fixed)):
         raise _refused(type(tensor), "whose inner tensors have no names")
     if _described(context) is None:
         raise _refused(type(tensor), "whose context holds objects")
-    return list(names), context
+    return names, context
+
+
+def taken_apart(tensor: Any) -> tuple[list[str], Context]:
+    """The same without a look at what the context holds."""
+    names, said = tensor.__tensor_flatten__()
+    parts = {name: getattr(tensor, name) for name in names}
+    return ([name for name, part in parts.items() if isinstance(part, torch.Tensor)],
+            Context(said, {name: part for name, part in parts.items() if not isinstance(part, torch.Tensor)}))
 
 
 def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
@@ -154,7 +169,7 @@ def leaf_tensors(given: Iterable[Any]) -> tuple[Any, ...]:
     found: list[Any] = []
     with torch._C.DisableTorchFunction():
         for one in given:
-            found += leaf_tensors(inner_tensors(one, one.__tensor_flatten__()[0]).values()) if is_wrapper(type(one)) else (one,)
+            found += leaf_tensors(inner_tensors(one, taken_apart(one)[0]).values()) if is_wrapper(type(one)) else (one,)
     return tuple(found)
 
 
@@ -172,6 +187,8 @@ def _described(context: Any) -> Any:
         return kind, repr(context) if kind in (float, complex) else context
     if isinstance(context, enum.Enum):
         return kind, context.name
+    if kind.__module__.startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
+        return kind, context   # torch's own values: layouts of distributed tensors
     parts: Any
     if kind in (tuple, list) or isinstance(context, tuple) and hasattr(kind, "_fields"):
         parts = [_described(part) for part in context]
@@ -191,7 +208,7 @@ def _described(context: Any) -> Any:
 def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any) -> torch.Tensor:
     """A wrapper of these inner tensors with this size and stride."""
     try:
-        made = kind.__tensor_unflatten__(parts, context, size, stride)
+        made = kind.__tensor_unflatten__({**parts, **context.fixed}, context.said, size, stride)
     except Interrupt:
         raise
     except Exception as error:
@@ -221,8 +238,8 @@ def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: 
         if type(now) is not kind:
             return False
         with torch._C.DisableTorchFunction():
-            found, state = now.__tensor_flatten__()
-            if list(found) != names or _described(state) != described or torch._C._dispatch_keys(now).raw_repr() != keys:
+            found, state = taken_apart(now)
+            if found != names or _described(state) != described or torch._C._dispatch_keys(now).raw_repr() != keys:
                 return False
             same = wrapper_facts(now, None, {})
             if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
