@@ -243,3 +243,15 @@ def test_a_method_of_an_array_called_at_a_break_is_numpys() -> None:
         return x * 2, ARRAY.astype(int).tolist()
 
     check(program, X, breaks=1, graphs=None, calls=1)
+
+
+def test_each_tensor_over_an_array_is_another_one() -> None:
+    def f(x: Any, a: Any) -> Any:
+        one, other, third = torch.as_tensor(a), torch.from_numpy(a), torch.asarray(a)
+        one.add_(1)
+        return x + other, one is other, other is third, torch.as_tensor(a) is torch.as_tensor(a), {one: 1}.get(other, 2), {one: 1}.get(one), torch.as_tensor(x) is x
+
+    plain, watched = np.arange(3), np.arange(3)
+    want, got = f(torch.ones(3), plain), framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(3), watched)
+    assert torch.equal(want[0], got[0]) and want[1:] == got[1:]
+    assert plain.tolist() == watched.tolist()

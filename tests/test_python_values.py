@@ -6,6 +6,7 @@ import datetime
 import functools
 import itertools
 import re
+import sys
 import types
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from fresh_worlds import in_fresh_worlds
+from support import check
 
 
 def _nothing() -> None:
@@ -156,3 +158,18 @@ def test_many_values_with_an_address_among_them() -> None:
 
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(1))
+
+
+def test_what_the_interpreter_says_of_itself() -> None:
+    def f(x):
+        return x + sys.float_info.max_exp + sys.flags.optimize + sys.hash_info.width + sys.int_info[0] + sys.version_info.major, sys.float_info
+
+    assert check(f, torch.ones(1))[1] is sys.float_info
+
+
+def test_all_modules_are_asked_for_an_attribute() -> None:
+    """As unittest does; some of the modules are of classes that make up attributes."""
+    def f(x):
+        return x + len([module for module in list(sys.modules.values()) if getattr(module, "__nobody_has_this__", None)])
+
+    check(f, torch.ones(1))

@@ -108,6 +108,16 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
     return _core.natively(callable_, args, None)
 
 
+@substitute(types.ModuleType.__getattribute__)
+@exactly(2)
+def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What reading an attribute of a plain module does, its own `__getattr__` included."""
+    module, name = args
+    if type(module) is not types.ModuleType or not isinstance(name, str):
+        raise Interrupt("callable-on-handle", "module.__getattribute__")
+    return _core.read(module, name)
+
+
 @substitute(object.__setattr__, types.ModuleType.__setattr__)
 @exactly(3)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ import torch
 from .. import _core
 from ..graph.numbers import NUMBERS, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
+from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..world.arrays import array_over, numpy, tnp
 from ..world.leaves import is_leaf
@@ -220,11 +221,13 @@ def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if not args or not isinstance(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
     tensor = args[0].tensor
-    if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
-        return tensor
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
         copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
         return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
+    with torch._C.DisableTorchFunction():   # another tensor over the array's memory each time
+        tensor = session.recorder.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
+    if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
+        return tensor
     return session.recorder.call(callable_, (tensor, *args[1:]), kwargs)
 
 

@@ -25,6 +25,7 @@ __all__ = ["muted", "resolve_code", "skipped"]
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(_HERE + name for name in ("api.py", "decorators.py", "config.py", "compat.py", "testing.py"))
+_READS_OPTIONS = type(config).__getattr__.__code__   # plain Python, which whoever asks all modules for an attribute runs
 _MODULE_WRAPPER = _HERE + os.path.join("run", "module.py")   # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
@@ -58,7 +59,7 @@ def resolve_code(code: types.CodeType) -> Any:
     if handler is not None:
         return handler
     handlers = _handlers().get(code)
-    if handlers is None and code.co_filename.startswith(_HERE) and code.co_filename != _MODULE_WRAPPER:
+    if handlers is None and code.co_filename.startswith(_HERE) and code.co_filename != _MODULE_WRAPPER and code is not _READS_OPTIONS:
         return f"own-function|{code.co_qualname}" if code.co_filename in _PUBLIC else None
     if handlers is not None:
         if code.co_freevars:

@@ -15,6 +15,7 @@ import functools
 import itertools
 import operator
 import re
+import sys
 import types
 import typing
 import weakref
@@ -127,6 +128,13 @@ for _cls in CONSTANT_TYPES:
     RULES[_cls] = _constant
 RULES[re.Pattern] = _constant
 RULES[type] = _class
+
+
+@rule(*{type(value) for value in vars(sys).values() if isinstance(value, tuple) and hasattr(type(value), "n_fields")})
+def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
+    """What the interpreter says of itself (sys.flags, sys.float_info): numbers and texts with names, which stay."""
+    world.guard(origin, "IS", value)
+    return world.register(value, value, origin, mutable=False)
 
 
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
