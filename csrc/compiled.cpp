@@ -50,9 +50,7 @@ static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_
   for (PyObject* object : {words, module, error}) Py_XDECREF(object);
 }
 
-// resume.cpp
-void let_go_of_values(PyObject* values);
-void more_depth(int n);
+void more_depth(int n);   // resume.cpp
 
 static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
   PyObject* tuple = tuple_of(locals, n);
@@ -66,7 +64,7 @@ static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t 
   int captured = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   Py_DECREF(miss);
-  let_go_of_values(tuple);
+  Py_DECREF(tuple);
   return captured;
 }
 

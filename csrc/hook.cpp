@@ -234,9 +234,7 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, result, trampoline);
 }
 
-// resume.cpp
-void let_go_of_values(PyObject* values);
-void more_depth(int n);
+void more_depth(int n);   // resume.cpp
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
@@ -259,7 +257,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
     more_depth(kDepthOfCapture);
     PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
     more_depth(-kDepthOfCapture);
-    if (tuple) let_go_of_values(tuple);
+    Py_XDECREF(tuple);
     if (!captured) {
       verdict = -1;
     } else if (captured == Py_True) {

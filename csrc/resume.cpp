@@ -175,16 +175,16 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
   return result;
 }
 
-// What a capture was given, when it is over (stolen).  Exceptions that captured code raised and caught may keep the frames they passed, and
-// those keep the driver's, until the collector comes; the program's values are not theirs to keep.
-void let_go_of_values(PyObject* values) {
-  if (Py_REFCNT(values) > 1)
-    for (Py_ssize_t i = 0, n = PyTuple_GET_SIZE(values); i < n; i++) {
-      PyObject* value = PyTuple_GET_ITEM(values, i);
-      PyTuple_SET_ITEM(values, i, Py_NewRef(Py_None));
-      Py_DECREF(value);
-    }
-  Py_DECREF(values);
+// let_go(values): the tuple a capture was given, when it is over.  Exceptions that captured code raised and caught may keep the frames they passed,
+// and those keep the driver's, until the collector comes; the program's values are not theirs to keep.
+static PyObject* let_go(PyObject*, PyObject* values) {
+  if (!PyTuple_CheckExact(values)) return PyErr_Format(PyExc_TypeError, "let_go takes a tuple");
+  for (Py_ssize_t i = 0, n = PyTuple_GET_SIZE(values); i < n; i++) {
+    PyObject* value = PyTuple_GET_ITEM(values, i);
+    PyTuple_SET_ITEM(values, i, Py_NewRef(Py_None));
+    Py_DECREF(value);
+  }
+  Py_RETURN_NONE;
 }
 
 static PyObject* set_resuming(PyObject*, PyObject* args) {
@@ -199,6 +199,7 @@ static PyObject* set_resuming(PyObject*, PyObject* args) {
 static PyMethodDef methods[] = {
     {"hand_over", hand_over, METH_O, "hand_over(stop): the calling frame as a record"},
     {"stop", stop, METH_O, "stop(stop): end the rehearsal here if it is the place"},
+    {"let_go", let_go, METH_O, "let_go(values): empty the tuple of what a capture was given"},
     {"set_handled", set_handled, METH_O, "set_handled(exception): inside an except block that is gone on with"},
     {"set_resuming", set_resuming, METH_VARARGS, "set_resuming(Handover, plain_step, resume_step)"},
     {nullptr, nullptr, 0, nullptr}};

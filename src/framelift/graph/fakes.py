@@ -11,6 +11,7 @@ import contextlib
 import logging
 import warnings
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -130,6 +131,17 @@ class Observed:
         self.changes = changes      # arguments whose facts are others than before
 
 
+@functools.cache
+def _imported() -> None:
+    """Let torch import what its first fake mode needs, in a thread of its own.
+
+    Modules of torch's look at the frames that import them and keep these until the collector comes; frames of a rehearsal hold the program's objects.
+    """
+    thread = threading.Thread(target=FakeTensorMode)
+    thread.start()
+    thread.join()
+
+
 class Fakes:
     """The fake tensors of one rehearsal."""
 
@@ -139,6 +151,7 @@ class Fakes:
     @functools.cached_property
     def mode(self) -> _WatchedMode:
         """Made when it is first needed: often all answers are in the metadata cache."""
+        _imported()
         return _WatchedMode()
 
     def become_symbolic(self, env: ShapeEnv) -> None:

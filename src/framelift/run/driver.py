@@ -80,7 +80,10 @@ class Driver:
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run in plain Python."""
-        return self.capture(compiled.entries, compiled.function, locals_, root=True)
+        try:
+            return self.capture(compiled.entries, compiled.function, locals_, root=True)
+        finally:
+            _core.let_go(locals_)
 
     def capture_frame(self, compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
         """A callee of a frame that runs plainly missed."""
@@ -504,7 +507,10 @@ _core.set_package(_PACKAGE, _PACKAGE + "run" + os.sep, os.path.join(_PACKAGE, "r
 
 def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
     driver = compiled.miss
-    return isinstance(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+    try:
+        return isinstance(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+    finally:
+        _core.let_go(locals_)
 
 
 def _trampoline(result: Any) -> Any:
