@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import importlib
 import itertools
 import re
 import sys
@@ -173,3 +174,31 @@ def test_all_modules_are_asked_for_an_attribute() -> None:
         return x + len([module for module in list(sys.modules.values()) if getattr(module, "__nobody_has_this__", None)])
 
     check(f, torch.ones(1))
+
+
+def test_calling_none_raises_as_in_plain_python() -> None:
+    def f(x):
+        try:
+            slice(5).__hash__()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(f, torch.ones(1))
+
+
+def test_a_c_module_that_was_loaded_again() -> None:
+    """Its functions are other objects over the same C code, those that call back included."""
+    known = sys.modules.pop("_bisect")
+    try:
+        again = importlib.import_module("_bisect")
+    finally:
+        sys.modules["_bisect"] = known
+    assert again.bisect_left is not known.bisect_left
+
+    def f(x, n):
+        return x + again.bisect_left([1, 2, 3], n, key=lambda v: v * LIMIT), again.bisect_right([1, 2, 2], 2)
+
+    check(f, torch.ones(1), 4)
+
+
+LIMIT = 2

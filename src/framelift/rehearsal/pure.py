@@ -17,7 +17,7 @@ from .pure_judges import JUDGES
 from .pure_table import ALLOWED, DENIALS, found, is_c_callable
 from .registry import HIGHER_ORDER, pure, pure_on_internals
 
-__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "member", "reason", "resolve", "safe_self_types", "verdict"]
+__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "loaded_again", "member", "reason", "resolve", "safe_self_types", "verdict"]
 
 #: by id: every callable that a table mentions, and its word
 WORDS: dict[int, tuple[Any, str]] = {}
@@ -76,7 +76,8 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     if kind is types.MethodWrapperType:
         return _dict(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
     if issubclass(kind, types.BuiltinFunctionType):   # C methods that know their class have a type of their own
-        return _descriptor(callable_) or (_loaded_again(callable_), ())
+        known = loaded_again(callable_)
+        return _descriptor(callable_) or (callable_ if id(known) in HIGHER_ORDER else known, ())
     if is_c_callable(callable_):
         return _of_known_kind(callable_), ()
     caller = member(kind, "__call__")
@@ -91,13 +92,13 @@ def _of_known_kind(part: Any) -> Any:
     return _dict(known_kind(owner)).get(part.__name__, part)
 
 
-def _loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
+def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
     """The function that the tables know where a C module was loaded a second time: the same C code under the same name."""
     owner = function.__self__
     if type(owner) is not types.ModuleType:
         return function
     known = vars(sys.modules.get(owner.__name__, owner)).get(function.__name__)
-    same = type(known) is type(function) and id(known) in WORDS and id(known) not in HIGHER_ORDER and known.__doc__ == function.__doc__
+    same = type(known) is type(function) and id(known) in WORDS and known.__doc__ == function.__doc__
     return known if same else function
 
 

@@ -35,6 +35,7 @@ def pure_on_internals(*callables: Any) -> None:
 def substitute(*callables: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a handler for exactly these callables: `handler(session, callable, args, kwargs)`."""
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
+        assert all(map(callable, callables)), callables
         SUBSTITUTES.update((id(c), (c, handler)) for c in callables)
         return handler
     return register

@@ -77,7 +77,7 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return made
 
 
-@substitute(_WRAPPER.cache_info, _WRAPPER.cache_clear, _WRAPPER.cache_parameters if hasattr(_WRAPPER, "cache_parameters") else None)
+@substitute(_WRAPPER.cache_info, _WRAPPER.cache_clear)
 def _look(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not args or not _core.is_internal(args[0]):
         raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of a cache from outside")

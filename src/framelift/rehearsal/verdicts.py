@@ -55,6 +55,9 @@ def classify(callable_: Any) -> tuple[int, Any]:
     found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if isinstance(callable_, type) else None)
     if found is not None:
         return HANDLER, found[1]
+    if type(callable_) is types.BuiltinFunctionType and (known := pure.loaded_again(callable_)) is not callable_ and id(known) in SUBSTITUTES:
+        handler = SUBSTITUTES[id(known)][1]
+        return HANDLER, lambda session, _again, args, kwargs: handler(session, known, args, kwargs)
     for kind, decide in _ORDER:
         payload = decide(callable_)
         if payload is not None:
