@@ -240,3 +240,21 @@ def test_sizes_nought_and_one_have_one_capture_each_in_any_order():
         for n in (*order, 5, 7, *order):
             assert torch.equal(captured(torch.ones(n, 3)), torch.ones(n, 3) + 1)
         assert framelift.stats()["captures"] == (3 if order[0] < 2 else 4)   # two and more are first a constant
+
+
+class Named(torch.nn.Module):
+    def forward(self, rows, mode):
+        return rows + len(mode)
+
+
+def test_limits_and_stances_call_a_module_as_its_author_does():
+    rows = torch.ones(2)
+    captured = framelift.compile(Named())
+    captured(rows, "a")
+    with framelift.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match=r"function name: 'forward', line number: \d+\n.*\n *- mode is now 'b'"):
+        captured(rows, "b")
+    with framelift.config.patch(error_on_recompile=True), pytest.raises(framelift.exc.RecompileError, match="^Named.forward would be .*: mode is now 'b'"):
+        captured(rows, "b")
+    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="Named.forward was captured 2 times .* because of mode run in plain"):
+        for mode in "abcd":
+            captured(rows, mode)

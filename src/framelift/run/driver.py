@@ -47,7 +47,7 @@ from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
-from .names import MODULE_CALLS
+from .names import MODULE_CALLS, Names
 from .profiling import profiled
 from .ranges import Parts
 from .recompiles import what_was_done
@@ -116,9 +116,10 @@ class Driver:
             seen = self.seen.get(function.__code__)
             if full or policy.is_worn(seen, limit):
                 times = max(len(entries), seen.captures if seen is not None else 0)
-                policy.at_limit(function, times, miss, self.fullgraph and root)
+                names = policy.called(function, locals_)
+                policy.at_limit(function, names, times, miss, self.fullgraph and root)
                 self.record.refuse("limit", function.__code__, why, miss)
-                self._warn_limit(function, times, miss)
+                self._warn_limit(function, names, times, miss)
                 return False
             self.hooks.failed(why, function.__code__)
             start = time.process_time()
@@ -317,11 +318,11 @@ class Driver:
         if info.recompile:
             counts.recompiles.append(info.recompile)
 
-    def _warn_limit(self, function: types.FunctionType, times: int, miss: Miss | None) -> None:
+    def _warn_limit(self, function: types.FunctionType, names: Names, times: int, miss: Miss | None) -> None:
         told = function.__code__, policy.cause_of(miss)
         if told not in self.warned:
             self.warned.add(told)
-            warn(policy.limit_message(function, times, miss, "run in plain Python."))
+            warn(policy.limit_message(function, names, times, miss, "run in plain Python."))
 
 
 def _has_fewer(session: Session) -> bool:

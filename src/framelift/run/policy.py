@@ -15,9 +15,10 @@ from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guard.misses import Miss
 from ..log import topic, warn
 from . import stance
+from .names import MODULE_CALLS, Names, names_in
 from .shapes import Seen
 
-__all__ = ["Asked", "at_limit", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "suppressed"]
+__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "suppressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,12 @@ class Asked:
     root: bool
     locals: tuple[Any, ...]
     seen: dict[types.CodeType, Seen]   # what the driver knows of each frame's sizes and numbers
+
+
+def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
+    """What the user calls a root and its parameters: of a module, its `forward`."""
+    module = locals_[0] if locals_ and function.__code__ in MODULE_CALLS else None
+    return names_in(module) if isinstance(module, torch.nn.Module) else Names()
 
 
 def may_capture(asked: Asked) -> bool:
@@ -59,15 +66,16 @@ def _fx_tracing() -> bool:
 
 def _stance(asked: Asked) -> bool:
     now = stance.current()
-    code, why = asked.function.__code__, asked.why
+    names = called(asked.function, asked.locals)
+    code, why = names.code or asked.function.__code__, names.text(asked.why, True)
     if now.skip_guard_eval_unsafe:
         raise RuntimeError("Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed up your model with "
                            f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: {why or 'not captured before'}")
     if now.name == "fail_on_recompile":
         raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{code.co_filename}', function name: "
                            f"'{code.co_name}', line number: {code.co_firstlineno}" + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else ""))
-    if now.name == "eager_then_compile" and code not in _seen_once:
-        _seen_once.add(code)
+    if now.name == "eager_then_compile" and asked.function.__code__ not in _seen_once:
+        _seen_once.add(asked.function.__code__)
         _remember(asked)
         return False
     return now.name not in ("eager_on_recompile", "force_eager")
@@ -88,7 +96,8 @@ _seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 
 def _recompile(asked: Asked) -> bool:
     if asked.entries and config.error_on_recompile:
-        raise RecompileError(f"{asked.function.__qualname__} would be captured again (config.error_on_recompile): {asked.why}")
+        names = called(asked.function, asked.locals)
+        raise RecompileError(f"{names.title or asked.function.__qualname__} would be captured again (config.error_on_recompile): {names.text(asked.why, True)}")
     return True
 
 
@@ -125,18 +134,18 @@ def is_worn(seen: Seen | None, limit: int) -> bool:
     return seen is not None and seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
 
 
-def limit_message(function: types.FunctionType, times: int, miss: Miss | None, then: str) -> str:
+def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:
     """What is said when the limit is reached: the cause by name."""
-    cause = f" because of {miss.origin}" if miss is not None and miss.origin else ""
-    return (f"{function.__qualname__} was captured {times} times (config.recompile_limit); further variants{cause} {then} "
-            f"Last miss: {miss if miss is not None else 'none'}")
+    cause = f" because of {names.origin(miss.origin, True)}" if miss is not None and miss.origin else ""
+    return (f"{names.title or function.__qualname__} was captured {times} times (config.recompile_limit); further variants{cause} {then} "
+            f"Last miss: {names.text(miss.sentence, True) if miss is not None else 'none'}")
 
 
-def at_limit(function: types.FunctionType, times: int, miss: Miss | None, fullgraph: bool) -> None:
+def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss | None, fullgraph: bool) -> None:
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:
         asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
-        raise FailOnRecompileLimitHit(limit_message(function, times, miss, f"would run in plain Python, which {asked} does not allow."))
+        raise FailOnRecompileLimitHit(limit_message(function, names, times, miss, f"would run in plain Python, which {asked} does not allow."))
 
 
 def suppressed(error: BaseException, name: str) -> bool:
