@@ -354,3 +354,59 @@ def test_distributed_tensors(mesh: Any, backend: str) -> None:
         assert type(got) is DTensor and got.placements == want.placements and got.device_mesh == want.device_mesh and got.shape == want.shape
         torch.testing.assert_close((got.to_local(), local), (want.to_local(), wanted))
     assert framelift.stats()["captures"] == 2
+
+
+def _offset() -> float:
+    return OFFSET
+
+
+OFFSET = 1.0
+
+
+class Tuned(Pair):
+    """Its operations depend on an attribute of the class, and on what a helper reads."""
+
+    factor = 2
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, torch.Tensor], context: Any, _size: Any, _stride: Any) -> Any:
+        return Tuned(inner["a"], inner["b"], context["note"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+        args = pytree.tree_map_only(Tuned, lambda x: x.a, args)
+        made = func(*args, **(kwargs or {})) * cls.factor + _offset()
+        return Tuned(made, made)
+
+
+def test_what_the_dispatch_names_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    framelift.reset()
+    compiled = framelift.compile(lambda x: x.sin(), backend="aot_eager", fullgraph=True)
+
+    def agree() -> None:
+        x = Tuned(torch.ones(2), torch.ones(2))
+        same((compiled(x).a, compiled(x).a), (x.sin().a, x.sin().a))
+    agree()
+    monkeypatch.setattr(Tuned, "factor", 3)
+    agree()
+    monkeypatch.setitem(globals(), "OFFSET", 5.0)
+    agree()
+
+
+def test_the_same_tensor_changed_between_calls() -> None:
+    x = pair(2, note=1)
+    framelift.reset()
+    compiled = framelift.compile(lambda x: x * 2, backend="aot_eager", fullgraph=True)
+
+    def agree() -> None:
+        for _ in range(3):
+            same(compiled(x), x * 2)
+    agree()
+    x.note = 3
+    agree()
+    x.b = torch.ones(2, dtype=torch.float64)
+    agree()
+    x.b = torch.zeros(2)
+    x.requires_grad_()
+    agree()
+    assert framelift.stats()["captures"] == 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -18,9 +18,8 @@ import torch
 from ..reasons import Interrupt
 from .facts import Facts
 
-__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper", "leaf_tensors",
-           "sizes_hold", "with_parts",
-           "wrapper_facts"]
+__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper",
+           "described", "leaf_tensors", "taken_apart", "with_parts", "wrapper_facts"]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
@@ -116,7 +115,7 @@ def context_of(tensor: Any) -> tuple[list[str], Context]:
         raise _refused(type(tensor), "which cannot be taken apart") from error
     if not all(type(name) is str for name in (*names, *context.fixed)):
         raise _refused(type(tensor), "whose inner tensors have no names")
-    if _described(context) is None:
+    if described(context) is None:
         raise _refused(type(tensor), "whose context holds objects")
     return names, context
 
@@ -177,7 +176,7 @@ def _refused(kind: type, why: str) -> Interrupt:
     return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
 
 
-def _described(context: Any) -> Any:
+def described(context: Any) -> Any:
     """A context as nested tuples that compare by type and value; None where it holds an object that could be anything.
 
     Classes of records (dataclasses, named tuples) and enumerations are part of it.
@@ -191,15 +190,15 @@ def _described(context: Any) -> Any:
         return kind, context   # torch's own values: layouts of distributed tensors
     parts: Any
     if kind in (tuple, list) or isinstance(context, tuple) and hasattr(kind, "_fields"):
-        parts = [_described(part) for part in context]
+        parts = [described(part) for part in context]
     elif kind is dict:
-        parts = [(key, _described(part)) if type(key) is str else None for key, part in context.items()]
+        parts = [(key, described(part)) if type(key) is str else None for key, part in context.items()]
         parts = [None if part is None or part[1] is None else part for part in parts]
     elif dataclasses.is_dataclass(context) and kind.__eq__ is not object.__eq__:
         names = [field.name for field in dataclasses.fields(context)]
         if set(getattr(context, "__dict__", ())) - set(names):
             return None
-        parts = [_described(getattr(context, name)) for name in names]
+        parts = [described(getattr(context, name)) for name in names]
     else:
         return None
     return None if any(part is None for part in parts) else (kind, *parts)
@@ -218,42 +217,6 @@ def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any
     return made
 
 
-def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]) -> Callable[[Any], bool]:
-    """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch function must be off.
-
-    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they were: the inner tensors are
-    guarded on their own.
-    """
-    facts = wrapper_facts(tensor, context, {})
-    keys = torch._C._dispatch_keys(tensor).raw_repr()
-    described = _described(context)
-    kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
-    size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
-                    for entries, left_out in zip((facts.size, facts.stride), symbolic))
-    inner = inner_tensors(tensor, names)
-    followed = [(i, found) for i in symbolic[0] | symbolic[1] if (found := followed_by(tensor, inner, i)) is not None]
-    steps = [(i, found) for i, found in followed if inner[found].stride(i) == facts.stride[i]]
-
-    def holds(now: Any) -> bool:
-        if type(now) is not kind:
-            return False
-        with torch._C.DisableTorchFunction():
-            found, state = taken_apart(now)
-            if found != names or _described(state) != described or torch._C._dispatch_keys(now).raw_repr() != keys:
-                return False
-            same = wrapper_facts(now, None, {})
-            if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
-                    same.stride[i] == getattr(now, name).stride(i) for i, name in steps):
-                return False
-        return ((same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
-                and _entries_hold(size, same.size) and _entries_hold(stride, same.stride))
-    return holds
-
-
 def followed_by(tensor: torch.Tensor, inner: dict[str, torch.Tensor], dim: int) -> str | None:
     """The inner tensor whose size a wrapper's size is taken to follow."""
     return next((name for name, one in inner.items() if one.dim() == tensor.dim() and one.size(dim) == tensor.size(dim)), None)
-
-
-def _entries_hold(wanted: list[int | None], given: Any) -> bool:
-    return len(wanted) == len(given) and all(a is None or type(b) is int and a == b for a, b in zip(wanted, given))

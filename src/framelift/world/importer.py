@@ -26,7 +26,8 @@ import torch
 
 from .. import _core
 from ..graph.numpy_numbers import SCALARS
-from ..graph.wrappers import context_of, inner_tensors, is_wrapper, sizes_hold
+from ..graph.wrapper_guards import sizes_hold
+from ..graph.wrappers import context_of, inner_tensors, is_wrapper
 from ..guard.kinds import TensorFacts, dunders, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt

@@ -25,10 +25,25 @@ def note_wrapper_class(world: World, kind: type) -> None:
         function = getattr(found, "__func__", found) if found is not ABSENT else None
         if type(function) is not types.FunctionType or kind.__module__.startswith("torch."):
             continue
-        known = function.__globals__
-        for used in dict.fromkeys(_names(function.__code__)):
-            if used in known and is_leaf(known[used]):
-                world.guard(const(known).to("item", used), "EQ", known[used])
+        _note_names(world, kind, function, set())
+
+
+def _note_names(world: World, kind: type, function: types.FunctionType, met: set[Any]) -> None:
+    """Constants of the module and of the class, and those of helpers of the same module."""
+    if function in met:
+        return
+    met.add(function)
+    known = function.__globals__
+    for used in dict.fromkeys(_names(function.__code__)):
+        found = known.get(used)
+        if used in known and is_leaf(found):
+            world.guard(const(known).to("item", used), "EQ", found)
+        elif type(found) is types.FunctionType and found.__globals__ is known:
+            world.guard(const(known).to("item", used), "IS", found)
+            _note_names(world, kind, found, met)
+        own = next((vars(base)[used] for base in kind.__mro__ if used in vars(base) and not base.__module__.startswith("torch.")), None)
+        if own is not None and is_leaf(own):
+            world.lookup(kind, used)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
