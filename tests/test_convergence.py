@@ -292,6 +292,27 @@ def test_a_history_that_grows_with_each_call(made):
     assert list(map(repr, theirs)) == list(map(repr, ours)) and framelift.stats()["captures"] <= 5
 
 
+def remembered(x, held, key):
+    held.add(key)
+    held.add(7)
+    return x * len(held), key in held, 7 in held, 8 in held
+
+
+def test_a_set_that_grows_with_each_call():
+    framelift.reset()
+    captured = framelift.compile(remembered)
+    theirs, ours = {1000}, {1000}
+    for key in (3, 4, 5, 6, 3, 4, 9, 10, 11):
+        assert_same(remembered(X, theirs, key), captured(X, ours, key))
+        assert theirs == ours
+    theirs, ours = {1000}, {1000}
+    framelift.reset()
+    captured = framelift.compile(lambda x, held: (held.add(1), held.add(1), x * len(held))[2])
+    for n in range(2, 9):
+        assert torch.equal(captured(X, one := set(range(2, n))), X * (n - 1)) and one == {1, *range(2, n)}
+    assert framelift.stats()["captures"] <= 3
+
+
 def expanded(x, size):
     return x.expand(*size), size[0], len(size)
 

@@ -173,6 +173,12 @@ def _append(walk: Walk, change: Effect, owner: str) -> Text:
     return (f"{owner}.append(", walk.part(change.value), ")")
 
 
+@effect("add")
+def _add(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner.add(value)"""
+    return (f"{owner}.add(", walk.part(change.value), ")")
+
+
 @effect("setcell")
 def _setcell(walk: Walk, change: Effect, owner: str) -> Text:
     """owner.cell_contents = value"""

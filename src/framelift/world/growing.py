@@ -101,7 +101,7 @@ class LazyDeque(_Growing):
 
 
 class LazySet(_Growing):
-    """A set by its class.  `len`, truth and whether it has a plain value need no more than they say."""
+    """A set by its class.  `len`, truth, `add` of a plain value and whether it has one need no more than they say."""
 
     __slots__ = ()
     solid = set
@@ -109,10 +109,20 @@ class LazySet(_Growing):
     def __contains__(self, key: object) -> bool:
         if self._whole is not None or not is_leaf(key) or holds_nan(key):
             return bool(_core.natively(set.__contains__, (self.plain(), key), None))
+        if key in self._tail:
+            return True
         found = set.__contains__(self._table, key)
         said = f"{'has' if found else 'has not'} {key!r}"
         self._world.guard(self._origin, "CHECK", (lambda now: set.__contains__(now, key) is found, said), (said, type(key)))
         return found
+
+    def add(self, key: Any) -> None:
+        """A pending write, where it is a new one."""
+        if self._whole is not None or not is_leaf(key) or holds_nan(key):
+            _core.natively(set.add, (self.plain(), key), None)
+        elif key not in self:
+            self._world.write("add", self, ("add", len(self._tail)), key)
+            self._tail.append(key)
 
     __ror__ = __rand__ = __rsub__ = __rxor__ = _Growing._refuse
 
@@ -136,5 +146,5 @@ class LazySet(_Growing):
 add_methods(LazyDeque, collections.deque, """__setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __contains__
     __repr__ __reversed__ __reduce__ __reduce_ex__ __copy__ __sizeof__ appendleft clear copy count extend extendleft index insert pop popleft remove reverse rotate""")
 add_methods(LazySet, set, """__iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __sub__ __xor__ __repr__ __reduce__ __reduce_ex__ __sizeof__
-    add clear copy difference difference_update discard intersection intersection_update isdisjoint issubset issuperset pop remove
+    clear copy difference difference_update discard intersection intersection_update isdisjoint issubset issuperset pop remove
     symmetric_difference symmetric_difference_update union update""")
