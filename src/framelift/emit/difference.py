@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..reasons import Interrupt
+from ..world.combined import STEPPERS, rebuilt, stands_at
 from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, place_of, source_of
 from ..world.more_shadows import is_held
 from .containers import display
@@ -250,8 +251,41 @@ def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         raise Interrupt("effect-object", "a counter that a loop over a symbolic number advanced")
     if not given:
         return []
+    return [_advanced(walk, shadow, given)]
+
+
+_MOST_STEPS = 100_000
+
+
+def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """An iterator that cannot be set to a place is advanced by the steps that captured code took, found by taking them again."""
+    wanted, again, steps = stands_at(shadow.copy), rebuilt(shadow.original, iter(shadow.before)), 0
+    while stands_at(again) != wanted:
+        if not steps and not all(map(_unchanging(walk), shadow.before)) or steps > _MOST_STEPS:
+            raise Interrupt("effect-object", f"{type_name(kind)} over a list that changed")
+        try:
+            next(again)
+            steps += 1
+        except StopIteration:
+            if stands_at(again) != wanted:
+                raise Interrupt("effect-object", type_name(kind)) from None
+            return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+    return [_advanced(walk, shadow, steps)] if steps else []
+
+
+def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
     deque, islice = walk.constant(collections.deque, "deque"), walk.constant(itertools.islice, "islice")
-    return [(f"{deque}({islice}(", walk.part(shadow.copy), f", {given}), 0)")]
+    return (f"{deque}({islice}(", walk.part(shadow.copy), f", {steps}), 0)")
+
+
+def _unchanging(walk: Walk) -> Callable[[Any], bool]:
+    """Whether a sequence, and those in it, are what they were."""
+    def check(sequence: Any) -> bool:
+        if type(sequence) is tuple:
+            return all(map(check, sequence))
+        known = walk.scene.shadow_of(sequence) if type(sequence) is list else None
+        return known is None or _same(known.before, sequence) and all(map(check, sequence))
+    return check
 
 
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
@@ -265,4 +299,5 @@ _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
 }
 _WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
+_WRITERS.update(dict.fromkeys(STEPPERS, _stepper))
 _WRITERS[itertools.count] = _counter

@@ -32,6 +32,7 @@ from ..guard.kinds import TensorFacts, dunders, tensor_facts
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .arrays import import_array, numpy
+from .combined import HOLDERS, STEPPERS, import_holder, import_stepper
 from .decimal_state import enter_decimal
 from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
@@ -445,6 +446,12 @@ NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
 @rule(*SEQUENCE_ITERATORS)
 def _iterator(world: World, value: Any, origin: Origin) -> Any:
     seen = import_iterator(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(*HOLDERS, *STEPPERS)
+def _combined(world: World, value: Any, origin: Origin) -> Any:
+    seen = (import_holder if type(value) in HOLDERS else import_stepper)(world, value, origin, let_in)
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 

@@ -5,6 +5,7 @@ Counters (`itertools.count`) stand at a number.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import re
 from collections.abc import Callable
@@ -15,10 +16,11 @@ from .opaque import Opaque
 from .records import Shadow
 from .world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "count_of", "import_counter", "import_iterator", "is_exhausted", "place_of", "source_of"]
+__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "place_of", "source_of", "step_of"]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
-SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])))
+SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])), reversed)
+_TURNED = (tuple, str, bytes)   # what `reversed` walks without asking it
 
 
 def source_of(iterator: Any) -> Any:
@@ -32,6 +34,13 @@ def place_of(iterator: Any) -> int:
     return state[0] if state else 0
 
 
+def exhausted(kind: type) -> Any:
+    """An iterator of this type that has let go of its sequence (those of ranges never do)."""
+    copy = next(made for made in (reversed([]), reversed(()), *map(iter, _SEQUENCES)) if type(made) is kind)
+    collections.deque(copy, 0)
+    return copy
+
+
 def is_exhausted(iterator: Any) -> bool:
     """Whether an iterator has let go of its sequence: it gives nothing more, also when that grows."""
     return len(iterator.__reduce__()) == 2
@@ -39,10 +48,7 @@ def is_exhausted(iterator: Any) -> bool:
 
 def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
     """Another one of its type that is exhausted.  The empty sequence that it tells of is made when it is asked, so that is nothing to know it by."""
-    copy = value.__reduce__()[0](source_of(value))
-    if type(copy) is not type(value):
-        return None
-    next(copy, None)
+    copy = exhausted(type(value))
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", is_exhausted), "EQ", True)
     world.register(value, copy, origin)
@@ -55,6 +61,8 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     if is_exhausted(value):
         return _import_exhausted(world, value, origin)
     place, source = place_of(value), source_of(value)
+    if type(value) is reversed and type(source) not in _TURNED:
+        return None
     world.guard(origin.to("ask", is_exhausted), "EQ", False)
     inside = let_in(world, source, origin.to("ask", source_of))
     if type(inside) is Opaque or type(inside) is not type(source):
@@ -79,19 +87,20 @@ def count_of(counter: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def _step_of(counter: Any) -> int:
+def step_of(counter: Any) -> int:
+    """By how much a counter counts."""
     found = _COUNTER.fullmatch(repr(counter))
     return int(found[2] or 1) if found else 0
 
 
 def import_counter(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
     """What captured code sees for a counter; None where it does not count in ints."""
-    start, step = count_of(value), _step_of(value)
+    start, step = count_of(value), step_of(value)
     if start is None:
         return None
     world.guard(origin, "TYPE", itertools.count)
     seen = let_in(world, start, origin.to("ask", count_of))
-    world.guard(origin.to("ask", _step_of), "EQ", step)
+    world.guard(origin.to("ask", step_of), "EQ", step)
     copy = itertools.count(seen, step)
     world.register(value, copy, origin)
     world.add_shadow(Shadow(copy, value, origin, (seen, step)))

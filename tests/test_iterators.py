@@ -1,0 +1,122 @@
+"""Iterators from outside, under way: captured code goes on where they stand, and they stand where it left them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from portrait import difference, portrait
+
+X = torch.arange(3.0)
+NUMBERS = [5, 6, 7, 8, 9]
+
+
+def tripled(v: int) -> int:
+    return v * 3
+
+
+def is_odd(v: int) -> bool:
+    return v % 2 == 1
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "enumerate": lambda: enumerate([1, 2, 3, 4, 5], 3),
+    "enumerate of a shared list": lambda: enumerate(NUMBERS),
+    "enumerate of text": lambda: enumerate("abcdef"),
+    "zip": lambda: zip([1, 2, 3, 4], "abcd"),
+    "zip of unequal": lambda: zip([1, 2], [1, 2, 3, 4]),
+    "strict zip": lambda: zip([1, 2, 3], (4, 5, 6), strict=True),
+    "map": lambda: map(tripled, [1, 2, 3, 4]),
+    "map of two": lambda: map(lambda a, b: a + b, [1, 2, 3], range(10)),
+    "filter": lambda: filter(is_odd, [1, 2, 3, 4, 5, 7]),
+    "filter None": lambda: filter(None, [0, 1, 0, 2, 3]),
+    "reversed tuple": lambda: reversed((1, 2, 3, 4)),
+    "reversed list": lambda: reversed([1, 2, 3, 4]),
+    "islice": lambda: itertools.islice([1, 2, 3, 4, 5, 6, 7], 1, None, 2),
+    "islice that stops": lambda: itertools.islice([1, 2, 3, 4, 5, 6, 7], 3),
+    "islice of count": lambda: itertools.islice(itertools.count(4), 1, 9, 3),
+    "chain": lambda: itertools.chain([1, 2], (3,), [], "ab"),
+    "chain of a list": lambda: itertools.chain.from_iterable([[1, 2], [3, 4]]),
+    "enumerate of chain": lambda: enumerate(itertools.chain([1, 2], [3, 4])),
+    "zip of enumerate": lambda: zip(enumerate([7, 8, 9, 1]), itertools.count(2)),
+    "map of zip": lambda: map(lambda pair: pair[0] + pair[1], zip([1, 2, 3], [4, 5, 6])),
+}
+
+
+def one_step(x: Any, it: Any) -> Any:
+    return x + 1, next(it, None), it, iter(it) is it
+
+
+def the_rest(x: Any, it: Any) -> Any:
+    return x + 1, list(it)
+
+
+def a_loop(x: Any, it: Any) -> Any:
+    seen = []
+    for v in it:
+        seen.append(v)
+        if len(seen) == 3:
+            break
+    return x * len(seen), seen, next(it, "none")
+
+
+@pytest.mark.parametrize("program", [one_step, the_rest, a_loop], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", MAKERS)
+def test_iterators_go_on_where_they_stand(name: str, program: Any) -> None:
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for before in (0, 1, 9):
+        plain, watched = MAKERS[name](), MAKERS[name]()
+        for it in (plain, watched):
+            for _ in range(before):
+                next(it, None)
+        for _ in range(2):
+            want, got = program(X, plain), captured(X, watched)
+            found = difference(portrait((want, plain)), portrait((got, watched)))
+            assert found is None, found
+        assert [next(plain, None) for _ in range(4)] == [next(watched, None) for _ in range(4)]
+
+
+def test_a_list_that_changes_while_it_is_walked() -> None:
+    def program(x: Any, numbers: Any, it: Any) -> Any:
+        first = next(it)
+        numbers.append(first[1])
+        return x + 1, next(it), len(numbers)
+
+    captured = framelift.compile(program, backend="eager")
+    worlds = []
+    for run in (program, captured):
+        numbers = [1, 2]
+        it = enumerate(numbers)
+        worlds.append(([run(X, numbers, it)[1:] for _ in range(2)], list(it), numbers))
+    assert worlds[0] == worlds[1]
+
+
+def test_an_iterator_that_is_walked_from_two_sides() -> None:
+    def program(x: Any, inner: Any, it: Any) -> Any:
+        return x + 1, next(inner), next(it), next(inner)
+
+    captured = framelift.compile(program, backend="eager")
+    worlds = []
+    for make in (enumerate, lambda inner: zip(inner, inner), lambda inner: map(tripled, inner)):
+        for run in (program, captured):
+            inner = iter(range(20))
+            it = make(inner)
+            worlds.append(([run(X, inner, it)[1:] for _ in range(3)], list(it)))
+        assert worlds.pop() == worlds.pop()
+
+
+def test_generators_and_unwatched_functions_break() -> None:
+    def program(x: Any, it: Any) -> Any:
+        return x + 1, next(it)
+
+    for make in (lambda: enumerate(v for v in NUMBERS), lambda: map(abs, [-1, -2]), lambda: itertools.chain(v for v in NUMBERS)):
+        framelift.reset()
+        captured = framelift.compile(program, backend="eager")
+        it, plain = make(), make()
+        assert [captured(X, it)[1] for _ in range(2)] == [program(X, plain)[1] for _ in range(2)]
