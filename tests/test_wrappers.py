@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils.checkpoint import checkpoint
 
 import framelift
 from framelift.exc import Unsupported
@@ -410,3 +411,20 @@ def test_the_same_tensor_changed_between_calls() -> None:
     x.requires_grad_()
     agree()
     assert framelift.stats()["captures"] == 4
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_through_a_checkpoint(backend: str) -> None:
+    def fn(x: Any) -> Any:
+        y = checkpoint(lambda t: t.sin() * 2, x, use_reentrant=False)
+        return y + x, y.sum()
+
+    def inner(x: Any) -> Any:
+        y = checkpoint(lambda t: t.sin() * 2, x, use_reentrant=False)
+        return y.a + 1
+    both(fn, (pair(2, 3, grad=True),), (pair(2, 3, seed=1, grad=True),), backend=backend)
+    framelift.reset()
+    same(framelift.compile(inner, backend=backend)(pair(2)), inner(pair(2)))
+    x = jagged(2, 4, grad=True)
+    framelift.reset()
+    alike(framelift.compile(fn, backend=backend, fullgraph=True)(x)[0], fn(x)[0])

@@ -30,6 +30,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
+from .wrappers import WrapperFacts
 
 __all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
 
@@ -256,6 +257,8 @@ class Fakes:
 
     def _make(self, facts: Facts, bare: Callable[[Facts], torch.Tensor]) -> Any:
         """What `bare` makes, with the autograd state of the facts."""
+        if type(facts) is WrapperFacts:   # it takes its inner tensors' fakes to make one
+            raise Interrupt("tensor-subclass", f"{facts.kind.__qualname__}, of which another operation needs an example,")
         with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
             if facts.requires_grad and not facts.is_leaf:
                 return _NonLeaf.apply(bare(_SEED).requires_grad_(), lambda: bare(facts))

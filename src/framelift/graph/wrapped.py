@@ -13,7 +13,7 @@ from .facts import facts_of
 from .fakes import with_history
 from .live import Live, LiveOutcome
 from .values import Storage, Value
-from .wrappers import WrapperFacts, assembled_like, context_of, converts, inner_tensors, is_wrapper, with_parts, wrapper_facts
+from .wrappers import WrapperFacts, assembled, assembled_like, context_of, converts, inner_tensors, is_wrapper, with_parts, wrapper_facts
 
 __all__ = ["Wrapped", "holds_wrapper"]
 
@@ -82,6 +82,16 @@ class Wrapped(Live):
         names, _ = context_of(fake)
         for inner in inner_tensors(fake, names).values():
             yield from self._inside(inner) if is_wrapper(type(inner)) else (inner,)
+
+    def fake(self, value: Value) -> torch.Tensor:
+        if type(value.facts) is WrapperFacts and id(value) not in self._of:   # given by an operator that has a body
+            return self.born(value, self.example(value.facts))
+        return super().fake(value)
+
+    def example(self, facts: WrapperFacts) -> torch.Tensor:
+        """A fake of its own with these facts."""
+        made = assembled(facts.kind, {name: self.fake(part) for name, part in facts.parts.items()}, facts.context, facts.size, facts.stride)
+        return with_history(made, self._fakes, facts.requires_grad, facts.is_leaf)
 
     def constant(self, value: Value, name: str) -> Any:
         """What the wrapper of a result holds under a name that is no inner tensor's; KeyError."""

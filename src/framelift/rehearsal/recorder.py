@@ -221,7 +221,7 @@ class Recorder:
 
     def example_of(self, facts: Any) -> torch.Tensor:
         """A fake tensor with these facts."""
-        return self._fakes.make(facts)
+        return self._fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
 
     def input_facts(self) -> dict[int, Any]:
         """The facts of the tensors from outside, by their id."""
