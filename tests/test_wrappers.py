@@ -428,3 +428,20 @@ def test_through_a_checkpoint(backend: str) -> None:
     x = jagged(2, 4, grad=True)
     framelift.reset()
     alike(framelift.compile(fn, backend=backend, fullgraph=True)(x)[0], fn(x)[0])
+
+
+def test_random_numbers_are_drawn_once_where_the_data_is_wrong() -> None:
+    def fn(x: Any, index: torch.Tensor) -> Any:
+        return torch.nn.functional.dropout(x, 0.5).index_select(0, index)
+    framelift.reset()
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for index in (torch.tensor([0]), torch.tensor([7])):
+        found = []
+        for call in (fn, compiled):
+            torch.manual_seed(0)
+            try:
+                found.append(call(pair(2, 3), index))
+            except IndexError:
+                found.append("wrong")
+            found.append(torch.rand(1))
+        same(found[:2], found[2:])

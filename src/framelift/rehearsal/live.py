@@ -42,6 +42,8 @@ def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict
 
     outcome = live.run(target.name, found, call)
     _take_writes(recorder, target, outcome, found)
+    if outcome.stays or outcome.written:
+        recorder._note_effect(target, outcome, found)
     step = Step(target, kept, kept_named, found, state, effect or outcome.stays or bool(outcome.written) or bool(outcome.changes))
     results = (kind or Results)(recorder, live, target, step, found)
     answer = results.read(outcome.result, ())
