@@ -404,7 +404,35 @@ class Holder:
 PAIR = collections.namedtuple("Pair", "left right")(1, 3)
 
 
-@pytest.mark.parametrize("f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee])
+def _with_attributes(x):
+    def inner(v):
+        return v * inner.scale
+
+    inner.scale, inner.note, inner.itself = 2, [x], inner
+    off(1)
+    return inner(x), inner.itself is inner, vars(inner)["note"]
+
+
+def _attributes_that_change(x, n):
+    def inner(v):
+        return v * 2
+
+    inner.count = n
+    if n > 1:
+        inner.more = x
+    off(0)
+    inner.count += 1
+    return inner(x) * inner.count, sorted(vars(inner))
+
+
+def test_attributes_of_functions_made_before_a_break_are_read_at_each_call() -> None:
+    def other(number, world):
+        world.args[1] = number % 3
+
+    check(_attributes_that_change, torch.ones(2), 2, graphs=None, breaks=None, calls=6, mutate=other)
+
+
+@pytest.mark.parametrize("f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee, _with_attributes])
 def test_functions_made_before_a_break_are_told_by_their_code(f) -> None:
     """They are others at each call: what goes on behind the break is captured once all the same."""
     check(f, torch.ones(2), graphs=None, breaks=1, captures=2, calls=4)
@@ -419,7 +447,7 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
         def inner(v):
             return v * 2
 
-        inner.note = 1
+        inner._note = 1
         off(1)
         return inner(x)
 

@@ -144,12 +144,12 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     if world.dynamism.quiet:
         return _constant(world, value, origin)
     constants = world.functions.get(value.__code__, {})
-    if value.__dict__ or id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin):
+    if any(name.startswith("_") for name in value.__dict__) or id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin):
         return _constant(world, value, origin)
     world.guard(origin, "TYPE", types.FunctionType)
     world.guard(origin, "CODE", value.__code__)
     world.guard(origin.to("globals"), "IS", value.__globals__)
-    world.guard(origin.to("dict"), "KEYS", ())
+    world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))   # names with _ are marks, which are read unguarded
     world.function_origins[id(value)] = origin
     world.told_by_code.add(value.__code__)
     world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call
