@@ -1,6 +1,7 @@
 """Rows of the larger world, state: iterators and generators under way, exceptions and groups, numpy, random numbers, collections, tensors as keys, text.
 
-Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.
+Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.  Letters are taken apart of literal texts only: any other may
+show an address, which is another one in each world.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ EXPRESSIONS = {
             ("next(ENUM, (0, 0))[0]", "next(ZIP, (0,))[0]", "next(MAPPED, <int>)", "next(LEFT, <int>)", "next(CHAINED, <int>)", "next(SLICED, <int>)", "next(COUNTER)", "next(ROUND)", "next(BACK, <int>)", "next(PAIRS, ('', 0))[1]",
              "next(GEN)", "GEN.send(<int>)", "sum(itertools.islice(ROUND, 4))", "sum(k for k, v in itertools.islice(ENUM, 2))", "sum(CHAINED)", "sum(p for p, q in ZIP)", "sum(LEFT)", "list(MAPPED)[-1]", "len(list(relay(<int>)))",
              "next(relay(<int>), 0)", "next(enumerate(<ints>, <int>), (0, 0))[0]", "sum(v for v in itertools.takewhile(lambda q: q < 3, <ints>))", "len(list(itertools.zip_longest(<ints>, <ints>)))",
-             "TALLY[<str>]", "TALLY.most_common(1)[0][1]", "sum(TALLY.values())", "(TALLY + collections.Counter(<str>)).total()", "CHAIN[<str>]", "CHAIN.new_child({'a': <int>})['a']", "CHAIN.get(<str>, <int>)", "OD.get(<str>, <int>)",
+             "TALLY[<str>]", "TALLY.most_common(1)[0][1]", "sum(TALLY.values())", "(TALLY + collections.Counter(<lit:str>)).total()", "CHAIN[<str>]", "CHAIN.new_child({'a': <int>})['a']", "CHAIN.get(<str>, <int>)", "OD.get(<str>, <int>)",
              "TKEYS.get(<tensor>, <int>)", "{<tensor>: 1, <tensor>: 2}.get(<tensor>, <int>)", "len({<tensor>, <tensor>})", "len(PATTERN.findall(TEXT))", "PATTERN.match(<str>).end()", "TEXT.count(<str>)", "TEXT.find(<str>)", "len(re.split(r'\\s+', TEXT))",
              "len(TEXT.split())", "int(ARR.sum() * 0 + <int>)", "int(np.float32(<float>) * 4)", "len(ARR)", "int(WHOLE[<int> % 3])", "np.int64(<int>) + 1", "NPRNG.randint(0, 5)", "random.randint(1, 9)", "int(random.random() * 9)",
              "len(GROUP.args)", "len(str(GROUP))", "operator.length_hint(BACK, <int>)", "next(iter(reversed(<ints>)), 0)", "max(OD.values())", "collections.Counter(<ints>)[<int>]", "collections.deque(<ints>, maxlen=2)[-1]", "len(collections.deque(<ints>, maxlen=<int> % 3 + 1))",
              "next(reversed(OD.values()))", "list(OD).index('y')", "int(np.array([<int>, 2])[0])", "DEQ.count(<int>)", "len(collections.UserDict(<table>))", "int(format(<int>, 'd'))", "ord(<str>[0])", "int.from_bytes(bytes([<int> % 9]), 'big')")),
     "str": (("TEXT", "next(iter(OD))"), ("TEXT[:<int>]", "PATTERN.sub(<str>, TEXT)", "PATTERN.match(TEXT)[1]", "PATTERN.search(<str>).group()", "TEXT.title()[:9]", "TEXT.partition(<str>)[2]", "'%05.2f|%-4s|' % (<float>, <str>)", "format(<float>, '.2f')", "f'{<float>:+.1f}{<int>:04d}'",
              "'{0[a]}'.format(<table>)", "'{o.n}'.format(o=<obj>)", "TEXT.replace(<str>, '_')", "<str>.join(['p', 'q'])", "<str>.center(7, '*')", "str(GROUP)", "str(dict(TALLY))", "repr(OD)", "repr(CHAIN.maps)", "re.sub(r'[aeiou]', lambda m: m.group().upper(), TEXT)",
-             "TEXT.translate({97: <str>})", "''.join(sorted(<str>))", "''.join(q for p, q in itertools.islice(ZIP, 2))", "str(SCALAR)", "str(ARR.dtype)", "repr(<ints>)", "str(<table>)", "f'{<ints>!r:>12}'", "TEXT.encode().hex()[:8]", "'|'.join(map(str, <ints>))")),
+             "TEXT.translate({97: <str>})", "''.join(sorted(<lit:str>))", "''.join(q for p, q in itertools.islice(ZIP, 2))", "str(SCALAR)", "str(ARR.dtype)", "repr(<ints>)", "str(<table>)", "f'{<ints>!r:>12}'", "TEXT[:4].encode().hex()", "'|'.join(map(str, <ints>))")),
     "bool": (("('x' in OD)", "('b' in CHAIN)", "(BOX in TKEYS)", "TEXT.startswith('a')", "isinstance(ARR, np.ndarray)", "(SCALAR > 1)", "('q' in TALLY)"),
-             ("(<tensor> in TKEYS)", "bool(PATTERN.fullmatch(<str>))", "<str>.isalpha()", "(<str> in TEXT)", "(OD == collections.OrderedDict(x=1, y=<int>, z=3))", "(TALLY == collections.Counter(<str>))", "(<str> in CHAIN)", "any(v > <int> for v in CHAINED)",
+             ("(<tensor> in TKEYS)", "bool(PATTERN.fullmatch(<str>))", "<str>.isalpha()", "(<str> in TEXT)", "(OD == collections.OrderedDict(x=1, y=<int>, z=3))", "(TALLY == collections.Counter(<lit:str>))", "(<str> in CHAIN)", "any(v > <int> for v in CHAINED)",
               "(next(ENUM, None) is None)", "isinstance(<any>, collections.abc.Iterator)", "(hash(<tensor>) == hash(BOX))", "(<str> < <str>)", "all(p for p in ZIP)", "(4 in CHAINED)", "isinstance(<any>, collections.abc.Hashable)", "(SCALAR == <float>)", "(np.float64(<float>) > SCALAR)")),
     "float": (("float(SCALAR)",), ("float(ARR.shape[0])", "float(np.float32(<float>))", "(SCALAR.item() * <int>)", "random.Random(<int>).random()", "random.uniform(0, 1)", "math.fsum([<float>, <float>])", "math.dist((0, 0), (<float>, 1))")),
     "tensor": (("torch.from_numpy(ARR)", "torch.as_tensor(WHOLE)"), ("torch.from_numpy(ARR * <float>)", "torch.tensor(ARR)", "torch.as_tensor(np.asarray([1.0, <float>, 2.0], dtype=np.float32))", "(<tensor> * SCALAR.item())", "torch.from_numpy(np.abs(ARR))", "torch.tensor(<ints>[:3] or [1])",
@@ -77,13 +78,13 @@ EXPRESSIONS = {
     "ints": (("list(OD.values())", "list(CHAIN.values())", "sorted(TALLY.values())"), ("list(itertools.islice(COUNTER, 2))", "list(itertools.islice(CHAINED, 2))", "list(SLICED)", "[v for k, v in ENUM]", "list(itertools.accumulate(<ints>))", "[a for a, b in itertools.pairwise(<ints>)]",
               "[len(list(g)) for k, g in itertools.groupby(<ints>)]", "[m.start() for m in PATTERN.finditer(TEXT)]", "sorted(collections.Counter(<ints>).elements())", "list(itertools.compress(<ints>, [1, 0, 1]))", "[x for x, in itertools.combinations(<ints>, 1)]", "ARR.astype(int).tolist()", "WHOLE.tolist()",
               "list(itertools.starmap(max, [(<int>, <int>)]))", "list(reversed(<ints>))", "list(BACK)", "list(map(max, <ints>, <ints>))")),
-    "table": (("OD", "TALLY"), ("dict(CHAIN)", "dict(OD)", "dict(collections.Counter(<str>))", "OD | {'x': <int>}", "collections.OrderedDict(sorted(<table>.items()))", "copy.copy(OD)", "copy.deepcopy(TALLY)", "dict.fromkeys(<str>, <int>)")),
+    "table": (("OD", "TALLY"), ("dict(CHAIN)", "dict(OD)", "dict(collections.Counter(<lit:str>))", "OD | {'x': <int>}", "collections.OrderedDict(sorted(<table>.items()))", "copy.copy(OD)", "copy.deepcopy(TALLY)", "dict.fromkeys(<lit:str>, <int>)")),
     "any": (("ENUM", "TALLY", "OD", "GROUP", "SCALAR", "ARR", "TKEYS", "CHAIN"),
-            ("enumerate(<ints>)", "zip(<ints>, <str>)", "map(<fn>, <ints>)", "iter(<ints>)", "reversed(<ints>)", "itertools.chain(<ints>, [<int>])", "itertools.islice(<ints>, 1)", "relay(<int>)", "ARR * 2", "np.array([<int>, 1])", "collections.ChainMap(<table>)", "collections.Counter(<str>)",
+            ("enumerate(<ints>)", "zip(<ints>, <lit:str>)", "map(<fn>, <ints>)", "iter(<ints>)", "reversed(<ints>)", "itertools.chain(<ints>, [<int>])", "itertools.islice(<ints>, 1)", "relay(<int>)", "ARR * 2", "np.array([<int>, 1])", "collections.ChainMap(<table>)", "collections.Counter(<lit:str>)",
              "ExceptionGroup('e', [ValueError(<int>)])", "{<tensor>: <int>}", "GROUP.split(ValueError)", "PATTERN.match(<str>)", "itertools.repeat(<int>, 2)", "next(ENUM, None)", "next(ZIP, None)", "np.float32(<float>)", "collections.deque(<ints>, 3)", "GROUP.subgroup(KeyError)")),
 }
 
-STATEMENTS = ("TALLY.update(<str>)", "TALLY[<str>] += 1", "TALLY.subtract({'a': <int>})", "del TALLY['a']", "CHAIN['a'] = <int>", "CHAIN[<str>] = <int>", "CHAIN.maps[1]['b'] = <int>", "OD.move_to_end('x')", "OD['new'] = <int>", "OD.popitem(last=False)", "OD.pop('y', None)", "TKEYS[<tensor>] = <int>",
+STATEMENTS = ("TALLY.update(<lit:str>)", "TALLY[<str>] += 1", "TALLY.subtract({'a': <int>})", "del TALLY['a']", "CHAIN['a'] = <int>", "CHAIN[<str>] = <int>", "CHAIN.maps[1]['b'] = <int>", "OD.move_to_end('x')", "OD['new'] = <int>", "OD.popitem(last=False)", "OD.pop('y', None)", "TKEYS[<tensor>] = <int>",
               "TKEYS.pop(BOX, None)", "TEXT = TEXT + <str>", "next(ENUM, None)", "next(CHAINED, None)", "next(COUNTER)", "GEN.close()", "<new:int> = GEN.send(<int>)", "<new:int> = next(COUNTER)", "<new:int> = next(ROUND)", "<new:any> = next(ZIP, None)", "<new:any> = next(ENUM, None)", "DEQ.extendleft(<ints>[:2])",
               "DEQ.insert(0, <int>)", "DEQ.remove(<int>)", "del DEQ[0]", "ARR[0] = <float>", "ARR += 1", "<new:any> = ARR", "random.seed(<int>)", "<new:int> = random.randint(0, 9)", "<new:any> = random.choice(<ints>)", "NPRNG.seed(<int> % 5)", "<new:int> = NPRNG.randint(0, 5)", "ERR.add_note(<str>)", "<new:any> = GROUP.subgroup(ValueError)", "CHAIN.maps.append({'q': <int>})", "<new:str> = TEXT.upper()", "OD.update(<table>)", "DD.setdefault(<str>, <int>)")
 
