@@ -169,18 +169,20 @@ def test_what_the_interpreter_says_of_itself() -> None:
     assert check(f, torch.ones(1))[1] is sys.float_info
 
 
-def test_all_modules_are_asked_for_an_attribute() -> None:
-    """As unittest does; some of the modules are of classes that make up attributes."""
-    def f(x):
-        return x + len([module for module in list(sys.modules.values()) if getattr(module, "__nobody_has_this__", None)])
+def test_modules_of_any_class_are_asked_for_an_attribute() -> None:
+    """As unittest asks all there are; some are of classes that make up attributes, ours among them."""
+    modules = [sys, torch.backends.cudnn, torch.backends.mkldnn, framelift.config]
 
-    check(f, torch.ones(1))
+    def f(x):
+        return x + len([module for module in modules if getattr(module, "__nobody_has_this__", None)])
+
+    assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(1)).item() == 1
 
 
 def test_calling_none_raises_as_in_plain_python() -> None:
     def f(x):
         try:
-            slice(5).__hash__()
+            [1].__hash__()
         except TypeError as error:
             return x + 1, str(error)
 

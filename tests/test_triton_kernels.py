@@ -40,14 +40,26 @@ for backend in ("eager", "aot_eager"):
             x, y = torch.randn(n), torch.randn(n)
             other = y.clone()
             assert torch.equal(compiled(x, y), fn(x, other)) and torch.equal(y, other)
-        assert framelift.stats()["captures"] == 2, framelift.stats()
+        assert framelift.stats()["captures"] == framelift.stats()["graphs"] == 2, framelift.stats()
+'''
+
+HELPERS = '''
+import torch, triton
+import framelift
+
+def sized(x):
+    return x + triton.cdiv(x.numel(), 64)
+
+assert framelift.compile(sized, backend="eager", fullgraph=True)(torch.ones(130))[0] == 4
+assert framelift.stats()["graphs"] == 1, framelift.stats()
 '''
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_launches_are_captured(tmp_path: object) -> None:
+@pytest.mark.parametrize("program", [PROGRAM, HELPERS])
+def test_launches_are_captured(tmp_path: object, program: str) -> None:
     path = os.path.join(str(tmp_path), "program.py")   # kernels are read from their file
     with open(path, "w") as file:
-        file.write(PROGRAM)
+        file.write(program)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -41,7 +41,9 @@ def meet_triton() -> None:
 
 def _helper(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function for kernels that the program calls itself: the plain function inside."""
-    return _core.captured(_core.read(args[0], "fn"), args[1:], kwargs)
+    if kwargs.get("_semantic") is not None:
+        raise Interrupt("unknown-callable", "a function of Triton called as kernels call it")
+    return _core.captured(_core.read(args[0], "fn"), args[1:], {name: value for name, value in kwargs.items() if name != "_semantic"})
 
 
 def _with_grid(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,8 +78,10 @@ def _record_launch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
     grid = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not all(type(entry) is int or type(entry) in NUMBERS for entry in grid):
         raise Interrupt("torch-operation", "a Triton kernel with a grid that is not made of numbers")
+    if not 1 <= len(grid) <= 3:
+        raise Interrupt("torch-operation-failed", f"a Triton kernel with a grid of {len(grid)} dimensions")
     with torch._C.DisableTorchFunction():
-        _add_step(recorder, kernel, grid, named)
+        _add_step(recorder, kernel, (*grid, 1, 1)[:3], named)   # compilers want all three
 
 
 def _constants(kernel: Any) -> list[str]:
