@@ -329,3 +329,16 @@ def test_a_class_attribute_beside_one_that_is_written() -> None:
                 results.append(repr(run(torch.ones(1))))
                 assert Child.weight == weight
             assert results[0] == results[1], (f.__name__, weight, results)
+
+
+@pytest.mark.parametrize("given", [(3,), (3, 0.5)])
+def test_a_given_number_that_is_also_the_default(given: tuple[Any, ...]) -> None:
+    """Which of the two it was, a frame does not tell."""
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, n: int = 1, k: float = 0.25) -> Any:
+            return x + 1, n, k
+
+    plain, captured = Model(), framelift.compile(Model(), backend="eager")
+    for defaults in ((1, 0.25), (3, 0.5), (-1, 0.75), (3, 0.5), (4, 1.5)):
+        Model.forward.__defaults__ = defaults
+        assert captured(torch.ones(1), *given)[1:] == plain(torch.ones(1), *given)[1:]

@@ -27,7 +27,7 @@ from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
 from ..world.finalisers import end_is_seen_inside
 from ..world.importer import is_handle_class, let_in, let_in_opaque
-from ..world.leaves import is_constant
+from ..world.leaves import is_constant, is_leaf
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
@@ -50,6 +50,18 @@ _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 #: containers that opcodes fill while they lie on the stack, and these opcodes
 _BUILT = (list, set, dict)
 _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
+
+
+def _default(world: World, value: Any, origin: Origin) -> Any:
+    """What a parameter's default is seen as.
+
+    A frame does not tell whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
+    be that: so numbers are themselves, and guarded by their value.
+    """
+    if isinstance(value, (int, float, complex)) and is_leaf(value):
+        world.guard(origin, "EQ", value)
+        return value
+    return let_in(world, value, origin)
 
 
 class Session:
@@ -224,11 +236,11 @@ class Session:
         replaced = []
         defaults = function.__defaults__ or ()
         for i, value in enumerate(defaults):
-            seen = let_in(world, value, origin.to("default", i))
+            seen = _default(world, value, origin.to("default", i))
             if seen is not value:
                 replaced.append((code.co_argcount - len(defaults) + i, value, seen))
         for name, value in (function.__kwdefaults__ or {}).items():
-            seen = let_in(world, value, origin.to("kwdefault", name))
+            seen = _default(world, value, origin.to("kwdefault", name))
             if seen is not value:
                 replaced.append((code.co_varnames.index(name), value, seen))
         return tuple(replaced)
