@@ -130,13 +130,28 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
         result = call()
     except Exception as error:  # noqa: BLE001  any exception of the program is an outcome
         kind, words, line, result = "raised", without_addresses(f"{type(error).__name__}: {error}"), _line(error), error
+        _without_frames(error)
     # One portrait of both, so that identity between results and arguments is part of it.
     shown = (result.args if kind == "raised" else result)
     after = portrait((shown, roots()), exact=exact, own=own)
     error = type(result) if kind == "raised" else None
-    if kind == "raised":
-        result.__traceback__ = None   # it holds this frame, which holds it: the program's objects would live until the collector comes
     return Outcome(kind, words, line, error, after, global_state()), result
+
+
+def _without_frames(error: BaseException | None) -> None:
+    """Let an exception and those it came from forget their frames.
+
+    They hold the caller's, which holds the exception; and how many frames of one function stand in a traceback, so what lives for as long
+    as the exception does, is nothing that a program may rely on.
+    """
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            waiting += [one.__context__, one.__cause__]
 
 
 def global_state() -> tuple[Any, ...]:
