@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import runpy
 import subprocess
@@ -228,6 +229,7 @@ def failing(graph_module, _examples):
 
 def test_a_failing_backend_leaves_a_repro_that_can_be_made_smaller(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
+    monkeypatch.setattr(sys.modules["framelift.report.repro"], "_numbers", itertools.count(1))   # a process writes few of them
     monkeypatch.setitem(framelift.backends.table.BACKENDS, "failing", failing)
     with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
         compiled(backend="failing")(X, 3)
