@@ -255,3 +255,16 @@ def test_each_tensor_over_an_array_is_another_one() -> None:
     want, got = f(torch.ones(3), plain), framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(3), watched)
     assert torch.equal(want[0], got[0]) and want[1:] == got[1:]
     assert plain.tolist() == watched.tolist()
+
+
+def test_symbolic_numbers_beside_scalars_of_numpy() -> None:
+    """What comes out is numpy's."""
+    def f(x: Any, n: int, r: float) -> Any:
+        two, half = np.int64(2), np.float32(0.5)
+        return (x + n, n + two, two + n, n * half, half - r, r / two, two ** n, n ** two, n // two, divmod(n, two), n % two, n == two, two < n, r > half, n & two, sum([two, n]), max(two, n))
+
+    captured = framelift.compile(f, backend="eager")
+    for n, r in ((3, 0.25), (4, 0.5), (5, 1.5), (2, 2.5)):
+        want, got = f(torch.ones(1), n, r), captured(torch.ones(1), n, r)
+        assert torch.equal(want[0], got[0]) and want[1:] == got[1:]
+        assert [type(v) for v in want[1:]] == [type(v) for v in got[1:]], (want, got)

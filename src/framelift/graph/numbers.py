@@ -107,10 +107,10 @@ class Int(torch.SymInt):
         return _float_op(operator.truediv, other, self)
 
     def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_number(other) else NotImplemented
+        return (self // other, self % other) if _is_number(other) else _on_hints(divmod, self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if _is_number(other) else NotImplemented
+        return (other // self, other % self) if _is_number(other) else _on_hints(divmod, other, self)
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is None and type(other) in (float, Float):
@@ -128,10 +128,10 @@ class Int(torch.SymInt):
         return pow(other, self.value(), modulo) if modulo is not None else other ** self.value()
 
     def __eq__(self, other: object) -> Any:
-        return self.home.decide(operator.eq, self, other) if _is_number(other) else NotImplemented
+        return self.home.decide(operator.eq, self, other) if _is_number(other) else _on_hints(operator.eq, self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self.home.decide(operator.ne, self, other) if _is_number(other) else NotImplemented
+        return self.home.decide(operator.ne, self, other) if _is_number(other) else _on_hints(operator.ne, self, other)
 
     def as_float(self) -> Float:
         """float(self)"""
@@ -221,10 +221,10 @@ class Float(torch.SymFloat):
         return self.home.int_of(round, self) if digits is None else self.home.float_op(round, (self, digits))
 
     def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_number(other) else NotImplemented
+        return (self // other, self % other) if _is_number(other) else _on_hints(divmod, self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if _is_number(other) else NotImplemented
+        return (other // self, other % self) if _is_number(other) else _on_hints(divmod, other, self)
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         return pow(self.value(), other, modulo) if modulo is not None else _float_pow(self, other)
@@ -233,10 +233,10 @@ class Float(torch.SymFloat):
         return pow(other, self.value(), modulo) if modulo is not None else _float_pow(other, self)
 
     def __eq__(self, other: object) -> Any:
-        return self.home.decide(operator.eq, self, other) if _is_number(other) else NotImplemented
+        return self.home.decide(operator.eq, self, other) if _is_number(other) else _on_hints(operator.eq, self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self.home.decide(operator.ne, self, other) if _is_number(other) else NotImplemented
+        return self.home.decide(operator.ne, self, other) if _is_number(other) else _on_hints(operator.ne, self, other)
 
     def as_float(self) -> Float:
         """float(self)"""
@@ -329,17 +329,22 @@ def _float_op(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 def _float_pow(left: Any, right: Any) -> Any:
     if not (_is_number(left) and _is_number(right)):
-        return NotImplemented
+        return _on_hints(operator.pow, left, right)
     if None in (concrete(left), concrete(right)) or type(concrete(left) ** concrete(right)) is not float:
         return (left.value() if type(left) in NUMBERS else left) ** (right.value() if type(right) in NUMBERS else right)
     return _home(left, right).float_op(operator.pow, (left, right))
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Another kind of operand: a complex number is met as a constant, anything else knows itself what to do."""
-    if type(left) is complex or type(right) is complex:
+    """Another kind of operand: a complex number or one of numpy's is met as a constant, anything else knows itself what to do."""
+    if type(left) is complex or type(right) is complex or _is_numpys(left) or _is_numpys(right):
         return func(*(value.value() if type(value) in NUMBERS else value for value in (left, right)))
     return NotImplemented
+
+
+def _is_numpys(value: Any) -> bool:
+    """Whether numpy decides what comes out: its scalars and arrays."""
+    return type(value).__module__ == "numpy"
 
 
 def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
@@ -350,7 +355,7 @@ def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
     if not (_is_integral(left) and _is_integral(right)):
-        return NotImplemented
+        return _on_hints(func, left, right)
     return func(*(value.value() if type(value) is Int else value for value in (left, right)))
 
 
@@ -367,11 +372,12 @@ def _taken(name: str) -> Any:
 
 def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
-        return self.home.decide(func, self, other) if _is_number(other) else NotImplemented
+        return self.home.decide(func, self, other) if _is_number(other) else _on_hints(func, self, other)
     return method
 
 
 for _cls in (Int, Float):
+    _cls.__array_ufunc__ = None   # type: ignore[attr-defined]   # numpy's own operators leave it to the methods here
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))
