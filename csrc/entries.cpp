@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "guard.h"
+#include "hints.h"
 #include "ranges.h"
 
 namespace framelift {
@@ -211,18 +212,6 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
   return verdict;
 }
 
-// The entry that last served calls with this first argument: tried first.  Addresses are only compared; guards decide.
-struct Hint {
-  const void *entries = nullptr, *first = nullptr, *entry = nullptr;
-  Py_ssize_t place = 0;
-};
-static constexpr size_t kHints = 1024;
-
-static Hint& hint_for(PyObject* entries, PyObject* first) {
-  static Hint hints[kHints];
-  return hints[(((uint64_t)entries >> 4) * 31 + ((uint64_t)first >> 4)) % kHints];
-}
-
 // Try one place of the list.  As try_entries; *at is moved on.
 static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   PyObject* item = PyList_GET_ITEM(entries, *at);
@@ -247,12 +236,12 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
     PyErr_SetString(PyExc_TypeError, "entries are a list");
     return -1;
   }
-  PyObject* first = n > 0 ? locals[0] : nullptr;
   const void* tried = nullptr;
   bool several = PyList_GET_SIZE(entries) > 1;
+  uint64_t look = several ? look_of(locals, n) : 0;
   if (several) {
-    const Hint& hint = hint_for(entries, first);
-    bool known = hint.entries == entries && hint.first == first && hint.place < PyList_GET_SIZE(entries) &&
+    const Hint& hint = hint_for(entries, look);
+    bool known = hint.entries == entries && hint.look == look && hint.place < PyList_GET_SIZE(entries) &&
                  PyList_GET_ITEM(entries, hint.place) == hint.entry;
     Py_ssize_t at = hint.place;
     tried = known ? hint.entry : nullptr;
@@ -267,7 +256,7 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
     }
     Py_ssize_t place = i;
     int verdict = try_place(entries, &i, locals, n, result);
-    if (verdict > 0 && several) hint_for(entries, first) = {entries, first, entry, place};
+    if (verdict > 0 && several) hint_for(entries, look) = {entries, entry, look, place};
     if (verdict != 0) return verdict;
   }
   return 0;

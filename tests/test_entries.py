@@ -90,6 +90,30 @@ def test_the_entry_that_served_an_instance_is_only_a_hint() -> None:
     assert len(graphs) == 3
 
 
+def test_the_look_of_a_call_is_only_a_hint() -> None:
+    """Calls that look the same and are not, and calls that look different and are served by one entry."""
+    graphs, backend = counting()
+    state = {"by": 1}
+
+    def f(xs: list[torch.Tensor], *, kind: str, deep: dict[str, Any]) -> torch.Tensor:
+        total = xs[0].sum() + deep["a"][0][0].shape[0] + (2 if kind == "two" else 1)
+        return total * state["by"] + (10 if torch.is_grad_enabled() else 0)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True, dynamic=False)
+    for round_ in range(3):
+        for by in (1, 2):
+            state["by"] = by
+            for size in (2, 3):
+                for kind in ("one", "".join(["t", "wo"])):   # a text that is equal and not the same
+                    for grad in (True, False):
+                        with torch.set_grad_enabled(grad):
+                            args = [torch.ones(size)], {"a": [[torch.ones(size + 1)]]}
+                            assert compiled(args[0], kind=kind, deep=args[1]).item() == f(args[0], kind=kind, deep=args[1]).item()
+        if round_ == 0:
+            first = len(graphs)
+    assert len(graphs) == first
+
+
 def test_entries_go_with_what_they_name() -> None:
     graphs, backend = counting()
 
