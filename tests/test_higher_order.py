@@ -262,3 +262,41 @@ def test_contexts_of_the_programs_own_around_a_checkpoint() -> None:
 
     with pytest.raises(framelift.exc.Unsupported, match="context_fn"):
         framelift.compile(f, backend="eager", fullgraph=True)(torch.rand(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_operators_that_mean_their_function(backend: str) -> None:
+    """What torch derives from its base class of such operators is recorded whole, keywords for the backend included."""
+    from torch._higher_order_ops import InvokeQuant, invoke_quant_packed
+
+    marked = InvokeQuant()
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        around = x + 1
+
+        def body(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor]:
+            return (a.sin() * b + around,)
+
+        return marked(body, x, y, scheme="nf4")[0] * invoke_quant_packed(lambda a: (a.cos(),), x)[0]
+
+    def plain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * y + x + 1) * x.cos()
+
+    x, y = torch.rand(4), torch.rand(4)
+    assert torch.allclose(framelift.compile(f, backend=backend, fullgraph=True)(x, y), plain(x, y))
+    if backend == "inductor":
+        return   # its own lowering of these operators has no backward
+    sides = [x.clone().requires_grad_() for _ in range(2)]
+    framelift.compile(f, backend=backend, fullgraph=True)(sides[0], y).sum().backward()
+    plain(sides[1], y).sum().backward()
+    torch.testing.assert_close(sides[0].grad, sides[1].grad)
+
+
+def test_an_operator_that_means_its_function_returns_nothing_it_is_given() -> None:
+    from torch._higher_order_ops import invoke_quant_packed
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return invoke_quant_packed(lambda a: (a.view(-1),), x)[0] + 1
+
+    with pytest.raises(framelift.exc.Unsupported, match="shares memory"):
+        framelift.compile(f, backend="eager", fullgraph=True)(torch.rand(2, 2))

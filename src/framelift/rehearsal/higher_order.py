@@ -22,12 +22,14 @@ from ..graph.values import Storage, Value
 from ..reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, rehearse_body
 
-__all__ = ["HANDLERS", "OPERATOR", "bound", "call_operator", "fresh_results", "never_plain", "operator", "pure_body", "record_step", "refuse"]
+__all__ = ["HANDLERS", "OPERATOR", "bound", "call_operator", "family", "fresh_results", "never_plain", "operator", "pure_body", "record_step", "refuse"]
 
 OPERATOR = HigherOrderOperator
 Handler = Callable[..., Any]
 #: name of the operator -> its handler
 HANDLERS: dict[str, Handler] = {}
+#: base class of operators -> the handler of those that have none of their own
+FAMILIES: dict[type, Handler] = {}
 
 
 def operator(*names: str) -> Callable[[Handler], Handler]:
@@ -38,9 +40,17 @@ def operator(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def family(base: type) -> Callable[[Handler], Handler]:
+    """Register the handler of all operators of a class, which says what they mean."""
+    def register(handler: Handler) -> Handler:
+        FAMILIES[base] = handler
+        return handler
+    return register
+
+
 def call_operator(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a higher-order operator by captured code."""
-    handler = HANDLERS.get(callable_.name())
+    handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if isinstance(callable_, base)), None)
     if handler is None:
         raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()}")
     return handler(session, callable_, args, kwargs)

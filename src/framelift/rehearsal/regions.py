@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+from torch._higher_order_ops import InvokeQuant
+from torch._higher_order_ops.base_hop import BaseHOP
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.utils import _pytree as pytree
 
@@ -21,7 +23,7 @@ from ..graph.functions import checkpoint_region, compile_region
 from ..graph.values import Body, Value
 from ..reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
-from .higher_order import operator, pure_body, record_step
+from .higher_order import family, operator, pure_body, record_step
 from .registry import substitute
 
 __all__: list[str] = []
@@ -50,6 +52,28 @@ def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     function, *rest = args
     body = pure_body(session, "wrap", function, tuple(rest), kwargs)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
+
+
+@family(BaseHOP)
+def _named_region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor return what it is given."""
+    function, *operands = args
+    body = pure_body(session, callable_.name(), function, tuple(operands))
+    recorder = session.recorder
+    inside = {id(step) for step in body.tape}
+    results = [recorder.value_of(leaf) for leaf in pytree.tree_leaves(body.result) if recorder.is_stand_in(leaf)]
+    if any(id(value.step) not in inside for result in results for value in result.storage.values):
+        raise Interrupt("body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with one from outside")
+    return _record(session, callable_, body, _tensors(session, operands), "subgraph", kwargs=_said(callable_, kwargs))
+
+
+def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of an operator that a node can hold; an object of defaults says nothing."""
+    said = {name: value for name, value in kwargs.items() if type(value) is not InvokeQuant or value != InvokeQuant()}
+    for name, value in said.items():
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {type(value).__name__}")
+    return said
 
 
 @operator("out_dtype")
