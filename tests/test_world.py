@@ -415,3 +415,24 @@ def test_dictionaries_keyed_by_objects() -> None:
         assert table == want_table and [id(k) for k in more if isinstance(k, torch.Tensor)] == [id(k) for k in want_more if isinstance(k, torch.Tensor)]
         assert all(torch.equal(more[k], want_more[k]) for k in (x, y)) and more[torch.float32, Key] == want_more[torch.float32, Key]
     assert not framelift.stats()["breaks"]
+
+
+def test_deleting_a_global_asks_whether_it_is_there() -> None:
+    def program(x):
+        global DELETED_ONCE
+        try:
+            del DELETED_ONCE
+        except NameError:
+            return x - 1
+        return x + 1
+
+    def outcomes(f):
+        found = []
+        for given in (True, False, False, True):
+            globals().pop("DELETED_ONCE", None)
+            if given:
+                globals()["DELETED_ONCE"] = 1
+            found.append((f(torch.ones(2)).tolist(), "DELETED_ONCE" in globals()))
+        return found
+
+    assert outcomes(framelift.compile(program, backend="eager", fullgraph=True)) == outcomes(program)

@@ -274,10 +274,15 @@ class Session:
         attributes.write_global(self.world, globals_, name, value)
 
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
-        pending = self.world.overlay.get((id(globals_), name), ABSENT)
+        world = self.world
+        pending = world.overlay.get((id(globals_), name), ABSENT)
+        if pending is ABSENT and name in globals_:   # whether there is something to delete is read, not only written
+            let_in(world, globals_[name], const(globals_).to("item", name))
+        elif pending is ABSENT:
+            world.guard(const(globals_), "ABSENT", name, name)
         if pending is DELETED or pending is ABSENT and name not in globals_:
             raise NameError(f"name {name!r} is not defined", name=name)
-        attributes.write_global(self.world, globals_, name, DELETED)
+        attributes.write_global(world, globals_, name, DELETED)
 
     def load_cell(self, cell: types.CellType, name: str | tuple[str]) -> Any:
         world = self.world
