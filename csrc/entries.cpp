@@ -152,7 +152,15 @@ static PyObject* set_failure_teller(PyObject*, PyObject* teller) {
   Py_RETURN_NONE;
 }
 
+// undone(): the run that is about to fail has taken back what it changed, so plain Python may have the call.
+static thread_local bool taken_back = false;
+static PyObject* undone(PyObject*, PyObject*) {
+  taken_back = true;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"undone", undone, METH_NOARGS, "undone(): the run that is about to fail has taken back what it changed"},
     {"set_failure_teller", set_failure_teller, METH_O, "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -187,13 +195,14 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
       if (before != Mode::Off) thread_state().mode = Mode::Paused;
       Range range("run", entry->info);
       constexpr int kDepthOfEntry = 100;   // of the entry and its graph
+      taken_back = false;
       more_depth(kDepthOfEntry);
       *result = run_entry(entry, slots);
       more_depth(-kDepthOfEntry);
       emptied = true;
       thread_state().mode = before;
       verdict = *result ? 1 : -1;
-      if (!*result && entry->replayable && PyErr_ExceptionMatches(PyExc_Exception)) {
+      if (!*result && (entry->replayable || taken_back) && PyErr_ExceptionMatches(PyExc_Exception)) {
         keep_failure(entry);
         verdict = 2;
       }

@@ -53,7 +53,23 @@ static PyObject* hooked(PyObject*, PyObject* tensors) {
   Py_RETURN_FALSE;
 }
 
-static PyMethodDef methods[] = {{"hooked", hooked, METH_O, "whether a hook runs when gradients come to one of the tensors"},
+// versions(tensors): how often the memory of each was written to, as torch counts; -1 where it does not count.
+static PyObject* versions(PyObject*, PyObject* tensors) {
+  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "versions takes a tuple of tensors");
+  Py_ssize_t n = PyTuple_GET_SIZE(tensors);
+  PyObject* found = PyTuple_New(n);
+  for (Py_ssize_t i = 0; found && i < n; i++) {
+    PyObject* item = PyTuple_GET_ITEM(tensors, i);
+    bool counts = PyType_IsSubtype(Py_TYPE(item), (PyTypeObject*)THPVariableClass) && !THPVariable_Unpack(item).is_inference();
+    PyObject* version = PyLong_FromLong(counts ? (long)THPVariable_Unpack(item)._version() : -1);
+    if (!version) Py_CLEAR(found);
+    else PyTuple_SET_ITEM(found, i, version);
+  }
+  return found;
+}
+
+static PyMethodDef methods[] = {{"versions", versions, METH_O, "how often the memory of each tensor was written to; -1 where that is not counted"},
+                                {"hooked", hooked, METH_O, "whether a hook runs when gradients come to one of the tensors"},
                                 {"memory_pattern", memory_pattern, METH_O, "for each tensor the place of the first one with the same storage"},
                                 {nullptr, nullptr, 0, nullptr}};
 

@@ -34,12 +34,16 @@ __all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryPlan:
-    """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals."""
+    """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals.
+
+    `acts`: it changes objects of the program, beside what the graph does.
+    """
 
     source: str
     constants: dict[str, Any]
     outputs: tuple[Any, ...]
     externals: tuple[Origin, ...]
+    acts: bool = False
 
     def __str__(self) -> str:
         return self.source
@@ -56,7 +60,7 @@ def plan_return(scene: Scene, value: Any) -> EntryPlan:
         result = walk.part(value)
         walk.expand()
         made, written = statements([*changes, *walk.late, (result,)])
-    return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"])
+    return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], bool(changes))
 
 
 def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
@@ -72,7 +76,7 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
     restore = [f"    {name}.__context__ = {chain}"] if chain != "None" else []
     forget = [f"    del {name}"] if name.startswith("v") else []
     tail = ["try:", f"    raise {name}", "finally:", *restore, *forget] if restore or forget else [f"raise {name}"]
-    return _plan(walk, [*made, *effects, *tail])
+    return _plan(walk, [*made, *effects, *tail], bool(changes))
 
 
 def _changes(walk: Walk) -> list[Text]:
@@ -80,7 +84,7 @@ def _changes(walk: Walk) -> list[Text]:
     return changes + [effect_statement(walk, change) for change in merged(walk.scene.effects)]
 
 
-def _plan(walk: Walk, body: list[str]) -> EntryPlan:
+def _plan(walk: Walk, body: list[str], acts: bool) -> EntryPlan:
     outputs, externals = len(walk.outputs), len(walk.externals)
     head = [f"{_targets('t', outputs)} = graph(*inputs)"] if outputs else []
     head += [f"{_targets('e', externals)} = externals"] if externals else []
@@ -90,7 +94,7 @@ def _plan(walk: Walk, body: list[str]) -> EntryPlan:
     source = "\n    ".join(["def entry(inputs, externals):", *head, *body]) + "\n"
     words = set(re.findall(r"\w+", source))
     constants = {name: value for name, value in walk.constants.items() if name in words}
-    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals))
+    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals), acts)
 
 
 def _targets(letter: str, count: int) -> str:

@@ -42,7 +42,7 @@ from .breaks import Breaks, Stopping, Tried, handing_over
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
-from .failing import runnable
+from .failing import runnable, undoing
 from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
@@ -256,9 +256,12 @@ class Driver:
             entry = unseen_by_modes(entry)
         if session.point is not None:
             entry = handing_over(entry, session.point)
+        info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
+        info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
+        if not info.replayable:
+            entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager")
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
-        info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, tuple(inputs))
         reached = {id(tensor) for tensor in session.recorder.reached}

@@ -1,7 +1,7 @@
-"""What a graph that fails leaves behind: torch's settings and random generators as they were before it ran.
+"""What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
-A graph also fails where data is not what the rehearsal assumed of it; the call is then left to plain Python.  A graph that fails
-where plain Python does not is told of.
+The call is then left to plain Python, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
+A graph that fails where plain Python does not is told of.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ import torch
 
 from .. import _core, config
 from ..exc import InternalError
+from ..graph.fakes import UNKNOWN
 from ..graph.state import SavedState, autocast_nesting
+from ..graph.sure import fails_late, in_handler
+from ..graph.wrappers import is_wrapper
 from ..rehearsal.recorder import Finished
 from ..rehearsal.subclasses import plain_examples
 
-__all__ = ["AssumptionFailed", "runnable", "tell_of_failure"]
+__all__ = ["AssumptionFailed", "runnable", "tell_of_failure", "undoing"]
+
+#: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
+_SMALL = 1 << 16
 
 
 class AssumptionFailed(Exception):
@@ -72,6 +78,61 @@ def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool) -> Callable[..., Any]:
+    """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
+
+    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts its writes as it goes; of others nothing
+    is known but the copies.  Where nothing can be taken back the entry stays as it is.
+    """
+    given = {id(finished.inputs[i]) for i in finished.mutated}
+    places = [i for i, one in enumerate(inputs) if id(one) in given]
+    if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or inputs[i].layout is not torch.strided for i in places):
+        return entry
+    late = fails_late(tape, in_order) if places else []
+    copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(inputs[i].untyped_storage().nbytes() for i in places) <= _SMALL)
+    draws = finished.stays > 0
+    if places and not in_order and not copies:
+        return entry
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        tensors = tuple([inputs[i] for i in places])
+        versions = _core.versions(tensors)
+        kept = _copies(tensors) if copies else None
+        generators = _generators() if draws else None
+        try:
+            return entry(inputs, externals)
+        except Exception:
+            if _taken_back(tensors, versions, kept, in_order):
+                if generators is not None:
+                    _put_back(*generators)
+                _core.undone()
+            raise
+    return run
+
+
+def _copies(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.UntypedStorage, torch.UntypedStorage]]:
+    """The memory of tensors and a copy of it: no matter how tensors lie in it, and no write that autograd counts."""
+    storages = {storage._cdata: storage for storage in [tensor.untyped_storage() for tensor in tensors]}
+    return [(storage, storage.clone()) for storage in storages.values()]
+
+
+def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: list[Any] | None, in_order: bool) -> bool:
+    """Whether the inputs hold again what they held, as far as they were written to."""
+    now = _core.versions(tensors)
+    changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not in_order or old != new or old < 0]
+    if not changed:
+        return True
+    if kept is None or any(tensor.requires_grad and not tensor.is_leaf for tensor in changed):   # their history is another one by now
+        return False
+    for storage, copy in kept:
+        if storage.nbytes() != copy.nbytes():
+            return False
+        storage.copy_(copy)
+    counted = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
+    torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in counted]), tuple([version for _, version in counted]))
+    return True
+
+
 def _generators() -> tuple[torch.Tensor, list[torch.Tensor] | None]:
     return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
 
@@ -84,7 +145,7 @@ def _put_back(cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
 
 def tell_of_failure(info: Any, error: BaseException) -> None:
     """A graph failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
-    if info is None or isinstance(error, AssumptionFailed):
+    if info is None or isinstance(error, AssumptionFailed) or in_handler(info.stacks):   # the program may have caught the same error
         return
     info.failures += 1
     text = (f"the graph of {info.name} ({info.file}:{info.line}) failed where plain Python does not: {type(error).__name__}: {error}. "

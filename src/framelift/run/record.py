@@ -195,6 +195,7 @@ class Capture:
     source: str = ""            # the entry, as Python source
     operations: int = 0
     replayable: bool = False    # a call whose graph fails is run again in plain Python
+    stacks: tuple[Any, ...] = ()   # the program's frames at the operations of the graph
     failures: int = 0           # calls whose graph failed where plain Python did not
     reason: str = ""            # why the frame runs in plain Python, "" when it was captured
     reason_id: str = ""

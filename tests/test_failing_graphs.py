@@ -1,0 +1,171 @@
+"""Graphs that fail on real data: the call is plain Python's then, with its handlers, effects and lines, and nothing is written twice."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.graph.sure import in_handler
+from support import check
+
+TABLE = torch.arange(3.0)
+LOG: list[Any] = []
+GOOD, BAD = torch.tensor([0, 2]), torch.tensor([7, 0])
+
+
+def caught(x: Any, i: Any) -> Any:
+    try:
+        return TABLE[i] + x
+    except IndexError:
+        return x
+
+
+def written_before(x: Any, i: Any) -> Any:
+    x.add_(1)
+    return caught(x, i)
+
+
+def written_after(x: Any, i: Any) -> Any:
+    y = caught(x, i)
+    x.add_(1)
+    return y
+
+
+def half_written(x: Any, i: Any) -> Any:
+    x.add_(1)
+    try:
+        x.index_add_(0, i, TABLE[:2])
+    except (IndexError, RuntimeError):
+        x.mul_(2)
+    return x
+
+
+def seen_through_a_view(x: Any, i: Any) -> Any:
+    part = x[:1].expand(4)
+    x[:1].add_(1)
+    return part + caught(x, i)[0]
+
+
+def drawn_before(x: Any, i: Any) -> Any:
+    z = torch.rand(2)
+    return z + caught(x, i)
+
+
+def drawn_after(x: Any, i: Any) -> Any:
+    return caught(x, i) + torch.rand(2)
+
+
+def with_effects(x: Any, i: Any) -> Any:
+    LOG.append("before")
+    x.add_(1)
+    y = TABLE[i] + x
+    LOG.append("behind")
+    return y
+
+
+def with_effects_and_numbers(x: Any, i: Any) -> Any:
+    LOG.append("before")
+    return TABLE[i] + x + torch.rand(2)
+
+
+def in_a_finally(x: Any, i: Any) -> Any:
+    try:
+        x.add_(1)
+        return TABLE[i]
+    finally:
+        x.mul_(3)
+
+
+def in_a_block(x: Any, i: Any) -> Any:
+    x.add_(1)
+    with contextlib.suppress(IndexError):
+        x = TABLE[i] + x
+    return x
+
+
+PROGRAMS = (caught, written_before, written_after, half_written, seen_through_a_view, drawn_before, drawn_after, with_effects, with_effects_and_numbers, in_a_finally, in_a_block)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_a_graph_that_fails_is_plain_python(program: Any, backend: str) -> None:
+    def run(f: Any) -> list[Any]:
+        found = []
+        for index in (GOOD, BAD, GOOD, BAD):
+            LOG.clear()
+            torch.manual_seed(3)
+            x = torch.tensor([1.0, 2.0])
+            try:
+                result = f(x, index.clone()).tolist()
+            except (IndexError, RuntimeError) as error:
+                result = type(error)
+            found.append((result, x.tolist(), x._version, list(LOG), torch.rand(1).item()))
+        return found
+
+    with framelift.config.patch(strict=True):
+        wanted, got = run(program), run(framelift.compile(program, backend=backend))
+    if backend == "aot_eager":   # writes once, whatever the program does
+        wanted, got = ([(*row[:2], *row[3:]) for row in rows] for rows in (wanted, got))
+    assert got == wanted
+
+
+@framelift.disable
+def off(v: Any) -> Any:
+    return v
+
+
+NARROW, WIDE = torch.ones(3), torch.ones(3, dtype=torch.float64)
+
+
+def test_a_block_that_a_break_is_in_is_left_when_the_graph_behind_fails() -> None:
+    def program(x: Any, w: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            off(1)
+            t = w @ torch.eye(3)    # the wide type is not autocast's: only the real operation fails
+        x += 1
+        return t
+
+    compiled = framelift.compile(program, backend="eager")
+    for w in (NARROW, WIDE, NARROW):
+        with contextlib.suppress(RuntimeError):
+            compiled(torch.ones(2), w)
+        assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_history_that_was_changed_is_not_taken_back() -> None:
+    """The error leaves the graph as it is: the input is another one by now."""
+    def program(x: Any, i: Any) -> Any:
+        x.mul_(2)
+        return TABLE[i] + x
+
+    compiled = framelift.compile(program, backend="eager")
+    for index, raises in ((GOOD, False), (BAD, True)):
+        leaf = torch.ones(2, requires_grad=True)
+        x = leaf * 3
+        with pytest.raises(IndexError) if raises else contextlib.nullcontext():
+            compiled(x, index)
+        assert x.tolist() == [6.0, 6.0]
+
+
+def test_writes_of_sure_operations_cost_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    from framelift.run import failing
+
+    monkeypatch.setattr(failing, "_copies", None)
+    stats = torch.nn.BatchNorm1d(3)
+    check(lambda x: stats(x).relu_() @ torch.eye(3), torch.ones(2, 3))
+    weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    for each in weights:
+        each.grad = torch.ones(3)
+    step = framelift.compile(torch.optim.Adam(weights).step, backend="eager")
+    for _ in range(3):
+        step()
+
+
+def test_handlers_are_seen() -> None:
+    code = caught.__code__
+    inside = next(offset for offset, _, line in code.co_lines() if line == code.co_firstlineno + 2)
+    assert in_handler([(code, inside)]) and not in_handler([(code, 0)])
