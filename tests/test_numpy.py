@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -268,3 +269,44 @@ def test_symbolic_numbers_beside_scalars_of_numpy() -> None:
         want, got = f(torch.ones(1), n, r), captured(torch.ones(1), n, r)
         assert torch.equal(want[0], got[0]) and want[1:] == got[1:]
         assert [type(v) for v in want[1:]] == [type(v) for v in got[1:]], (want, got)
+
+
+# ---- what an array says of itself -----------------------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Holder:
+    held: Any
+
+
+TEXTS = ("repr(a)", "str(a)", "ascii(a)", "format(a, '')", "f'{a}'", "f'{a!r:>30}'", "'%s' % (a,)", "'%(k)s' % {'k': a}", "'{}'.format(a)", "str([a])",
+         "str({'k': a})", "repr(Holder(a))", "str(ValueError(a))", "a.__repr__()", "str(a[0])", "f'{a[0]:.2f}'", "repr(a.sum())", "list(map(repr, [a]))")
+FACTS = ("type(a).__name__", "a.__class__ is type(a)", "hasattr(a, 'tensor')", "getattr(a, 'tensor', None)", "hasattr(a, '__dict__')", "vars(a)", "a.__module__",
+         "hasattr(a, 'ptp')", "setattr(a, 'foo', 1)", "a.base is None", "a.flags.owndata", "(a.resize(4), a.tolist())", "round(a[0])", "{a[0]: 1}",
+         "hash(a)", "dir(a) == dir(np.ndarray)", "type(a.sum)", "bytes(memoryview(a))", "np.isscalar(np.array(1))", "np.isscalar(a[0])", "a.nothing")
+
+
+@pytest.mark.parametrize("made", ["np.array([n, 1])", "np.ones(2)"])
+@pytest.mark.parametrize("expression", [*TEXTS, *FACTS])
+def test_an_array_speaks_as_numpys(expression: str, made: str) -> None:
+    """Asked in a `try`, so that a complaint inside is not simply raised again in plain Python."""
+    names: dict[str, Any] = {"np": np, "Holder": Holder}
+    exec(f"def program(x, n):\n  y, a = x + 1, {made}\n  try: return {expression}, y\n"
+         "  except Exception as error: return type(error), str(error), y", names)
+    program = names["program"]
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager")
+    for _ in range(2):
+        *want, _ = program(X, 2)
+        *got, _ = captured(X, 2)
+        assert repr(want) == repr(got)
+
+
+def owners(x: Any) -> Any:
+    a, c = np.zeros(3), np.ones(2)
+    return a[:2], c, c * 2, np.array([1, 2]), x.numpy() + 1, a
+
+
+def test_arrays_that_own_their_memory_do_so_outside() -> None:
+    got = framelift.compile(owners, backend="eager", fullgraph=True)(X)
+    assert [array.flags.owndata for array in got[:-1]] == [array.flags.owndata for array in owners(X)[:-1]]
+    assert np.shares_memory(got[0], got[-1])   # which is why the last one's memory stays the graph's

@@ -35,6 +35,9 @@ class Scene(Protocol):
     def input_origin(self, stand_in: Any) -> Origin | None:
         """The origin of the external tensor a stand-in stands for; None: it is a result, and so a graph output."""
 
+    def is_alone(self, stand_in: Any) -> bool:
+        """Whether no other stand-in ever looked at the memory of this one."""
+
     def is_internal_class(self, cls: type) -> bool:
         """Whether the class was created inside the rehearsal."""
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import NumpyNumber
-from ..world.arrays import Array, Scalar, array_over, numpy, tnp
+from ..world.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 
 __all__ = ["Differs", "ask", "shown"]
 
@@ -40,9 +40,9 @@ def _alike(value: Any) -> Any:
     if kind in NUMBERS or kind is NumpyNumber:
         return value.hint
     if kind is Scalar:
-        return _dtype(value.tensor).type(1)
+        return _dtype(tensor_of(value)).type(1)
     if kind is Array or isinstance(value, torch.Tensor):
-        tensor = value.tensor if kind is Array else value
+        tensor = tensor_of(value) if kind is Array else value
         with torch._C.DisableTorchFunction():
             size, dtype = tuple(map(int, tensor.size())), _dtype(tensor)
         if math.prod(size) > _MOST:
@@ -57,20 +57,22 @@ def _dtype(tensor: torch.Tensor) -> Any:
     return numpy.dtype(str(tensor.dtype).removeprefix("torch."))
 
 
-def shown(value: Any, expected: Any) -> Any:
-    """A result as captured code sees it, where it is what numpy expects."""
+def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
+    """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the arguments."""
     kind = type(value)
     if kind is tnp.ndarray:
-        if not isinstance(expected, (numpy.ndarray, numpy.generic)) or _dtype(value.tensor) != expected.dtype:
+        if not isinstance(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
             raise Differs(f"numpy gives {getattr(expected, 'dtype', type(expected).__name__)}")
         with torch._C.DisableTorchFunction():
-            if tuple(map(int, value.tensor.size())) != expected.shape:
+            if tuple(map(int, tensor_of(value).size())) != expected.shape:
                 raise Differs(f"numpy gives a shape of {expected.shape}")
-        return array_over(value.tensor, Array if isinstance(expected, numpy.ndarray) else Scalar)
+        if not isinstance(expected, numpy.ndarray):
+            return array_over(tensor_of(value), Scalar)
+        return array_over(tensor_of(value), owns=expected.flags.owndata and id(tensor_of(value)) not in given)
     if kind in (list, tuple) or issubclass(kind, tuple):
         if not isinstance(expected, (list, tuple)) or len(expected) != len(value):
             raise Differs(f"numpy gives {type(expected).__name__}")
-        items = [shown(item, one) for item, one in zip(value, expected)]
+        items = [shown(item, one, given) for item, one in zip(value, expected)]
         return type(expected)(items) if type(expected) in (list, tuple) else type(expected)(*items)
     if kind is type(tnp.dtype("float32")):
         return numpy.dtype(value.name)

@@ -131,7 +131,7 @@ def _descriptors_and_code() -> tuple[Kind, ...]:
         Kind("types.FrameLocalsProxyType", make="frames", methods="frames"),
         Kind("_collections_abc.framelocalsproxy", make="frames", methods="frames"),
         # A view of bytes made inside; those from outside are not let in.
-        Kind(memoryview, make="internals", words={"pure": "__hash__"}),
+        Kind(memoryview, make="judged", words={"pure": "__hash__", "judged": "__new__"}),
         Kind(types.GenericAlias, words={"internals": "__getitem__", "attributes": "__getattribute__"}),
         Kind(types.UnionType, words={"internals": "__getitem__", "attributes": "__getattribute__"}),
     )

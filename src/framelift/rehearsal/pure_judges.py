@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _random
 import _string
+import array
 import bisect
 import functools
 import json.encoder
@@ -117,6 +118,13 @@ def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 @_judges(functools.partial.__new__)
 def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _partial(args[1:], kwargs)
+
+
+@_judges(memoryview, memoryview.__new__)
+def _memory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Others may have memory to look at where their stand-ins have not.
+    owner = args[-1] if args else kwargs.get("object")
+    return "internals" if _is(owner, (bytes, bytearray, memoryview, array.array)) else "memory"
 
 
 @_judges(_random.Random)

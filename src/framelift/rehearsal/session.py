@@ -515,6 +515,10 @@ class Session:
     def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
         return self.world.origin_of(stand_in)
 
+    def is_alone(self, stand_in: torch.Tensor) -> bool:
+        storage = self.recorder.value_of(stand_in).storage
+        return len(storage.values) == 1 and not storage.external
+
     def is_internal_class(self, cls: type) -> bool:
         return _core.is_internal(cls)
 

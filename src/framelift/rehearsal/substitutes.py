@@ -160,7 +160,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     if len(args) == 1 and not kwargs:
         if issubclass(type(args[0]), View):
             return args[0].solid
-        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), View):   # outside, a method of C code
+        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):   # outside, a method of C code
             return types.BuiltinFunctionType
         return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS else type(args[0])
     return made_class(callable_, args, kwargs)

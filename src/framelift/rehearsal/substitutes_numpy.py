@@ -17,7 +17,7 @@ from ..graph.numbers import NUMBERS, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
 from ..reasons import Interrupt
-from ..world.arrays import array_over, numpy, tnp
+from ..world.arrays import array_over, numpy, tensor_of, tnp
 from ..world.leaves import is_leaf
 from .numpy_answers import Differs, ask, shown
 from .registry import SUBSTITUTES, substitute
@@ -35,6 +35,9 @@ _MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arang
 
 #: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
 _TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
+
+#: functions of what an argument is, not of its values: numpy's own word for it
+_ASKED = frozenset("isscalar iscomplexobj isrealobj".split())
 
 _SUBTRACT = frozenset(("subtract", "__sub__", "__rsub__", "__isub__"))
 
@@ -61,9 +64,11 @@ def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: d
     """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
+    if name in _ASKED:
+        return ask(theirs, args, kwargs)
     if name not in _TAKE_TENSORS and _has_tensor((*args, *kwargs.values())):
         raise _refuse(name, "of an array and a tensor, which gives a tensor")
-    if name in _SUBTRACT and any(isinstance(arg, _BASE) and arg.tensor.dtype is torch.bool for arg in args):
+    if name in _SUBTRACT and any(isinstance(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
         raise _refuse(name, "of truth values, which tensors refuse")
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
     given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
@@ -72,14 +77,25 @@ def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: d
         expected = ask(theirs, args, kwargs)
     except Exception as error:   # numpy may know how, or say it in other words
         raise _refuse(name, f"{type(error).__name__}: {error}") from None
-    if name == "astype" and result.tensor is args[0].tensor:
+    if name == "astype" and tensor_of(result) is tensor_of(args[0]):
         result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
     if any(result is arg for arg in args):
         return result
     try:
-        return shown(result, expected)
+        return shown(result, expected, set(_tensors((*args, *kwargs.values()))))
     except Differs as error:
         raise _refuse(name, str(error)) from None
+
+
+def _tensors(value: Any) -> Iterator[int]:
+    """The ids of the tensors among arguments."""
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, torch.Tensor):
+        yield id(value)
+    elif issubclass(type(value), _BASE):
+        yield id(tensor_of(value))
 
 
 def _has_tensor(value: Any) -> bool:
@@ -134,7 +150,7 @@ def _array_of_values(session: Any, callable_: Any, name: str, args: tuple[Any, .
     symbolic = kinds.intersection(NUMBERS)
     if type(dtype) is not torch.dtype or not expected.size or symbolic and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds)):
         return None
-    return array_over(session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}))
+    return array_over(session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True)
 
 
 def _kinds(value: Any) -> Iterator[type]:
@@ -220,7 +236,7 @@ def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if not args or not isinstance(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
-    tensor = args[0].tensor
+    tensor = tensor_of(args[0])
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
         copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
         return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
