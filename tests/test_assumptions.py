@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -193,3 +195,31 @@ def test_a_graph_that_fails_leaves_the_settings_alone() -> None:
         world.args[0].copy_(-torch.eye(2))
 
     check(f, torch.eye(2), mutate=spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+def test_what_the_program_checks_of_values() -> None:
+    """torch's own checks of tensors: captured whole without a guard on values, and wrong data raises what it raises in plain Python."""
+    graphs: list[Any] = []
+
+    def backend(graph: Any, example_inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    def f(tokens: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        mask = tokens == 7
+        torch._check_tensor_all(mask.sum() == features.shape[0])
+        torch._check_tensor_all_with(ValueError, tokens >= 0, lambda: f"negative: {tokens.tolist()}")
+        return torch.zeros(tokens.shape).masked_scatter(mask, features)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for tokens in ([7, 1, 7], [1, 7, 7], [7, 3, 5, 2, 7], [2, 4, 1, 7, 7, 3]):   # other values, other lengths
+        given = torch.tensor(tokens), torch.rand(2)
+        assert torch.equal(compiled(*given), f(*given))
+    assert len(graphs) == 2
+    for tokens, error in (([7, 1, 1], RuntimeError), ([7, -1, 7], ValueError)):
+        messages = []
+        for side in (compiled, f):
+            with pytest.raises(error) as caught:
+                side(torch.tensor(tokens), torch.rand(2))
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]

@@ -168,3 +168,32 @@ def test_a_known_mask_must_fit_what_it_indexes(index: Any, shape: tuple[int, ...
             assert str(raised.value) == str(error)
     else:
         assert torch.equal(framelift.compile(f, backend="eager")(ones, box), want)
+
+
+def test_values_taken_where_sizes_are_symbolic() -> None:
+    """Values of few whole numbers are guarded with their shape, so the sizes they were taken with are fixed: other sizes are captured whole again."""
+    def f(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        merged = torch.tensor([2]).expand(len(grid))
+        total = 0
+        for (height, width), by in zip(grid.tolist(), merged.tolist()):
+            total += height * width * by
+        return x * total + x.shape[0]
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for rows in (2, 3, 4, 5):
+        for factor in (1, 2):
+            given = torch.rand(rows * 4), torch.arange(1, rows * 2 + 1).reshape(rows, 2) * factor
+            torch.testing.assert_close(compiled(*given), f(*given))
+
+
+def test_values_that_follow_from_a_size() -> None:
+    """Captured whole where that is asked for, one capture per size; otherwise a break keeps the rest for all sizes."""
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * sum(torch.arange(x.shape[0]).tolist())
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for size in (2, 3, 4):
+        torch.testing.assert_close(compiled(torch.ones(size)), f(torch.ones(size)))
+    broken = framelift.compile(f, backend="eager")
+    for size in range(2, 20):
+        torch.testing.assert_close(broken(torch.ones(size)), f(torch.ones(size)))

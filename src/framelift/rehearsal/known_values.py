@@ -17,6 +17,8 @@ import torch
 
 from ..graph.arguments import rebuild
 from ..graph.facts import Facts
+from ..graph.number_nodes import numbers_in
+from ..graph.numbers import NUMBERS
 from ..graph.tape import Step
 from ..graph.targets import Getter
 from ..graph.values import Body, Value
@@ -56,7 +58,12 @@ def forget() -> None:
 
 
 def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
-    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often before."""
+    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often before.
+
+    Where there are none, values depend on symbolic numbers alone: those are fixed only for a program that must be captured whole.
+    """
+    if not tensors:
+        return always
     counts = _guarded.setdefault(root, collections.Counter())
     origins = [world.memo[id(tensor)].origin for tensor in tensors]
     if not always and any(counts[str(origin)] >= _MOST_CAPTURES for origin in origins):
@@ -94,15 +101,22 @@ class KnownValues:
         steps, inputs = self._slice(value, made)
         if any(not _may_run(step) for step in steps):
             return None
-        if inputs and not outside or any(not is_small(one.external) or one.storage.written for one in inputs):
+        symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
+        if (inputs or symbolic) and not outside or any(not is_small(one.external) or one.storage.written for one in inputs):
             return None
-        if inputs and not self._outside(inputs):
+        if (inputs or symbolic) and not self._outside(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
+
+        def of(one: Any) -> Any:
+            if type(one) in NUMBERS:
+                return _fixed(one)
+            return real[id(one)] if one.step is None else _part(results[id(one.step)], one.path)
+
         try:
             for step in steps:
-                results[id(step)] = _run(step, lambda one: real[id(one)] if one.step is None else _part(results[id(one.step)], one.path))
+                results[id(step)] = _run(step, of)
         except Exception:   # the graph will raise it, if it gets there
             return None
         if not any(step.effect for step in steps):
@@ -122,6 +136,13 @@ class KnownValues:
                 inputs.update((id(one), one) for one in read if one.step is None)
                 steps.append(step)
         return steps[::-1], list(inputs.values())
+
+
+def _fixed(number: Any) -> Any:
+    """A symbolic number as a constant of the capture: values that were taken belong to this size alone."""
+    if getattr(number, "hint", None) is None:
+        raise ValueError("only the graph knows it")
+    return number.value()
 
 
 def _read(step: Step) -> list[Value]:

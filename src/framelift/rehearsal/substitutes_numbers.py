@@ -20,6 +20,7 @@ import torch
 from .. import _core, config
 from ..graph.numbers import NUMBERS, Bool, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
+from ..graph.targets import target_of
 from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
@@ -195,6 +196,17 @@ def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     args[0].home.expect(args[0])
     session.recorder.assertion(args[0], str(text))
     return None
+
+
+@substitute(torch._check_tensor_all_with)
+def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
+    recorder = session.recorder
+    cond = args[1] if len(args) > 1 else kwargs.get("cond")
+    if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
+        if recorder.assume(recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
+            return None
+    return _core.captured(callable_, args, kwargs)
 
 
 @substitute(torch._check_is_size)
