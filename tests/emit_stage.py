@@ -35,6 +35,7 @@ class Stage:
     def shadow_of(self, obj): return self.copies.get(id(obj))
     def is_stand_in(self, obj): return id(obj) in self.real or id(obj) in self.inputs
     def input_origin(self, stand_in): return self.inputs.get(id(stand_in))
+    def drawing_of(self, obj): return None
     def is_internal_class(self, cls): return any(cls is known for known in self.internal_classes)
     def is_alone(self, stand_in): return False
     def stores_plainly(self, cls, names): return not any(hasattr(type(vars(c).get(n)), "__set__") for c in cls.__mro__ for n in names)

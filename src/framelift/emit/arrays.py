@@ -1,9 +1,13 @@
-"""Recipes of numpy arrays and scalars: tensors of the graph given over to numpy."""
+"""Recipes of what goes with tensors: numpy arrays and scalars, which are tensors given over to numpy, and generators of random numbers."""
 
 from __future__ import annotations
 
+import torch
+
+from ..reasons import Interrupt
 from ..world.arrays import Array, Scalar, numpy, owns_memory, tensor_of
-from .recipe import Node, Recipe, Walk, base, exact
+from ..world.opaque import Opaque
+from .recipe import Node, Recipe, Walk, base, exact, type_name
 
 __all__: list[str] = []
 
@@ -18,6 +22,15 @@ def _array(walk: Walk, node: Node) -> Recipe:
 @exact(Scalar)
 def _scalar(walk: Walk, node: Node) -> Recipe:
     return Recipe((walk.part(tensor_of(node.obj)), ".detach().numpy()[()]"))
+
+
+@exact(torch.Generator, Opaque)
+def _random(walk: Walk, node: Node) -> Recipe:
+    """A generator of random numbers that captured code made, or a state that it took from one."""
+    found = walk.scene.drawing_of(node.obj)
+    if found is None:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    return Recipe((walk.constant(found[0], "drawing"), found[1]))
 
 
 if numpy is not None:

@@ -38,6 +38,9 @@ class Scene(Protocol):
     def is_alone(self, stand_in: Any) -> bool:
         """Whether no other stand-in ever looked at the memory of this one."""
 
+    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
+        """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and how to ask."""
+
     def is_internal_class(self, cls: type) -> bool:
         """Whether the class was created inside the rehearsal."""
 

@@ -100,6 +100,7 @@ class _ExportSession(Session):
     def __init__(self, root: Any, function: types.FunctionType, _plan: Any, dynamism: Dynamism, moment: Any) -> None:
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting = True
+        self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.guard_values = None
         self.recorder.lazy = True
         self.recorder.assume = self._assume  # type: ignore[method-assign]

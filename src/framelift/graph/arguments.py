@@ -90,6 +90,9 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         kept = take(arg.values(), values, inner, found)
         key.append(tuple(inner))
         return dict(zip(names, kept))
+    if kind is torch.Generator:   # one of the rehearsal's own (graph/drawing.py)
+        key.append((kind, arg.device))
+        return arg
     if isinstance(arg, torch.Tensor):
         raise _stray(arg)
     if issubclass(kind, list) and arg.__class__ is list:

@@ -168,7 +168,7 @@ class _Builder:
         self.state.become(step.state)
         target = step.target
         op, fx_target = target.op, target.fx_target
-        args = [rebuild(arg, self.node_of) for arg in step.args]
+        args = [self._argument(arg) for arg in step.args]
         if target.reflected:
             if type(args[1]) is Node:   # called by name: the operator would take the other tensor's method
                 op, fx_target = "call_method", target.reflected
@@ -176,12 +176,22 @@ class _Builder:
                 args[0], args[1] = args[1], args[0]
         elif type(target) is Getter:
             args.append(target.name)
-        kwargs = {name: rebuild(arg, self.node_of) for name, arg in step.kwargs.items()}
+        kwargs = {name: self._argument(arg) for name, arg in step.kwargs.items()}
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules
+
+    def _argument(self, kept: Any) -> Any:
+        if type(kept) is not torch.Generator:
+            return rebuild(kept, self.node_of)
+        node = self._nodes.get(id(kept))
+        if node is None:
+            name = self._unused("generator")
+            setattr(self._root, name, kept)
+            node = self._nodes[id(kept)] = self._add(name, "get_attr", name, (), {})
+        return node
 
     def output(self, outputs: Any) -> None:
         self._add(self._unused("output"), "output", "output", (rebuild(outputs, self.node_of),), {})

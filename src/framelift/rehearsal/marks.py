@@ -146,7 +146,7 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 #: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the user's
-_OWN_MODULES = ("torch.optim.",)
+_OWN_MODULES = ("torch.optim.", "torch.random")
 
 
 def _disabled_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

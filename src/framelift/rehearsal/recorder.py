@@ -19,6 +19,7 @@ from .. import config
 from ..exc import InternalError
 from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
+from ..graph.drawing import Drawing
 from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
 from ..graph.light import is_light
 from ..graph.live import Live, is_wrapped, storage_of
@@ -96,6 +97,7 @@ class Recorder:
         self.guard_values: Callable[[list[torch.Tensor]], bool] | None = None   # guards what inputs hold; set by the session
         self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
+        self.drawing = Drawing()                    # generators of random numbers
         self.regions = 0                            # nested compile regions met
         self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
@@ -327,6 +329,8 @@ class Recorder:
         if kwargs:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if self.drawing.meets(kept, kept_named) and (self.tape_is_a_body() or self.in_transform() or self.wrapped is not None):
+            raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
         if self.wrapped is not None and self.wrapped.concerns(found):
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
@@ -372,6 +376,7 @@ class Recorder:
         own = type(target) is OneNode   # the program's function, whose effects nobody knows
         if own:
             self.stays = UNKNOWN
+            self.drawing.draw()   # for all that is known
         step = Step(target, kept, kept_named, [*found, *read] if read else found, state, outcome.effect or own,
                     UNKNOWN if own else outcome.stays)
         self.tape.append(step)
@@ -394,6 +399,8 @@ class Recorder:
 
     def _note_effect(self, target: Target, outcome: Outcome, found: list[Value]) -> None:
         self.stays = max(self.stays, outcome.stays)
+        if outcome.stays:
+            self.drawing.draw()
         if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
             raise Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
 
@@ -520,9 +527,7 @@ class Recorder:
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
-        real = [value.external for value in inputs]
-        assert all(tensor is not None for tensor in real)
-        return Finished(graph_module, real, n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
+        return Finished(graph_module, [value.external for value in inputs], n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
                         self._left.calls if self._left is not None else (), len(self.violated), self.stays,
                         any(step.state != base for step in self.tape), without_grad,

@@ -87,6 +87,7 @@ class Session:
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
         self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
+        self.world.generator = self.recorder.drawing.meet
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values
         follow_options()
@@ -518,6 +519,9 @@ class Session:
     def is_alone(self, stand_in: torch.Tensor) -> bool:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
+
+    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
+        return self.recorder.drawing.at_exit(obj)
 
     def is_internal_class(self, cls: type) -> bool:
         return _core.is_internal(cls)

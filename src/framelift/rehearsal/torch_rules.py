@@ -75,10 +75,9 @@ _INTERRUPTS: dict[str, list[Any]] = {
         torch.autograd.backward, torch.autograd.grad, torch.nn.Buffer,
         torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer],
     "torch-state": [
-        *_named("manual_seed seed initial_seed get_rng_state set_rng_state set_default_device set_default_tensor_type "
+        *_named("seed initial_seed set_default_device set_default_tensor_type "
                 "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
-                "set_float32_matmul_precision set_deterministic_debug_mode", torch),
-        torch.random.fork_rng],
+                "set_float32_matmul_precision set_deterministic_debug_mode", torch)],
 }
 
 

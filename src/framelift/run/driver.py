@@ -22,6 +22,7 @@ import torch
 from .. import _core, config
 from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
+from ..graph.drawing import graphs_may_hold
 from ..graph.examples import examples_for
 from ..graph.naming import name_placeholders
 from ..graph.numbers import Float
@@ -174,7 +175,7 @@ class Driver:
             self._stopped(stop, info, first, self._is_fatal(first, root))
             if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
-        externals = list(plan.externals) if run is not None else []
+        externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None and session.recorder.symbols is not None:
             run, inputs = _plain_where(session.recorder.symbols, info)
         origins = [world.memo[id(t)].origin if isinstance(t, torch.Tensor) else t for t in inputs]
@@ -249,9 +250,14 @@ class Driver:
             info.relations = Relations(lines)
             before, names = lines.lines, names_for(lines, info.relations)
             inputs = [*lines.tensors, *lines.places]
+        drawing = session.recorder.drawing
+        if drawing.used:
+            graph = drawing.around(graph)
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name, before, names)
         info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
+        if drawing.used:
+            entry = drawing.entry(entry)
         if session.active_modes:
             entry = unseen_by_modes(entry)
         if session.point is not None:
@@ -425,6 +431,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     session = begin(function, plan_return, dynamism, moment)
     session.whole = whole
     session.unread = unread if stop is None else stop.unread
+    session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
     session.recorder.unrolls = moment is not None and moment.unrolls and not whole
     if made is not None:
         made.append(session)

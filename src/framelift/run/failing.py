@@ -14,6 +14,7 @@ import torch
 
 from .. import _core, config
 from ..exc import InternalError
+from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
 from ..graph.state import SavedState, autocast_nesting
 from ..graph.sure import fails_late, in_handler
@@ -50,14 +51,14 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
     `draws`: the graph may draw random numbers.
     """
     def run(*inputs: Any) -> Any:
-        before = _generators() if draws else None
+        before = states() if draws else None
         try:
             results = graph(*inputs)
             if any(map(bool, results[-count:])):
                 raise AssumptionFailed
         except Exception:
             if before is not None:
-                _put_back(*before)
+                put_back(*before)
             raise
         return results[:-count]
     return run
@@ -98,13 +99,13 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
         tensors = tuple([inputs[i] for i in places])
         versions = _core.versions(tensors)
         kept = _copies(tensors) if copies else None
-        generators = _generators() if draws else None
+        generators = states() if draws else None
         try:
             return entry(inputs, externals)
         except Exception:
             if _taken_back(tensors, versions, kept, in_order):
                 if generators is not None:
-                    _put_back(*generators)
+                    put_back(*generators)
                 _core.undone()
             raise
     return run
@@ -131,16 +132,6 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
     counted = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
     torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in counted]), tuple([version for _, version in counted]))
     return True
-
-
-def _generators() -> tuple[torch.Tensor, list[torch.Tensor] | None]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-
-
-def _put_back(cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
-    torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state_all(cuda)
 
 
 def tell_of_failure(info: Any, error: BaseException) -> None:

@@ -306,9 +306,20 @@ def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaqu
             world.guard(origin, "SAME", known.origin)
         return known.seen
     world.guard(origin, "TYPE", type(value))
-    if type(value) is torch.Generator:
-        reason, detail = "torch-operation", "with a torch.Generator, whose state no guard covers,"
     return world.register(value, opaque_for(value, reason, detail), origin)
+
+
+@rule(torch.Generator)
+def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
+    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to guard."""
+    if value is torch.default_generator:
+        world.guard(origin, "IS", value)
+        return world.register(value, value, const(value), mutable=False)
+    if value.device.type != "cpu" or world.generator is None:
+        return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
+    world.guard(origin, "TYPE", torch.Generator)
+    world.guard(origin.to("attr", "device"), "EQ", value.device)
+    return world.register(value, world.generator(value, origin), origin)
 
 
 def _frozen(world: World, value: Any, origin: Origin) -> Any:

@@ -41,6 +41,7 @@ class World:
         self.stand_in = stand_in
         self.number = number        # makes a symbolic number
         self.dynamism = dynamism    # says which numbers and sizes are to be symbolic
+        self.generator: Callable[[Any, Origin], Any] | None = None   # makes the private one of a generator of random numbers
         self.symbolic_entries = symbolic_entries   # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.guards: list[Guard] = []
         self.memo: dict[int, External] = {}       # by id of the original
