@@ -7,7 +7,7 @@ arguments, with the same strides there as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from .facts import Facts
 from .state import State
+from .values import Value
 
 __all__ = ["is_light"]
 
@@ -31,7 +32,7 @@ _FUNCTIONS = """
     logical_and logical_or logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
     flatten chunk cat stack masked_fill where
 """
-_ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm)
+_ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm, F.pad)
 
 
 def _table() -> dict[int, Any]:
@@ -42,14 +43,20 @@ def _table() -> dict[int, Any]:
 
 _LIGHT = _table()
 _INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
+_CASTS = {id(func): func for func in (torch.Tensor.to, torch._C.TensorBase.to, torch.Tensor.type_as, torch._C.TensorBase.type_as)}
 
 
-def is_light(func: Any, facts: Sequence[Facts], named: Collection[str], state: State) -> bool:
+def is_light(func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapping[str, Any], state: State) -> bool:
     """Whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a mask."""
-    if id(func) not in _LIGHT or not facts or state.autocast is not None or state.inference:
+    if not facts or state.autocast is not None or state.inference:
         return False
-    if "rounding_mode" in named or "out" in named:
+    if id(func) in _CASTS:
+        if any(type(arg) not in (Value, torch.dtype, bool) for arg in (*args, *named.values())):
+            return False   # a device, or another order in memory
+    elif id(func) not in _LIGHT or "rounding_mode" in named or "out" in named:
         return False
+    elif func is F.pad and any(type(arg) is str and arg != "constant" for arg in (*args, *named.values())):
+        return False   # kernels of the other modes have layouts of their own
     if id(func) in _INDEXING and len(facts) > 1:
         return False
     device = facts[0].device

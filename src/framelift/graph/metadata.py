@@ -68,18 +68,24 @@ class Many:
         self.items = items
 
 
+_ALL = 1 << 30
+#: operations whose results are laid out by fewer of their tensors than they are given -> how many of the first
+_FOLLOWS = {"type_as": 1, "new_zeros": 0, "new_ones": 0, "new_full": 0, "new_empty": 0, "new_tensor": 0}
+
+
 class Outcome:
     """What is known of a call's result.
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all.
-    `exact`: the strides of the results follow surely from those of the arguments.  `stays`: as fakes.py says it.
+    `exact`: the strides of the results follow surely from those of the first `follows` arguments.  `stays`: as fakes.py says it.
     """
 
-    __slots__ = ("changes", "effect", "exact", "result", "silent", "stays", "written")
+    __slots__ = ("changes", "effect", "exact", "follows", "result", "silent", "stays", "written")
 
     def __init__(self, result: New | Same | Const | Many | Number, effect: bool, written: tuple[int, ...],
-                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0) -> None:
+                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0, follows: int = _ALL) -> None:
         self.stays = stays
+        self.follows = follows
         self.result = result
         self.exact = exact
         self.effect = effect
@@ -109,8 +115,9 @@ def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: 
     if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
-    exact = regular or _is_view(result) or all(one.is_contiguous() for one in facts)
-    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays)
+    follows = _FOLLOWS.get(name, _ALL)
+    exact = regular or _is_view(result) or all(one.is_contiguous() for one in facts[:follows])
+    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows)
 
 
 def _is_view(result: Any) -> bool:

@@ -23,11 +23,14 @@ _REASONS = ("tensor-item", "data-dependent-shape", "torch-operation")
 
 
 def call_known(recorder: Any, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[Value],
-               stopped: Interrupt) -> Any:
-    """The result of a call that was `stopped` because values decide about it; UNDECIDED where they are not known."""
+               stopped: Interrupt, symbolic: bool) -> Any:
+    """The result of a call that was `stopped` because values decide about it; UNDECIDED where they are not known.
+
+    `symbolic`: there are symbolic numbers among its arguments, so it cannot be run for real.
+    """
     if stopped.reason.id not in _REASONS or not found or type(target) is OneNode or isinstance(target.func, (OpOverload, OpOverloadPacket)):
         return UNDECIDED   # the last may be the program's own, with effects
-    if target.func in _GETITEM:
+    if target.func in _GETITEM and not symbolic:
         return _indexed(recorder, target, args)
     if stopped.reason.id == "tensor-item":
         numbers: list[Any] = []
@@ -35,6 +38,8 @@ def call_known(recorder: Any, target: Target, args: tuple[Any, ...], kwargs: dic
         named = {name: _with_numbers(recorder, arg, numbers) for name, arg in kwargs.items()}
         if numbers:
             return recorder.record(target, (args[0], *rest), named)
+    if symbolic:
+        return UNDECIDED
     real = {id(value.stand_in): recorder.known(value.stand_in, outside=True) for value in found}
     if any(one is None for one in real.values()):
         return UNDECIDED

@@ -357,7 +357,7 @@ class Recorder:
                     self.with_symbols()   # the size is one more number that the graph computes
                     outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
                 else:   # values decide, and these may be known
-                    made = call_known(self, target, args, kwargs, found, stop) if not numbers else UNDECIDED
+                    made = call_known(self, target, args, kwargs, found, stop, bool(numbers))
                     if made is UNDECIDED:
                         raise
                     return made
@@ -382,7 +382,7 @@ class Recorder:
         self.tape.append(step)
         exact = outcome.exact
         if exact:
-            for value in found:
+            for value in found[:outcome.follows]:
                 exact = exact and value.exact
         return self._results(result, step, (), found, exact)
 
@@ -464,7 +464,7 @@ class Recorder:
         self._cache.misses += 1
         facts = [value.facts for value in found]
         check_arguments(target, kept, kept_named, found)
-        regular = is_light(target.func, facts, kept_named, state)
+        regular = is_light(target.func, facts, kept, kept_named, state)
         observed = self._fakes.observe_lightly(facts, call) if light and regular else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
