@@ -245,7 +245,7 @@ EXPRESSIONS = {
              "(Perm.X | PERM).value", "(PERM & Perm(3)).value", "(~PERM).value", "GRADE + <int>", "Grade(5 if <bool> else 1).boost", "TRIPLE._replace(p=<int>).span()", "Triple(<int>, q=<int>).span()", "sum(Triple(<int>))",
              "Gate(<int>).v", "Watched(<int>).twice", "Made(<int>).number", "Made[<int>][0]", "type('Sub', (Made,), {}, base=<int>).base", "Made.<word>", "Square(<int>).size()", "Memo(<int>).heavy",
              "len(dataclasses.astuple(NAMED))", "dataclasses.asdict(TIGHT)['a']", "wrapped(<int>)", "wrapped(v=<int>)", "wrapped.__wrapped__(<int>)", "getattr(GATE, '_v', <int>)", "getattr(WATCHED, 'more', <int>)",
-             "counter(<int>)[0](<int>)", "max(Ranked(<int>), Ranked(<int>)).rank", "sorted([Ranked(<int>), RANKED])[0].rank", "len(dataclasses.fields(<record>))", "hash(Ranked(<int>, <str>)) - hash(Ranked(<int>))",
+             "counter(<int>)[0](<int>)", "max(Ranked(<int>), Ranked(<int>)).rank", "sorted([Ranked(<int>), RANKED])[0].rank", "len(dataclasses.fields(<record>))", "hash(Ranked(int(<int>), str(<str>))) - hash(Ranked(int(<int>)))",
              "vars(MEMO).get('heavy', <int>)", "len(grow.__defaults__[0])", "{RANKED: 1, Ranked(<int>): 2}[RANKED]")),
     "record": (("TIGHT", "RANKED", "NAMED"), ("Tight(<int>)", "Ranked(<int>)", "Named(width=<int>)", "copy.copy(<record>)", "copy.deepcopy(<record>)")),
     "str": (("RANKED.label", "SHAPE.name", "PERM.name or 'none'", "GRADE.name"),

@@ -24,7 +24,7 @@ from .records import DELETED
 from .world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
-           "read_instance", "write_global", "write_instance", "delete_instance", "no_attribute", "origin_of_external"]
+           "read_instance", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
 _GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
@@ -80,7 +80,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
 def generic_read(world: World, obj: Any, name: str) -> Any:
     """What `object.__getattribute__` finds, or ABSENT."""
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and _is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(found):
         return _read_data_descriptor(world, obj, name, found)
     entry = instance_entry(world, obj, name)
     if entry is not ABSENT:
@@ -99,7 +99,8 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
     return error
 
 
-def _is_data_descriptor(found: Any) -> bool:
+def is_data_descriptor(found: Any) -> bool:
+    """Whether what a class holds comes before an object's own attribute of that name."""
     cls = type(found)
     return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
 
@@ -251,7 +252,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
 def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     """What `object.__setattr__` does, as a pending write."""
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and _is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(found):
         cls = type(found)
         if cls is property:
             if found.fset is None:
@@ -295,7 +296,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
 def generic_delete(world: World, obj: Any, name: str) -> None:
     """What `object.__delattr__` does, as a pending write."""
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and _is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(found):
         if type(found) is property:
             if found.fdel is None:
                 return found.__delete__(obj)   # raises, in CPython's own words

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from typing import Any
 
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
-from .attributes import INSTANCE, NATIVE, VALUE, leaf_attribute
+from .attributes import INSTANCE, NATIVE, VALUE, is_data_descriptor, leaf_attribute
 from .class_dict import class_dict
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
@@ -25,6 +26,8 @@ _own = type.__dict__["__dict__"].__get__
 _NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
                               "mro", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
                               "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
+_OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
+             types.ClassMethodDescriptorType)
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
 
 
@@ -54,14 +57,13 @@ def read_class(world: World, cls: type, name: str) -> Any:
 def generic_read_class(world: World, cls: type, name: str) -> Any:
     """What `type.__getattribute__` finds, and a metaclass's `__getattr__` after it."""
     meta = type(cls)
-    on_meta = ABSENT if meta is type else world.lookup(meta, name)
-    if type(on_meta) is property:
-        return _core.captured(on_meta.fget, (cls,), None)
+    on_meta = _on_meta(world, meta, name)
+    if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
+        return _from_class(world, meta, meta, name, on_meta, cls)
     found = world.lookup(cls, name)
     if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
         return _from_class(world, cls, cls, name, found, None)
-    if on_meta is not ABSENT and (type(on_meta) in (types.FunctionType, staticmethod, classmethod)
-                                  or not is_constant(on_meta) and not hasattr(type(on_meta), "__get__")):
+    if on_meta is not ABSENT:
         return _from_class(world, meta, meta, name, on_meta, cls)
     if name in _NATIVE_ON_TYPES:
         return getattr(cls, name)
@@ -73,6 +75,16 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
     error = AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
     error.name, error.obj = name, cls
     raise error
+
+
+def _on_meta(world: World, meta: type, name: str) -> Any:
+    """What the program's own metaclasses hold under a name; what `type` has is CPython's."""
+    found = ABSENT if meta is type else world.lookup(meta, name)
+    if not isinstance(found, _OF_TYPES):
+        return found
+    if not hasattr(type, name):
+        raise Interrupt("opaque-object", f"{meta.__qualname__}.{name}")
+    return ABSENT
 
 
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
@@ -87,8 +99,10 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         value = types.MethodType(found.__func__, cls)
     elif kind is property:
         if instance is not None:
-            return _core.captured(found.fget, (instance,), None)
+            return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
         value = found
+    elif kind is functools._lru_cache_wrapper:
+        value = found if instance is None else types.MethodType(found, instance)
     elif pending:
         value = found
     elif isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
@@ -202,11 +216,30 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     if name.startswith("__") and name.endswith("__") or not _core.is_python_class(cls) or not (
             is_leaf(value) or isinstance(value, types.FunctionType) or not hasattr(type(value), "__get__")):
         raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    on_meta = _on_meta(world, type(cls), name)
+    if hasattr(type(on_meta), "__set__"):
+        _set_by_meta(world, cls, name, on_meta, value)
+        return
     world.lookup(cls, name)
     world.overlay[(id(cls), name)] = value
     world.write("settype", cls, name, value)
     world.forget_lookups()
     _core.forget_name(name)
+
+
+def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> None:
+    """A write to an attribute that a descriptor of the metaclass sees to."""
+    if type(found) is property:
+        if found.fset is None:
+            found.__set__(cls, value)   # raises, in CPython's own words
+        _core.captured(found.fset, (cls, value), None)
+        return
+    setter = world.lookup(type(found), "__set__")
+    if not isinstance(setter, types.FunctionType):
+        raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    pending, place = world.place_of(type(cls), name)
+    descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))
+    _core.captured(setter, (descriptor, cls, value), None)
 
 
 def delete_class(world: World, cls: type, name: str) -> None:

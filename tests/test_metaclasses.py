@@ -1,0 +1,98 @@
+"""Attributes of classes whose metaclass holds something under the same name: descriptors, functions, plain values."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+
+X = torch.ones(1)
+LOG: list[Any] = []
+
+
+class Data:
+    def __get__(self, cls: Any, meta: Any = None) -> Any:
+        LOG.append("get")
+        return "data", cls.__name__
+
+    def __set__(self, cls: Any, value: Any) -> None:
+        LOG.append(value)
+
+
+class NonData:
+    def __get__(self, cls: Any, meta: Any = None) -> Any:
+        return "non-data", cls.__name__
+
+
+class SetOnly:
+    def __set__(self, cls: Any, value: Any) -> None:
+        LOG.append(value)
+
+
+HELD = {"data": Data(), "non-data": NonData(), "set-only": SetOnly(), "property": property(lambda cls: (cls.__name__, 5)),
+        "settable": property(lambda cls: 5, lambda cls, value: LOG.append(value)), "int": 7, "function": lambda cls, k=1: k, "builtin": len, "class": dict,
+        "static": staticmethod(len), "cached": functools.lru_cache(lambda cls: 4), "partial": functools.partialmethod(max, "a"), "C method": str.upper}
+
+Made: Any = None
+
+
+def read(x: Any) -> Any:
+    try:
+        return x + 1, Made.q
+    except Exception as error:
+        return x, str(error)
+
+
+def asked(x: Any) -> Any:
+    try:
+        return x + 1, getattr(Made, "q", "absent"), hasattr(Made, "q")
+    except Exception as error:
+        return x, str(error)
+
+
+def written(x: Any) -> Any:
+    LOG.append("begin")
+    Made.q = 3
+    return x + 1, Made.q
+
+
+def called(x: Any) -> Any:
+    try:
+        return x + 1, Made.q()
+    except Exception as error:
+        return x, str(error)
+
+
+def outcomes(program: Any, own: bool, first: str, then: str) -> list[Any]:
+    """What three calls give: with `first` on the metaclass, with `then`, and with an attribute of the class's own gone."""
+    global Made
+    meta: Any = type("Meta", (type,), {})
+    Made = meta("Made", (), {"q": 11} if own else {})
+    LOG.clear()
+    seen = []
+    for held in (first, then, ""):
+        if held:
+            meta.q = HELD[held]
+        elif "q" in vars(Made):
+            del meta.q
+            del Made.q
+            meta.q = HELD[then]
+        try:
+            _, *found = program(X)
+        except AttributeError as error:
+            found = [str(error)]
+        seen.append((*(getattr(one, "__name__", one) for one in found), vars(Made).get("q"), list(LOG)))
+    return seen
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("then", HELD)
+def test_what_a_metaclass_holds(then: str, own: bool) -> None:
+    for program in (read, asked, written, called):
+        for first in ("int", "property", then):
+            framelift.reset()
+            assert outcomes(framelift.compile(program, backend="eager"), own, first, then) == outcomes(program, own, first, then), (program, first)
