@@ -7,6 +7,8 @@ A failing example names its seed: `python -m tests.law --seed N --size S --reduc
 from __future__ import annotations
 
 import collections
+import gc
+from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
@@ -17,7 +19,7 @@ from law.breaks import generate_breaks
 from law.generate import generate
 from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
-from law.runner import judge
+from law.runner import _settled, judge
 from law.steer import Endless, bounded
 
 seen: collections.Counter[str] = collections.Counter()
@@ -88,3 +90,20 @@ def test_a_program_without_end_is_given_up() -> None:
     with pytest.raises(Endless), bounded(0.02):
         while True:
             pass
+
+
+def test_what_only_garbage_holds_is_no_part_of_a_world() -> None:
+    world: dict[str, Any] = {"LOG": []}
+
+    class Ends:
+        def __del__(self) -> None:
+            world["LOG"].append("ended")
+
+    gc.disable()
+    try:
+        held = Ends()
+        held.itself = held   # type: ignore[attr-defined]
+        del held
+        assert not world["LOG"] and _settled(world)["LOG"] == ["ended"]
+    finally:
+        gc.enable()

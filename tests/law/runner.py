@@ -102,7 +102,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                     exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
             with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
                 chain: list[tuple[str, ...]] = []
-                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_state(world), chain), own=own)[0])
+                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain), own=own)[0])
     finally:
         gc.enable()
         torch.set_grad_enabled(True)
@@ -144,6 +144,16 @@ def _tensors(value: Any, found: list[torch.Tensor], depth: int) -> None:
             _tensors(v, found, depth + 1)
     elif type(value) is dict and depth < 4:
         _tensors(list(value.values()), found, depth)
+
+
+def _settled(world: dict[str, Any]) -> dict[str, Any]:
+    """The state of a world without what only garbage holds.
+
+    An exception that passes a context manager made of a generator holds itself through the frames it passed, with all that their callers' frames hold;
+    when that ends is the collector's affair.
+    """
+    gc.collect(0)   # the collector was off: all that the call made is young
+    return _state(world)
 
 
 def _state(world: dict[str, Any]) -> dict[str, Any]:
