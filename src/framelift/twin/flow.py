@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dis import haslocal
-from opcode import HAVE_ARGUMENT, stack_effect
+from opcode import HAVE_ARGUMENT, opmap, stack_effect
 from sys import version_info
 from types import CodeType
 
@@ -48,6 +49,7 @@ class Flow:
         self.shapes: dict[int, Shape] = {}
         self._shape_all()
         self._live: dict[int, int] | None = None
+        self._loops: list[tuple[int, int]] | None = None    # from where to where jumps go back
 
     def following(self, op: Op) -> list[Op]:
         """Where control goes after an instruction that raised nothing."""
@@ -55,6 +57,43 @@ class Flow:
         if op.name not in _NO_NEXT:
             found.append(self.ops[self.number[op.unit] + 1])
         return found
+
+    def part(self, start: int, stops: frozenset[int], marks: Iterable[int]) -> list[Op]:
+        """Copies of the instructions that may run from `start` on, in their order; at `stops` the way ends.
+
+        There, and at `marks`, which are only asked for their places in the source, instructions that do nothing are left.
+        """
+        reached = {start}
+        pending = [self.at[start]]
+        while pending:
+            op = pending.pop()
+            nexts = self.following(op)
+            if op.target is not None:
+                nexts.append(op.target)
+            if op.handler is not None:
+                nexts.append(op.handler[0])
+            for each in nexts:
+                if each.unit not in reached:
+                    reached.add(each.unit)
+                    if each.unit not in stops:
+                        pending.append(each)
+        idle = (reached & stops | {unit for unit in marks if unit in self.at and unit not in reached}) - {start}
+        nothing = opmap["NOP"]
+        at = {unit: Op(nothing, 0, 0, op.position, None, None, unit) if unit in idle else Op(op.op, op.arg, op.caches, op.position, None, None, unit)
+              for unit, op in self.at.items() if unit in reached or unit in idle}
+        handlers: dict[int, tuple[Op, int]] = {}   # one for all instructions of a range
+        for unit, made in at.items():
+            op = self.at[unit]
+            if unit in idle:
+                continue
+            if op.target is not None:
+                made.target = at[op.target.unit]
+            if op.handler is not None:
+                handler = handlers.get(id(op.handler))
+                if handler is None:
+                    handler = handlers[id(op.handler)] = (at[op.handler[0].unit], op.handler[1])
+                made.handler = handler
+        return list(at.values())
 
     def _target(self, op: Op) -> Op:
         """Where a jump really goes on."""
@@ -100,8 +139,11 @@ class Flow:
             return frozenset(code.co_varnames)
         back: dict[int, list[int]] = {}
         pending, reached = [start], {start}
+        once = end is not None and end != start and not self._comes_back(end)   # then no way goes on behind it
         while pending:
             op = self.at[pending.pop()]
+            if once and op.unit == end:
+                continue
             nexts = [each.unit for each in self.following(op)] + ([op.handler[0].unit] if op.handler is not None else [])
             for unit in nexts:
                 back.setdefault(unit, []).append(op.unit)
@@ -115,6 +157,13 @@ class Flow:
             pending += found
         ops = [self.at[unit] for unit in between]
         return frozenset([*code.co_cellvars, *(code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE"))])
+
+    def _comes_back(self, unit: int) -> bool:
+        """Whether control may come to an instruction twice: then some jump goes back over it."""
+        if self._loops is None:
+            edges = [(op.unit, each.unit) for op in self.ops for each in (op.target, op.handler[0] if op.handler is not None else None) if each is not None]
+            self._loops = [(to, come) for come, to in edges if to <= come]
+        return any(to <= unit <= come for to, come in self._loops)
 
     # ---- stack ----
 

@@ -233,7 +233,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     an unbound one is then missed as a variable of the function's own.
     """
     code = flow.code
-    ops = disassemble(code)
+    ops = flow.part(point.unit, frozenset(stops), [slot for slot in point.stack if isinstance(slot, int)])
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
@@ -241,12 +241,8 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     slots = {name: i for i, name in enumerate(names)}
     own = tuple(name for name in code.co_cellvars if name not in slots)   # others are hidden by a variable of a comprehension somewhere
     variables = (*own, *free)
-    begun = False
     for op in ops:
-        begun = begun or op.name == "RESUME"
-        if op.name in ("MAKE_CELL", "COPY_FREE_VARS") and not begun:
-            op.op, op.arg = make("NOP").op, 0
-        elif op.op in haslocal or op.op in hasfree:
+        if op.op in haslocal or op.op in hasfree:
             name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]
             local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
             op.arg = slots[name] if local else len(names) + variables.index(name)
