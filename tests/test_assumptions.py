@@ -222,3 +222,35 @@ def test_what_the_program_checks_of_values() -> None:
                 side(torch.tensor(tokens), torch.rand(2))
             messages.append(str(caught.value))
         assert messages[0] == messages[1]
+
+
+def test_what_cannot_be_undone_behind_a_check() -> None:
+    """Values of few whole numbers are guarded then, instead of being assumed; where there are none, the check is a break."""
+    ran: list[int] = []
+
+    @torch.library.custom_op("assumptions::counting", mutates_args=())
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        ran.append(1)
+        return x * 2
+
+    counting.register_fake(lambda x: torch.empty_like(x))
+
+    def f(tokens: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        torch._check_tensor_all_with(ValueError, tokens > 0, lambda: f"not above: {tokens.tolist()}")
+        return counting(x) + 1
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        assert x.sum() > 0, "below"
+        return counting(x) + 1
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for tokens in ([1, 2], [3, 4], [1, 2]):
+        torch.testing.assert_close(compiled(torch.tensor(tokens), torch.ones(2)), torch.full((2,), 3.0))
+    with pytest.raises(ValueError, match="not above"):
+        compiled(torch.tensor([0, 1]), torch.ones(2))
+    assert len(ran) == 3
+    broken = framelift.compile(g, backend="eager")
+    assert torch.equal(broken(torch.ones(2)), torch.full((2,), 3.0)) and len(ran) == 4
+    with pytest.raises(AssertionError, match="below"):
+        broken(-torch.ones(2))
+    assert len(ran) == 4

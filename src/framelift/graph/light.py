@@ -14,10 +14,11 @@ import torch
 import torch.nn.functional as F
 
 from .facts import Facts
+from .metadata import ALL
 from .state import State
 from .values import Value
 
-__all__ = ["is_light"]
+__all__ = ["is_light", "laid_out_by"]
 
 _METHODS = """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu square pow erf
@@ -44,6 +45,20 @@ def _table() -> dict[int, Any]:
 _LIGHT = _table()
 _INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
 _CASTS = {id(func): func for func in (torch.Tensor.to, torch._C.TensorBase.to, torch.Tensor.type_as, torch._C.TensorBase.type_as)}
+
+
+#: results of these lie in the order of their dimensions, whatever the arguments do
+_IN_ORDER = "new_zeros new_ones new_full new_empty new_tensor mm bmm"
+_LAID_OUT_BY = {id(func): (count, func) for count, funcs in (
+    (0, [F.linear, torch._C._nn.linear, F.embedding, F.layer_norm, *(getattr(owner, name) for name in _IN_ORDER.split()
+                                                    for owner in (torch.Tensor, torch._C.TensorBase, torch) if hasattr(owner, name))]),
+    (1, [torch.Tensor.type_as, torch._C.TensorBase.type_as])) for func in funcs}
+
+
+def laid_out_by(func: Any) -> int:
+    """From the strides of how many of its first tensors the strides of an operation's results follow."""
+    found = _LAID_OUT_BY.get(id(func))
+    return ALL if found is None else found[0]
 
 
 def is_light(func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapping[str, Any], state: State) -> bool:

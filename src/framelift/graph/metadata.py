@@ -17,7 +17,10 @@ from ..reasons import Interrupt
 from .fakes import Observed
 from .facts import Facts, facts_of
 
-__all__ = ["Const", "Many", "MetadataCache", "New", "Number", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
+__all__ = ["ALL", "Const", "Many", "MetadataCache", "New", "Number", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
+
+
+ALL = 1 << 30   # arguments, however many there are
 
 
 class New:
@@ -68,11 +71,6 @@ class Many:
         self.items = items
 
 
-_ALL = 1 << 30
-#: operations whose results are laid out by fewer of their tensors than they are given -> how many of the first
-_FOLLOWS = {"type_as": 1, "new_zeros": 0, "new_ones": 0, "new_full": 0, "new_empty": 0, "new_tensor": 0}
-
-
 class Outcome:
     """What is known of a call's result.
 
@@ -83,7 +81,7 @@ class Outcome:
     __slots__ = ("changes", "effect", "exact", "follows", "result", "silent", "stays", "written")
 
     def __init__(self, result: New | Same | Const | Many | Number, effect: bool, written: tuple[int, ...],
-                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0, follows: int = _ALL) -> None:
+                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0, follows: int = ALL) -> None:
         self.stays = stays
         self.follows = follows
         self.result = result
@@ -105,17 +103,17 @@ VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torc
            torch.layout, torch.memory_format)
 
 
-def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False) -> Outcome:
+def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False, follows: int = ALL) -> Outcome:
     """Read what a call over fakes of these facts gave.
 
-    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device (light.py).
+    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device, `follows`: they follow from
+    those of the first so many tensors (light.py).
     """
     effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
     if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
-    follows = _FOLLOWS.get(name, _ALL)
     exact = regular or _is_view(result) or all(one.is_contiguous() for one in facts[:follows])
     return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows)
 

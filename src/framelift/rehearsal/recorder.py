@@ -21,7 +21,7 @@ from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.drawing import Drawing
 from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
-from ..graph.light import is_light
+from ..graph.light import is_light, laid_out_by
 from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
 from ..graph.naming import identifier
@@ -98,12 +98,14 @@ class Recorder:
         self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
         self.drawing = Drawing()                    # generators of random numbers
+        self.assumes = True                         # the program may be taken to go on where the other side raises
+        self.stop_assuming: Callable[[], None] | None = None   # called before another rehearsal, which does not; set by the session
         self.regions = 0                            # nested compile regions met
         self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
-        self._storages: dict[int, Storage] = {}     # of real tensors
+        self.storages: dict[int, Storage] = {}     # of real tensors
         self._fakes = Fakes()
         self._live: Live | None = None              # function transforms, once the program uses one
         self.wrapped: Wrapped | None = None         # tensors of wrapper subclasses, once there is one
@@ -169,9 +171,9 @@ class Recorder:
         if (dims or marks.strides) and not wrapped:
             facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
         memory = storage_of(tensor)
-        storage = self._storages.get(memory)
+        storage = self.storages.get(memory)
         if storage is None:
-            storage = self._storages[memory] = Storage(external=True)
+            storage = self.storages[memory] = Storage(external=True)
         value = Value(new_stand_in(facts, type(tensor)), facts, storage)
         self.overrides = self.overrides or is_overriding(type(tensor))
         if wrapped:
@@ -402,28 +404,9 @@ class Recorder:
         if outcome.stays:
             self.drawing.draw()
         if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
-            raise Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
-
-    def assume(self, tensor: torch.Tensor, truth: bool) -> bool:
-        """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
-        value = self.value_of(tensor)
-        if any(length != 1 for length in value.facts.size) or self.tape_is_a_body():
-            return False   # a body's results are not the graph's
-        if self.stays == UNKNOWN or any(storage.written for storage in self._storages.values()):
-            return False   # what cannot be undone must not have happened when an assumption is found wrong
-        wrong = self.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
-        wrong = self.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
-        device = value.facts.device
-        if device in self.violated:
-            wrong = self.record(target_of(torch.logical_or), (self.violated[device], wrong), {})
-        self.violated[device] = wrong
-        return True
-
-    def assertion(self, condition: Any, text: str) -> None:
-        """The graph checks a condition on numbers that only it knows."""
-        assert self.symbols is not None
-        target = target_of(torch.ops.aten._assert_scalar.default)
-        self.tape.append(Step(target, [condition, text], {}, graph_values(self.symbols, [condition]), read_state(), True))
+            stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
+            stop.first = self.stop_assuming
+            raise stop
 
     def tape_is_a_body(self) -> bool:
         """Whether a sub-graph is being recorded, not the graph itself."""
@@ -468,7 +451,7 @@ class Recorder:
         observed = self._fakes.observe_lightly(facts, call) if light and regular else None
         if observed is None:
             observed = self._fakes.observe(target.name, facts, call)
-        outcome = outcome_of(observed, facts, target.name, gives_values, regular)
+        outcome = outcome_of(observed, facts, target.name, gives_values, regular, laid_out_by(target.func))
         check_writes(target, kept, kept_named, found, outcome)
         return outcome
 
@@ -517,7 +500,7 @@ class Recorder:
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
         asked, odd = without_histories(self, asked)
-        writes = any(storage.written for storage in self._storages.values())
+        writes = any(storage.written for storage in self.storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
         if without_grad:   # else backends cannot write in place: that might concern autograd
             base = base._replace(grad=False)

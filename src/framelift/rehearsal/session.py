@@ -48,6 +48,8 @@ __all__ = ["Session"]
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes
+#: codes in which something that cannot be undone came after an assumption: rehearsed without them
+_WITHOUT_ASSUMPTIONS: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 _BUILT = (list, set, dict)
 _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
 
@@ -90,6 +92,8 @@ class Session:
         self.world.generator = self.recorder.drawing.meet
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values
+        self.recorder.assumes = function.__code__ not in _WITHOUT_ASSUMPTIONS
+        self.recorder.stop_assuming = functools.partial(_WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()
         self.blocks = Blocks()   # of error_on_graph_break

@@ -23,6 +23,7 @@ from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
+from .assumptions import assertion, assume
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
 __all__ = ["handle"]
@@ -194,7 +195,7 @@ def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     message = args[1] if len(args) > 1 else kwargs.get("message")
     text = _core.captured(message, (), None) if callable(message) else "Expected cond to be True, but got False."
     args[0].home.expect(args[0])
-    session.recorder.assertion(args[0], str(text))
+    assertion(session.recorder, args[0], str(text))
     return None
 
 
@@ -204,7 +205,7 @@ def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
     recorder = session.recorder
     cond = args[1] if len(args) > 1 else kwargs.get("cond")
     if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
-        if recorder.assume(recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
+        if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
             return None
     return _core.captured(callable_, args, kwargs)
 

@@ -18,6 +18,7 @@ from ..graph.state import choosing_kernels
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
+from .assumptions import assume
 
 __all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for"]
 
@@ -104,7 +105,7 @@ def _bool(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     truth = None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
-    if truth is None or not recorder.assume(args[0], truth):
+    if truth is None or not assume(recorder, args[0], truth):
         raise Interrupt("tensor-bool", "Tensor.__bool__")
     return truth
 
