@@ -350,3 +350,26 @@ def raised(x, by):
 
 def test_floats_that_a_compiler_takes_for_constants_are_constants():
     run(raised, [(X, by) for by in (3.0, 1.0, 2.0)], backend="inductor")
+
+
+@pytest.mark.filterwarnings("ignore:framelift. .* was captured")
+def test_classes_that_are_made_anew_each_time_come_to_an_end() -> None:
+    """Their entries die with them, and are counted all the same."""
+    def program(x):
+        class Kind:
+            amount = 3
+
+            def get(self, t):
+                return t + self.amount
+
+        framelift.graph_break()
+        return Kind().get(x)
+
+    compiled = framelift.compile(program, backend="eager")
+    with framelift.config.patch(recompile_limit=3):
+        for _ in range(10):
+            assert compiled(torch.ones(2)).tolist() == [4.0, 4.0]
+        before = len(compiled.recompiles())
+        for _ in range(4):
+            compiled(torch.ones(2))
+    assert len(compiled.recompiles()) == before < 9

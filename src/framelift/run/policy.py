@@ -130,8 +130,12 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
 
 
 def is_worn(seen: Seen | None, limit: int) -> bool:
-    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own."""
-    return seen is not None and seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own.
+
+    So those of classes that a function makes each time it runs: at one place there are no more of them than of other values.
+    """
+    return seen is not None and (seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+                                 or any(count >= limit for _, count in seen.classes.values()))
 
 
 def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:

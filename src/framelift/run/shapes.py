@@ -36,6 +36,7 @@ class Seen:
         self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
         self.captures = 0                       # so far, whatever became of their entries
         self.fresh = False                      # the frame goes on behind a break
+        self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
         self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: Any) -> None:
@@ -50,6 +51,8 @@ class Seen:
                 self.values[place] = KeysSeen("", True)
         for guard in world.guards:
             value = guard.value
+            if guard.kind in ("IS", "TYPE") and isinstance(value, type) and "<locals>" in value.__qualname__:
+                self._class(str(guard.origin), value)
             if guard.kind == "EQ":
                 self._leaf(guard.origin, value)
             elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
@@ -63,6 +66,11 @@ class Seen:
                 self.meet(str(guard.origin), value.size)
                 if value.stride is not None:
                     self.meet(f"{guard.origin}.stride()", value.stride)
+
+    def _class(self, place: str, now: type) -> None:
+        last, count = self.classes.get(place, (None, 0))
+        if last is None or last() is not now:
+            self.classes[place] = weakref.ref(now), count + 1
 
     def _keys(self, place: str, now: KeysSeen) -> None:
         old = self.values.get(place)
