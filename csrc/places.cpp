@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "frame_access.h"
+#include "rehearsal.h"
 
 namespace framelift {
 
@@ -94,6 +95,13 @@ static PyObject* place(PyObject*, PyObject*) {
   return known(&code, &offset, 1);
 }
 
+static PyObject* note_place(PyObject*, PyObject*) {
+  Rehearsal* r = current_rehearsal();
+  if (!r) Py_RETURN_NONE;
+  r->generators.push_back({root_unit(r), r->root_probes});
+  return Py_BuildValue("(il)", root_unit(r), r->root_probes);
+}
+
 static PyObject* set_package(PyObject*, PyObject* args) {
   const char *own, *starts, *exempt;
   if (!PyArg_ParseTuple(args, "sss", &own, &starts, &exempt)) return nullptr;
@@ -104,6 +112,7 @@ static PyObject* set_package(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
+    {"note_place", note_place, METH_NOARGS, "A break may have to come before this call of the root's: (code unit, probes called), also kept for the session."},
     {"places", places, METH_NOARGS, "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."},
     {"place", place, METH_NOARGS, "The innermost frame of the program: (code, byte offset)."},
     {"forget_places", forget_places, METH_NOARGS, "Let go of the tuples that `places` gave."},

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .._core import note_place
 from ..reasons import Interrupt
 from .number_nodes import numbers_in
 
@@ -51,6 +52,7 @@ class Drawing:
         self._at_hand: tuple[int, ...] = (DEFAULT,)    # what the operation at hand draws from, if it does
         self._drawn: set[int] = set()
         self._closed: set[int] = set()                 # sources that were set after something was drawn from them
+        self._place: Any = None                        # where the last of them was
         self._late: set[int] = set()                   # slots that are filled after the graph
         self._slots = 0
         self._lock = threading.Lock()
@@ -118,7 +120,9 @@ class Drawing:
     def draw(self) -> None:
         """The operation at hand draws."""
         if not self._closed.isdisjoint(self._at_hand):
-            raise Interrupt("torch-state", "a seed or state set between random numbers")
+            interrupt = Interrupt("torch-state", "a seed or state set between random numbers")
+            interrupt.before = self._place
+            raise interrupt
         self._drawn.update(self._at_hand)
 
     def act(self, call: Callable[[Drawing, Action], None], source: int, value: Any = None, slot: int = -1, sets: bool = True) -> None:
@@ -128,6 +132,7 @@ class Drawing:
         (self.after if late else self.before).append(Action(call, source, value, slot))
         if late and sets:
             self._closed.add(source)
+            self._place = note_place()
 
     def new_slot(self, call: Callable[[Drawing, Action], None], source: int, value: Any = None) -> int:
         """A place for the state that a source has now, which `call` takes."""

@@ -7,7 +7,7 @@ leaves no node.  Graphs end in the state they began with; what the program itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -93,10 +93,7 @@ def autocast_nesting() -> int:
 
 
 def check_state(base: State, now: State) -> None:
-    """Interrupt for changes that a graph cannot make for the operations in it.
-
-    Compiled graphs make tensors of whatever dtype is the default when they run, and choose kernels when they are compiled.
-    """
+    """Interrupt for changes that a graph cannot make for the operations in it, where nobody said that they come (settings.py)."""
     if now.dtype is not base.dtype:
         raise Interrupt("torch-state", "torch.set_default_dtype")
     if now.deterministic != base.deterministic:
@@ -106,9 +103,9 @@ def check_state(base: State, now: State) -> None:
 class LeftState:
     """The state at an exit, compared with the one at the start: `calls` are what brings the latter to the former."""
 
-    def __init__(self, saved: SavedState) -> None:
+    def __init__(self, saved: SavedState, settings: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]] = ()) -> None:
         now = SavedState()
-        calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        calls = list(settings)
         if now.inference != saved.inference:
             raise Interrupt("torch-state", "leaving an inference mode open")
         if now.deterministic != saved.deterministic:

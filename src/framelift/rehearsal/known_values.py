@@ -182,6 +182,8 @@ def _blank(facts: Facts) -> torch.Tensor:
 
 
 def _may_run(step: Step) -> bool:
+    if step.state.dtype is not torch.get_default_dtype():
+        return False
     if step.stays or step.state.autocast is not None or step.state.inference or any(isinstance(arg, Body) for arg in step.args):
         return False
     return all(one.step is not None or one.external is not None for one in step.inputs) and all(

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx.graph_module import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from .. import config
@@ -30,6 +28,7 @@ from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import given_to_torch
 from ..graph.refusals import check_arguments, check_writes
 from ..graph.replay import replay
+from ..graph.settings import Settings, asks_default_dtype
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
@@ -39,6 +38,7 @@ from ..graph.wrapped import Wrapped
 from ..graph.wrappers import WrapperFacts, is_wrapper
 from ..graph.writes import apply_writes
 from ..reasons import Interrupt
+from .finished import Finished
 from .live import record_live
 from .wrapped import check_results, kind_of_memory, new_wrapper, record_wrapped
 from .histories import without_histories
@@ -53,34 +53,6 @@ __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
 _MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 _MISSING = object()
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a rehearsal recorded.
-
-    `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the graph: tensors, names of
-    ints, floats.  `mutated` are the indices of those whose memory the graph
-    writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
-    that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
-    `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
-    torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad mode.
-    The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
-    `odd` are outputs that the graph gives without a history, and what they are to become (graph/replay.py).
-    """
-
-    graph_module: GraphModule = field(repr=False)
-    inputs: list[torch.Tensor] = field(repr=False)
-    n_ops: int
-    mutated: tuple[int, ...]
-    shared: tuple[tuple[int, ...], ...]
-    left_state: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
-    violations: int = 0
-    stays: int = 0
-    changes_state: bool = False
-    without_grad: bool = False
-    arguments: list[Any] | None = field(default=None, repr=False)
-    odd: tuple[tuple[int, str], ...] = ()
 
 
 class Recorder:
@@ -100,6 +72,7 @@ class Recorder:
         self.drawing = Drawing()                    # generators of random numbers
         self.assumes = True                         # the program may be taken to go on where the other side raises
         self.stop_assuming: Callable[[], None] | None = None   # called before another rehearsal, which does not; set by the session
+        self.settings = Settings()                  # those that one graph has one choice of
         self.regions = 0                            # nested compile regions met
         self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
@@ -322,8 +295,6 @@ class Recorder:
         `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
         """
         state = read_state()
-        if self._base is not None and state != self._base:
-            check_state(self._base, state)
         key: list[Any] = [target, state, self._flags]
         found: list[Value] = []
         kept = take(args, self._values, key, found)
@@ -331,6 +302,10 @@ class Recorder:
         if kwargs:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if self.settings.touched:
+            self.settings.meet(asks_default_dtype([value.facts.dtype for value in found if value.facts is not None], kept_named))
+        elif self._base is not None and state != self._base:
+            check_state(self._base, state)
         if self.drawing.meets(kept, kept_named) and (self.tape_is_a_body() or self.in_transform() or self.wrapped is not None):
             raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
         if self.wrapped is not None and self.wrapped.concerns(found):
@@ -491,8 +466,7 @@ class Recorder:
     def finish(self, outputs: Sequence[torch.Tensor]) -> Finished:
         """The graph that gives these stand-ins, and what it was built on."""
         base = self._base or read_state()
-        if isinstance(self._left, Interrupt):
-            raise self._left
+        self.check_end()
         asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
         if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
@@ -500,6 +474,9 @@ class Recorder:
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
         asked, odd = without_histories(self, asked)
+        chosen = self.settings.chosen()
+        if chosen is not None and chosen[0] != base.inference:
+            base = base._replace(inference=chosen[0], grad=not chosen[0])
         writes = any(storage.written for storage in self.storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
         if without_grad:   # else backends cannot write in place: that might concern autograd
@@ -514,10 +491,12 @@ class Recorder:
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
                         self._left.calls if self._left is not None else (), len(self.violated), self.stays,
                         any(step.state != base for step in self.tape), without_grad,
-                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd)
+                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen)
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
+        if self.settings.chosen() is not None:
+            raise Interrupt("torch-state", "a setting for the length of a differentiation")
         return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
     def __enter__(self) -> Recorder:
@@ -543,6 +522,7 @@ class Recorder:
         finally:
             if self._live is not None:
                 self._live.close()
+            self.settings.restore()
             self._saved.restore()
             self._mode.recorder = None
             self._mode = self._saved = None
@@ -555,9 +535,14 @@ class Recorder:
         if self._left is None and self._saved is not None:
             with torch._C.DisableTorchFunction():
                 try:
-                    self._left = LeftState(self._saved)
+                    self._left = LeftState(self._saved, self.settings.left())
                 except Interrupt as interrupt:
                     self._left = interrupt
+
+    def check_end(self) -> None:
+        """Interrupts where captured code cannot end in the torch state it ends in."""
+        if isinstance(self._left, Interrupt):
+            raise self._left
 
 
 def _is_leaf_view(value: Value) -> bool:

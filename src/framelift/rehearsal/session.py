@@ -161,6 +161,7 @@ class Session:
     def break_off(self, handed: Any) -> None:
         """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
         self.recorder.mark_end()
+        self.recorder.check_end()
         point, values = point_of(handed, functools.partial(end_is_seen_inside, self.world))
         raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised

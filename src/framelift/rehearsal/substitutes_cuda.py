@@ -38,6 +38,12 @@ def _of_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return callable_(*args, **kwargs)
 
 
+@substitute(torch.cuda.device_count)
+def _device_count(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the process runs on, as far as the driver knows."""
+    return callable_(*args, **kwargs)
+
+
 if _current is not None:
     substitute(_current)(_current_device)
     substitute(torch.cuda.get_device_capability, torch.cuda.get_device_name, torch.cuda.is_bf16_supported)(_of_device)

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 import torch._refs
 
+from .. import _core
 from ..graph.number_nodes import numbers_in
+from ..graph.settings import SETTERS, asks_default_dtype
 from ..graph.state import choosing_kernels
 from ..graph.targets import target_of
 from ..reasons import Interrupt
@@ -313,16 +315,49 @@ def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state.py),
 # ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
 
+def _touch(recorder: Any) -> None:
+    """A setting is about to be changed that one graph has one choice of."""
+    asking = any(asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs) for step in recorder.tape)
+    body = recorder.tape_is_a_body()
+    recorder.settings.touch(bool(recorder.tape) or body, asking or body)
+
+
+def _setter(func: Any) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _touch(recorder)
+        return func(*args, **kwargs)
+    return handler
+
+
+for _func in SETTERS:
+    RULES[id(_func)] = (_func, _setter(_func))
+
+
+@rule(torch.autograd.grad_mode.inference_mode.__enter__)
+def _enter_inference(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    mode = _core.read(args[0], "mode")
+    if type(mode) is not bool or _core.is_external(args[0]) or recorder.in_transform():
+        raise Interrupt("torch-state", "this torch.inference_mode")   # that would remember the mode it enters
+    _touch(recorder)
+    recorder.settings.enter_inference(mode)
+
+
+@rule(torch.autograd.grad_mode.inference_mode.__exit__)
+def _exit_inference(recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    recorder.settings.exit_inference()
+
+
 @rule(torch.use_deterministic_algorithms)
 def _deterministic(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(mode: Any, *, warn_only: Any = False) -> None:
         if type(mode) is not bool or type(warn_only) is not bool:
             raise Interrupt("torch-state", "use_deterministic_algorithms")
+        _touch(recorder)
         torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
     bound(*args, **kwargs)
 
 
-_NATIVE = [torch.device, torch._C._set_grad_enabled, torch._C._set_deterministic_algorithms, torch._C._set_default_dtype, torch.set_autocast_enabled,
+_NATIVE = [torch.device, torch._C._set_grad_enabled, torch.set_autocast_enabled,
           torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
           torch.autocast_decrement_nesting, torch.clear_autocast_cache]
 

@@ -132,7 +132,7 @@ class Breaks:
         if set(frames.code.co_cellvars) & set(frames.code.co_freevars):   # a comprehension's cell hides a free variable
             return
         start = frames.flow.ops[0].unit if made is None else made.start
-        places = [stop.root]
+        places = [stop.root] if stop.before is None else [stop.before, stop.root]
         seen = set()
         for _ in range(_MOST_TRIES):
             if not places:

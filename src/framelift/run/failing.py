@@ -6,6 +6,8 @@ A graph that fails where plain Python does not is told of.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +18,7 @@ from .. import _core, config
 from ..exc import InternalError
 from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
+from ..graph.settings import inside
 from ..graph.state import SavedState, autocast_nesting
 from ..graph.sure import fails_late, in_handler
 from ..graph.wrappers import is_wrapper
@@ -34,12 +37,15 @@ class AssumptionFailed(Exception):
 
 def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad):
+    around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
+    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad):
         graph = compile_graph(finished.graph_module, plain_examples(finished.inputs))
     if finished.without_grad:
         graph = torch.no_grad()(graph)
     if finished.changes_state:
         graph = _keeping_settings(graph)
+    if finished.settings is not None:
+        graph = _under(graph, around)
     if finished.violations:
         graph = _checked(graph, finished.violations, finished.stays > 0)
     return graph
@@ -61,6 +67,14 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
                 put_back(*before)
             raise
         return results[:-count]
+    return run
+
+
+def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
+    """`graph`, run under the settings it was made for."""
+    def run(*inputs: Any) -> Any:
+        with around():
+            return graph(*inputs)
     return run
 
 
