@@ -134,12 +134,18 @@ _BASES: dict[type, _Base] = {
 }
 
 
+def _group(walk: Walk, obj: Any) -> Text:
+    return (walk.part(BaseExceptionGroup.message.__get__(obj)), ", ", walk.part(BaseExceptionGroup.exceptions.__get__(obj)))
+
+
 def _add_exceptions() -> None:
     for kind in vars(builtins).values():
         if isinstance(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
                 _BASES[kind] = _exception(fields)
+    for group in (BaseExceptionGroup, ExceptionGroup):
+        _BASES[group] = _Base(_group, _exception({}).contents)
 
 
 _add_exceptions()

@@ -67,6 +67,10 @@ class Layout:
     slots: tuple[tuple[str, Any], ...]
 
 
+#: what an instance cannot be made without
+_TRIAL: dict[type, tuple[Any, ...]] = {BaseExceptionGroup: ("", [KeyboardInterrupt()]), ExceptionGroup: ("", [Exception()])}
+
+
 def layout_of(cls: type, bases: Any) -> Layout | None:
     """The layout of a class's instances, given the built-in bases whose contents can be rebuilt; None: not known."""
     base = None
@@ -90,7 +94,7 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
     if cls.__basicsize__ != _explained(cls, base, len(slots)) or cls.__itemsize__ != base.__itemsize__:
         return None
     try:
-        trial = base.__new__(cls)  # CPython's own opinion: abstract classes and unsafe bases raise
+        trial = base.__new__(cls, *_TRIAL.get(base, ()))  # CPython's own opinion: abstract classes and unsafe bases raise
     except TypeError:
         return None
     return Layout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))

@@ -35,11 +35,15 @@ LetIn = Callable[[World, Any, Origin], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles)."""
+    """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
 
-    empty: Callable[[Any], Any]
+    `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.
+    """
+
+    empty: Callable[..., Any]
     fill: Callable[[World, Any, Any, Origin, LetIn], None]
     snapshot: Callable[[Any], Any]
+    parts: Callable[[World, Any, Origin, LetIn], Any] | None = None
 
 
 def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -185,7 +189,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         world.guard(origin, "IS", value)
         return world.register(value, value, origin, mutable=False)
     kind = KINDS[solid]
-    copy = kind.empty(value)
+    copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
     world.table_opened(value)
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)
