@@ -247,7 +247,7 @@ def test_unknown_c_objects_may_be_passed_around_but_not_used() -> None:
     def use(x, g):
         return x + g.initial_seed()
 
-    with pytest.raises(framelift.exc.Unsupported, match="torch.*Generator"):
+    with pytest.raises(framelift.exc.Unsupported, match="Generator"):
         framelift.compile(use, backend="eager", fullgraph=True)(X, generator)
 
 

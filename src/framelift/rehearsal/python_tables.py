@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_random,
     substitutes_stdlib,
     substitutes_views,
+    substitutes_warnings,
     substitutes_weakref,
 )
 

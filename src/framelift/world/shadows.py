@@ -10,6 +10,7 @@ import collections
 import enum
 import functools
 import operator
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -173,7 +174,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is not solid:
         world.note_class(cls)
     size = solid.__len__(value) if hasattr(solid, "__len__") else 0
-    if cls is dict and (size > config.large_container or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
+    # The table of modules grows at any moment, also while capturing.
+    if cls is dict and (size > config.large_container or value is sys.modules or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
         table = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
         return world.register(value, table, origin)
     view = _VIEWS.get(cls)

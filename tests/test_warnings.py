@@ -1,0 +1,84 @@
+"""warnings.warn inside captured code: ignored, recorded and raised ones are followed, all others are told outside."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from support import check
+
+X = torch.ones(2)
+
+
+class Own(UserWarning):
+    pass
+
+
+def ignored(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("unheard")
+        return x + 1
+
+
+def inner(text: str, level: int) -> None:
+    warnings.warn(text, Own, stacklevel=level)
+
+
+def recorded(x: Any) -> Any:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.warn("first")
+        warnings.warn(Own("second"))
+        inner("third", 1)
+        inner("fourth", 2)
+    return x + 1, [(str(row.message), row.category, row.filename, row.lineno) for row in seen]
+
+
+def raised(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="no")
+        warnings.filterwarnings("error", category=Own, append=True)
+        warnings.warn("no, not this one", Own)
+        try:
+            warnings.warn("this one", Own)
+        except Own as error:
+            return x + 1, str(error), type(error)
+    return x
+
+
+@pytest.mark.parametrize("program", [ignored, recorded, raised])
+def test_warnings_that_stay_inside(program: Any) -> None:
+    check(program, X)
+
+
+def test_filters_from_outside() -> None:
+    """The same function under filters that ignore, show and raise."""
+    def program(x: Any) -> Any:
+        warnings.warn("heard or not", Own)
+        return x + 1
+
+    captured = framelift.compile(program, backend="eager")
+    for function in (program, captured):
+        for action, heard in (("ignore", 0), ("always", 1), ("ignore", 0), ("always", 1)):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter(action)  # type: ignore[arg-type]
+                assert torch.equal(function(X), X + 1) and len(seen) == heard
+        with warnings.catch_warnings(), pytest.raises(Own, match="heard or not"):
+            warnings.simplefilter("error")
+            function(X)
+
+
+def test_what_is_shown_once_is_shown_once() -> None:
+    def program(x: Any) -> Any:
+        warnings.warn("once", Own)
+        return x + 1
+
+    for function in (program, framelift.compile(program, backend="eager")):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("default")
+            assert [torch.equal(function(X), X + 1) for _ in range(3)] == [True] * 3 and len(seen) == 1
