@@ -1,4 +1,5 @@
 // Which tensors share their memory, and which have hooks: what graphs that write to inputs or add to gradients were built on.
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -68,7 +69,32 @@ static PyObject* versions(PyObject*, PyObject* tensors) {
   return found;
 }
 
-static PyMethodDef methods[] = {{"versions", versions, METH_O, "how often the memory of each tensor was written to; -1 where that is not counted"},
+// memory_copies(tensors): a copy of each storage the tensors lie in, as a tensor of bytes; None for one that an earlier tensor has.
+static PyObject* memory_copies(PyObject*, PyObject* tensors) {
+  HANDLE_TH_ERRORS
+  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "memory_copies takes a tuple of tensors");
+  Py_ssize_t n = PyTuple_GET_SIZE(tensors);
+  PyObject* copies = PyTuple_New(n);
+  at::AutoDispatchBelowADInplaceOrView below;   // no history, no count of a view's writes
+  for (Py_ssize_t i = 0; copies && i < n; i++) {
+    const c10::Storage& storage = THPVariable_Unpack(PyTuple_GET_ITEM(tensors, i)).storage();
+    bool had = false;
+    for (Py_ssize_t k = 0; k < i && !had; k++) had = THPVariable_Unpack(PyTuple_GET_ITEM(tensors, k)).storage().is_alias_of(storage);
+    PyObject* copy = Py_NewRef(Py_None);
+    if (!had) {
+      at::Tensor bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
+      bytes.set_(storage, 0, {(int64_t)storage.nbytes()}, {1});
+      Py_SETREF(copy, THPVariable_Wrap(bytes.clone()));
+    }
+    if (!copy) Py_CLEAR(copies);
+    else PyTuple_SET_ITEM(copies, i, copy);
+  }
+  return copies;
+  END_HANDLE_TH_ERRORS
+}
+
+static PyMethodDef methods[] = {{"memory_copies", memory_copies, METH_O, "a copy of each storage the tensors lie in; None where an earlier tensor has the same"},
+                                {"versions", versions, METH_O, "how often the memory of each tensor was written to; -1 where that is not counted"},
                                 {"hooked", hooked, METH_O, "whether a hook runs when gradients come to one of the tensors"},
                                 {"memory_pattern", memory_pattern, METH_O, "for each tensor the place of the first one with the same storage"},
                                 {nullptr, nullptr, 0, nullptr}};

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import framelift
+from framelift import _core
 from framelift.graph.sure import in_handler
 from support import check
 
@@ -152,9 +153,7 @@ def test_a_history_that_was_changed_is_not_taken_back() -> None:
 
 
 def test_writes_of_sure_operations_cost_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    from framelift.run import failing
-
-    monkeypatch.setattr(failing, "_copies", None)
+    monkeypatch.setattr(_core, "memory_copies", None)
     stats = torch.nn.BatchNorm1d(3)
     check(lambda x: stats(x).relu_() @ torch.eye(3), torch.ones(2, 3))
     weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]

@@ -112,7 +112,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         tensors = tuple([inputs[i] for i in places])
         versions = _core.versions(tensors)
-        kept = _copies(tensors) if copies else None
+        kept = _core.memory_copies(tensors) if copies else None
         generators = states() if draws else None
         try:
             return entry(inputs, externals)
@@ -125,13 +125,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     return run
 
 
-def _copies(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.UntypedStorage, torch.UntypedStorage]]:
-    """The memory of tensors and a copy of it: no matter how tensors lie in it, and no write that autograd counts."""
-    storages = {storage._cdata: storage for storage in [tensor.untyped_storage() for tensor in tensors]}
-    return [(storage, storage.clone()) for storage in storages.values()]
-
-
-def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: list[Any] | None, in_order: bool) -> bool:
+def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, in_order: bool) -> bool:
     """Whether the inputs hold again what they held, as far as they were written to."""
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not in_order or old != new or old < 0]
@@ -139,10 +133,12 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
         return True
     if kept is None or any(tensor.requires_grad and not tensor.is_leaf for tensor in changed):   # their history is another one by now
         return False
-    for storage, copy in kept:
-        if storage.nbytes() != copy.nbytes():
+    for tensor, copy in zip(tensors, kept):   # of memory, however tensors lie in it; autograd does not count this
+        if copy is not None and tensor.untyped_storage().nbytes() != copy.nbytes:
             return False
-        storage.copy_(copy)
+    for tensor, copy in zip(tensors, kept):
+        if copy is not None:
+            tensor.untyped_storage().copy_(copy.untyped_storage())
     counted = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
     torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in counted]), tuple([version for _, version in counted]))
     return True
