@@ -315,3 +315,19 @@ def test_threads_share_a_capture():
     for seed, got in results.items():
         generator = torch.Generator().manual_seed(seed)
         assert all(torch.equal(one, _uniform(x, generator)) for one in got)
+
+
+def test_no_generator_is_the_default_one_also_where_sizes_are_symbolic() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = x.shape[0]
+        return (x + torch.randn((n, 3), generator=None, dtype=x.dtype), torch.randperm(n, generator=None),
+                torch.rand(x.shape, generator=None), torch.randint(3, x.shape, generator=None))
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for size in (2, 3, 4, 5):
+        sides = []
+        for side in (f, compiled):
+            torch.manual_seed(size)
+            sides.append(side(torch.ones(size, 3)))
+        assert all(map(torch.equal, *sides))
+    assert len(compiled.entries) == 2

@@ -112,6 +112,18 @@ def _bool(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool
     return truth
 
 
+def _without_generator(func: Any) -> Handler:
+    """No generator means the default one: torch's own overloads that name it take no symbolic sizes."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("generator", func) is None:
+            kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
+        return recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _draws in (torch.rand, torch.randn, torch.randint, torch.randperm):
+    RULES[id(_draws)] = (_draws, _without_generator(_draws))
+
 _PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 
 # ---- answered from metadata ------------------------------------------------------------------------------------------
