@@ -197,3 +197,16 @@ def test_values_that_follow_from_a_size() -> None:
     broken = framelift.compile(f, backend="eager")
     for size in range(2, 20):
         torch.testing.assert_close(broken(torch.ones(size)), f(torch.ones(size)))
+
+
+def test_text_of_known_values_follows_the_print_options() -> None:
+    def f(x):
+        return x + 1, str(torch.tensor([1.23456])), f"{torch.arange(3.0)}"
+
+    def other(i: int, _) -> None:
+        torch.set_printoptions(precision=2 if i == 1 else 4)
+
+    try:
+        check(f, torch.ones(2), mutate=other, calls=3, captures=2, graphs=2)
+    finally:
+        torch.set_printoptions(profile="default")

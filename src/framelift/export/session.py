@@ -101,7 +101,7 @@ class _ExportSession(Session):
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting = True
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
-        self.recorder.guard_values = None
+        self.recorder.guard_values = self.recorder.guard_text = None
         self.recorder.lazy = True
         self.recorder.assume = self._assume  # type: ignore[method-assign]
         self.example = self._example

@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch._tensor_str import PRINT_OPTS
 
 from ..graph.arguments import rebuild
 from ..graph.facts import Facts
@@ -22,9 +23,10 @@ from ..graph.numbers import NUMBERS
 from ..graph.tape import Step
 from ..graph.targets import Getter
 from ..graph.values import Body, Value
+from ..origin import const
 from ..world.world import World
 
-__all__ = ["KnownValues", "SameValues", "forget", "guard_values", "is_small"]
+__all__ = ["KnownValues", "SameValues", "forget", "guard_text", "guard_values", "is_small"]
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
@@ -73,6 +75,12 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
         world.guard(origin, "CHECK", (SameValues(tensor.clone()), f"holds {tensor.tolist()}"), "values")
         counts[str(origin)] += len(world.guards) - made
     return True
+
+
+def guard_text(world: World) -> None:
+    """Guard how tensors are printed: the text of one was taken."""
+    said = dict(vars(PRINT_OPTS))
+    world.guard(const(PRINT_OPTS), "CHECK", (lambda now: vars(now) == said, f"prints with {said}"), "print options")
 
 
 def is_small(tensor: torch.Tensor) -> bool:

@@ -60,6 +60,7 @@ class Recorder:
 
     def __init__(self, tape: list[Step] | None = None) -> None:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
+        self.guard_text: Callable[[], None] | None = None   # guards how tensors are printed; set by the session
         self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
         self._main_tape = self.tape
         self.overrides = False                      # a tensor of an overriding subclass was met

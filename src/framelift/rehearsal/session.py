@@ -34,7 +34,7 @@ from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
 from . import modes, substitutes_abc, substitutes_frames, tensor_writes, verdicts
 from .flags import Blocks
-from .known_values import guard_values
+from .known_values import guard_text, guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
@@ -92,6 +92,7 @@ class Session:
         self.world.generator = self.recorder.drawing.meet
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values
+        self.recorder.guard_text = functools.partial(guard_text, self.world)
         self.recorder.assumes = function.__code__ not in _WITHOUT_ASSUMPTIONS
         self.recorder.stop_assuming = functools.partial(_WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()

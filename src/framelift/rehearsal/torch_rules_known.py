@@ -16,6 +16,7 @@ __all__: list[str] = []
 
 _TAKES = ("__bool__", "is_nonzero", "__contains__", "item", "tolist", "__int__", "__long__", "__float__", "__complex__", "__index__",
           "__repr__", "__str__", "__format__")
+_TEXTS = _TAKES[-3:]
 
 
 #: draw from [0, 1)
@@ -56,6 +57,8 @@ def _if_known(func: Any, otherwise: Handler) -> Handler:
                 known = recorder.known(args[0], outside=True)
                 if known is None:
                     raise
+        if func.__name__ in _TEXTS and recorder.guard_text is not None:
+            recorder.guard_text()
         return func(known, *args[1:], **kwargs)
     return handler
 
