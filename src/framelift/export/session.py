@@ -103,7 +103,7 @@ class _ExportSession(Session):
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.guard_values = self.recorder.guard_text = None
         self.recorder.lazy = True
-        self.recorder.assume = self._assume  # type: ignore[method-assign]
+        self.recorder.assume_otherwise = self._assume
         self.example = self._example
 
     def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:

@@ -20,6 +20,8 @@ __all__ = ["assertion", "assume"]
 
 def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:
     """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
+    if recorder.assume_otherwise is not None:
+        return bool(recorder.assume_otherwise(tensor, truth))
     value = recorder.value_of(tensor)
     if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.assumes:
         return False   # a body's results are not the graph's

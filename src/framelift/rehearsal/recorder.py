@@ -71,6 +71,7 @@ class Recorder:
         self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
         self.drawing = Drawing()                    # generators of random numbers
+        self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
         self.assumes = True                         # the program may be taken to go on where the other side raises
         self.stop_assuming: Callable[[], None] | None = None   # called before another rehearsal, which does not; set by the session
         self.settings = Settings()                  # those that one graph has one choice of
