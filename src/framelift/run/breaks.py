@@ -19,8 +19,8 @@ from ..twin import layout, make_twin
 from ..twin.dialects import current
 from ..twin.flow import Flow
 from ..twin.layout import Layout
-from ..twin.resume import Made, Point, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched
-from ..world.finalisers import end_is_seen
+from ..twin.resume import Made, Point, let_go, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched
+from ..world.finalisers import end_acts, end_is_seen
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
@@ -88,6 +88,7 @@ class Breaks:
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
         self.origins: dict[int, tuple[_Frames, Made]] = {}   # code made here -> what it was made from
+        self.let_go: dict[int, tuple[int, ...]] = {}         # and which of its arguments it may let go of
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
         """What was made from a code object's original, and if the code was itself made here, how."""
@@ -102,6 +103,17 @@ class Breaks:
     def is_resumed(self, code: types.CodeType) -> bool:
         """Whether the code goes on with a frame after a break."""
         return id(code) in self.origins
+
+    def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+        """Whether code that goes on may end something of the program's before it ends itself, when the frame is the only holder.
+
+        What a captured part was given lives until the part is over; finalisers and generators would act too late.
+        """
+        frames, made = self.origins[id(code)]
+        places = self.let_go.get(id(code))
+        if places is None:
+            places = self.let_go[id(code)] = let_go(frames.flow, made)
+        return any(end_acts(locals_[i]) for i in places)
 
     def unread(self, code: types.CodeType) -> frozenset[str]:
         """The parameters that the code only keeps until it ends."""

@@ -95,6 +95,8 @@ class Driver:
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
             return False
+        if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
+            return False   # about the values at hand
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)
 

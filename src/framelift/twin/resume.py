@@ -23,7 +23,7 @@ from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin
 from .writer import GOES_ON
 
-__all__ = ["Made", "Point", "Stop", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
+__all__ = ["Made", "Point", "Stop", "let_go", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
@@ -104,6 +104,33 @@ def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> froze
     named = running.co_varnames[:parameter_count(running)]
     first = _receiver(flow.code)
     return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)
+
+
+def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
+    """The places of the arguments that the code may let go of before it ends: names that are bound anew or deleted, values taken off the stack."""
+    ops = [flow.at[unit] for unit in made.units if unit in flow.shapes]
+    names = {flow.code._varname_from_oparg(op.arg) for op in ops   # type: ignore[attr-defined]
+             if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)}
+    given = made.code.co_varnames[:made.code.co_argcount]
+    return tuple(i for i, name in enumerate(given) if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:])))
+
+
+def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:
+    """Whether what lies in a slot of the stack at `start` may be taken off, other than by a loop that is at its iterator's end, and not in leaving."""
+    seen, pending = {start}, [flow.at[start]]
+    while pending:
+        op = pending.pop()
+        nexts = [(each, flow.shapes[each.unit].depth) for each in flow.following(op)]
+        if op.handler is not None:
+            nexts.append((op.handler[0], op.handler[1] >> 1))
+        for each, depth in nexts:
+            if depth > slot:
+                if each.unit not in seen:
+                    seen.add(each.unit)
+                    pending.append(each)
+            elif op.name != "FOR_ITER" and not _only_leaves(flow, op):
+                return True
+    return False
 
 
 def untouched(code: CodeType) -> frozenset[str]:

@@ -18,7 +18,7 @@ from .leaves import LEAF_TYPES, is_constant
 from .opaque import Opaque
 from .world import World
 
-__all__ = ["end_is_seen", "end_is_seen_inside"]
+__all__ = ["end_acts", "end_is_seen", "end_is_seen_inside"]
 
 #: types whose objects end unseen, unless by what they hold
 _SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
@@ -41,6 +41,19 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
     if isinstance(value, torch.Tensor):
         return hasattr(cls, "__del__")
     return not is_constant(value)
+
+
+def end_acts(value: Any, depth: int = 0) -> bool:
+    """Whether code of the program runs when an object dies, as far as can be told: a finaliser's, or a generator's."""
+    cls = type(value)
+    if cls in _UNSEEN or depth == _DEEPEST:
+        return False
+    if cls in _GENERATORS:
+        return _waits(value, end_acts, depth)
+    if hasattr(cls, "__del__"):
+        return True
+    parts = list(value) if cls in _SEQUENCES else list(value.values()) if cls in _TABLES else list((_own(value) or {}).values())
+    return any(end_acts(part, depth + 1) for part in parts[:_MOST])
 
 
 def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
