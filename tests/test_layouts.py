@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import framelift
 from support import check
 
 _CASTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -84,3 +85,20 @@ def test_other_modes_of_padding_break() -> None:
         return x * F.pad(x.transpose(1, 2), (1, 1), mode="reflect").stride()[0]
 
     check(f, torch.rand(2, 3, 4), graphs=None, breaks=None)
+
+
+def test_sizes_that_are_tensors() -> None:
+    """As numbers where they are known, and a break where they are not: never an error that plain Python does not have."""
+    def known(x):
+        half = torch.div(x.size(0), 2, rounding_mode="trunc")
+        return x.as_strided(size=(half, 2), stride=(2, half * 0 + 1)) * 2, x.view(half, -1)
+
+    def unknown(x, n):
+        return x.as_strided(size=(n, 2), stride=(2, 1)) * 2
+
+    check(known, torch.rand(8), fullgraph=True)
+    compiled = framelift.compile(known, backend="eager", fullgraph=True)
+    for size in (8, 10, 12):
+        x = torch.rand(size)
+        assert all(map(torch.equal, compiled(x), known(x)))
+    check(unknown, torch.rand(8), torch.ones(300, dtype=torch.int64).cumsum(0)[2], graphs=None, breaks=None)

@@ -14,7 +14,7 @@ from ..graph.targets import Getter, OneNode, Target, target_of
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["UNDECIDED", "call_known"]
+__all__ = ["UNDECIDED", "call_known", "with_numbers"]
 
 UNDECIDED = object()
 _MOST_LITERALS = 1 << 16
@@ -34,8 +34,8 @@ def call_known(recorder: Any, target: Target, args: tuple[Any, ...], kwargs: dic
         return _indexed(recorder, target, args)
     if stopped.reason.id == "tensor-item":
         numbers: list[Any] = []
-        rest = _with_numbers(recorder, args[1:], numbers)
-        named = {name: _with_numbers(recorder, arg, numbers) for name, arg in kwargs.items()}
+        rest = with_numbers(recorder, args[1:], numbers)
+        named = {name: with_numbers(recorder, arg, numbers) for name, arg in kwargs.items()}
         if numbers:
             return recorder.record(target, (args[0], *rest), named)
     if symbolic:
@@ -60,10 +60,10 @@ def _replaced(arg: Any, copies: dict[int, torch.Tensor]) -> Any:
     return type(arg)(_replaced(item, copies) for item in arg) if type(arg) in (list, tuple) else arg
 
 
-def _with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
+def with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
     """The arguments with whole numbers in place of tensors that hold one and are known; `numbers` are those put in."""
     if type(arg) in (list, tuple):
-        return type(arg)(_with_numbers(recorder, item, numbers) for item in arg)
+        return type(arg)(with_numbers(recorder, item, numbers) for item in arg)
     if not recorder.is_stand_in(arg):
         return arg
     facts = recorder.value_of(arg).facts

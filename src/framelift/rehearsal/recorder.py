@@ -259,6 +259,10 @@ class Recorder:
                 if stop.subject is None and args:
                     stop.subject = args[0]
                 raise
+            except RuntimeError as error:
+                if "meta tensor" in str(error):   # a rule asked a stand-in for its value, where a plain number is usual
+                    raise Interrupt("tensor-item", getattr(func, "__name__", "an operation")) from error
+                raise
         kind = type(func)
         if kind is types.MethodWrapperType:
             return self._descriptor(func, args)

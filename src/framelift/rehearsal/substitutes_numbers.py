@@ -199,6 +199,11 @@ def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return None
 
 
+#: the same without the substitute, which is found by code as well
+_plain_check = types.FunctionType(torch._check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
+                                  torch._check_tensor_all_with.__globals__, "_check_tensor_all_with", torch._check_tensor_all_with.__defaults__)
+
+
 @substitute(torch._check_tensor_all_with)
 def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
@@ -207,7 +212,7 @@ def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
     if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
         if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
             return None
-    return _core.captured(callable_, args, kwargs)
+    return _core.captured(_plain_check, args, kwargs)
 
 
 @substitute(torch._check_is_size)

@@ -21,6 +21,7 @@ from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
 from .assumptions import assume
+from .known_calls import with_numbers
 
 __all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for"]
 
@@ -277,6 +278,7 @@ def _as_strided(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if kwargs.keys() - {"size", "stride"} or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
         raise Interrupt("torch-operation", "as_strided with a storage offset")
     facts = _exact(recorder, args[0], "as_strided")
+    args = (args[0], *with_numbers(recorder, args[1:], []))
     if _extent(args[1], args[2]) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
     return recorder.record(target_of(torch.Tensor.as_strided), args, {})
