@@ -331,3 +331,34 @@ def test_no_generator_is_the_default_one_also_where_sizes_are_symbolic() -> None
             sides.append(side(torch.ones(size, 3)))
         assert all(map(torch.equal, *sides))
     assert len(compiled.entries) == 2
+
+
+def test_a_copy_of_the_graph_draws_from_the_same_generator():
+    import copy
+
+    def copying(graph_module, _inputs):
+        return copy.deepcopy(graph_module).forward
+    _alike(_uniform, _seeded, backend=copying)
+
+
+def test_torchs_own_generator_instead_of_another():
+    def f(x, g):
+        return x + torch.rand(2, 3) + torch.rand(2, 3, generator=g)
+
+    x, fast = torch.zeros(2, 3), compiled(f)
+    fast(x, _seeded())
+    torch.manual_seed(6)
+    want = f(x, torch.default_generator)
+    torch.manual_seed(6)
+    assert torch.equal(fast(x, torch.default_generator), want)
+
+
+def test_not_exported():
+    def f(x):
+        return x + torch.rand(3, generator=torch.Generator().manual_seed(1))
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return f(x)
+    with pytest.raises(Exception, match="Generator"):
+        framelift.export.export(Model(), (torch.zeros(3),), strict=True)

@@ -215,3 +215,14 @@ def test_inference_mode_made_outside():
         with mode:
             return x * 2
     _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
+
+
+def test_not_exported():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            torch.set_default_dtype(torch.float64)
+            y = x + torch.ones(3)
+            torch.set_default_dtype(torch.float32)
+            return y
+    with pytest.raises(Exception, match="setting"):
+        framelift.export.export(Model(), (torch.zeros(3),), strict=True)

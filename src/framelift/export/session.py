@@ -100,6 +100,7 @@ class _ExportSession(Session):
     def __init__(self, root: Any, function: types.FunctionType, _plan: Any, dynamism: Dynamism, moment: Any) -> None:
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting = True
+        self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.guard_values = self.recorder.guard_text = None
         self.recorder.lazy = True

@@ -55,7 +55,7 @@ class Drawing:
         self._place: Any = None                        # where the last of them was
         self._late: set[int] = set()                   # slots that are filled after the graph
         self._slots = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._given: tuple[torch.Generator, ...] = ()
         self.kept: dict[int, torch.Tensor] = {}
 
@@ -180,12 +180,12 @@ class Drawing:
                 given: list[Any] = list(self.own)
                 for place, generator in zip(places, externals[len(externals) - count:]):
                     given[place] = generator
-                self._given = tuple(given)
+                around = self._given, self.kept   # a finaliser may call what is being called
+                self._given, self.kept = tuple(given), {}
                 try:
                     return entry(inputs, externals[:len(externals) - count])
                 finally:
-                    self._given = ()
-                    self.kept.clear()
+                    self._given, self.kept = around
         return run
 
     def generator(self, index: int) -> torch.Generator:

@@ -70,7 +70,8 @@ class Settings:
     """What one rehearsal does to settings: done for real, and undone at its end."""
 
     def __init__(self) -> None:
-        self.before: list[Any] = []         # empty until captured code sets one
+        self.refused = ""                           # why a graph cannot have settings of its own
+        self.before: list[Any] = []                 # empty until captured code sets one
         self._asked: list[Any] | None = None        # what the operations so far run under, the default dtype apart
         self._dtype: torch.dtype | None = None      # the default dtype that operations so far asked for
         self._modes: list[Any] = []                 # open inference modes
@@ -122,6 +123,8 @@ class Settings:
                 self._dtype = dtype
             if self._dtype is not dtype:
                 self._refuse("torch.set_default_dtype between two operations")
+        if self.refused and self.chosen() is not None:
+            self._refuse(self.refused)
 
     def chosen(self) -> tuple[Any, ...] | None:
         """What the graph is to be compiled and run under; None: what it is called under."""

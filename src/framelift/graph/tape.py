@@ -118,6 +118,13 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
     return body, lifted
 
 
+class _Generators(torch.nn.Module):
+    """The generators that a graph draws from (drawing.py).  A copy of the graph draws from the same ones."""
+
+    def __deepcopy__(self, memo: Any) -> _Generators:
+        return self
+
+
 class _Builder:
     """Writes nodes.  Goes below Graph.create_node, whose checks cost five times the node itself; `lint` follows."""
 
@@ -128,6 +135,7 @@ class _Builder:
         self._parts: dict[tuple[int, tuple[int | str, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
+        self._generators: _Generators | None = None
         self.numbers: NumberNodes | None = None
 
     def values(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
@@ -161,6 +169,8 @@ class _Builder:
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.
         made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)
+        if self._generators is not None:
+            made.add_module("generators", self._generators)   # itself: FX makes another module for what it copies
         weakref.finalize(made, _forget_source, type(made)).atexit = False   # a module's class is its own
         return made
 
@@ -188,9 +198,12 @@ class _Builder:
             return rebuild(kept, self.node_of)
         node = self._nodes.get(id(kept))
         if node is None:
+            if self._generators is None:
+                self._generators = _Generators()
+                self._root.add_module("generators", self._generators)
             name = self._unused("generator")
-            setattr(self._root, name, kept)
-            node = self._nodes[id(kept)] = self._add(name, "get_attr", name, (), {})
+            setattr(self._generators, name, kept)
+            node = self._nodes[id(kept)] = self._add(name, "get_attr", f"generators.{name}", (), {})
         return node
 
     def output(self, outputs: Any) -> None:

@@ -309,6 +309,10 @@ def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaqu
     return world.register(value, opaque_for(value, reason, detail), origin)
 
 
+def _is_no_default(value: Any) -> bool:
+    return value is not torch.default_generator
+
+
 @rule(torch.Generator)
 def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
     """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to guard."""
@@ -319,6 +323,7 @@ def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
     world.guard(origin, "TYPE", torch.Generator)
     world.guard(origin.to("attr", "device"), "EQ", value.device)
+    world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
     return world.register(value, world.generator(value, origin), origin)
 
 
