@@ -137,6 +137,21 @@ def test_a_block_that_a_break_is_in_is_left_when_the_graph_behind_fails() -> Non
         assert not torch.is_autocast_enabled("cpu")
 
 
+def test_a_block_behind_a_break_is_left_though_nothing_can_be_taken_back() -> None:
+    def program(x: Any, i: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            off(1)
+            x.mul_(2)
+            return TABLE[i] + x
+
+    compiled = framelift.compile(program, backend="eager")
+    for index in (GOOD, BAD, GOOD, BAD):
+        x = torch.ones(2, requires_grad=True) * 3
+        with contextlib.suppress(IndexError):
+            compiled(x, index)
+        assert not torch.is_autocast_enabled("cpu") and x.tolist() == [6.0, 6.0]
+
+
 def test_a_history_that_was_changed_is_not_taken_back() -> None:
     """The error leaves the graph as it is: the input is another one by now."""
     def program(x: Any, i: Any) -> Any:

@@ -16,7 +16,7 @@ from ..twin.handlers import decode
 from .tape import Step
 from .values import Value
 
-__all__ = ["fails_late", "in_handler"]
+__all__ = ["changes_history", "fails_late", "in_handler"]
 
 #: of integers alone, these fail on a zero or a negative number
 _MAY_FAIL = frozenset(("div", "floor_divide", "floordiv", "ifloordiv", "remainder", "mod", "imod", "fmod", "pow", "ipow"))
@@ -58,12 +58,20 @@ def _indexed_by_tensors(index: Any, elements: bool) -> bool:
     return isinstance(index, Value) and (elements or index.facts.dtype is not torch.bool) or isinstance(index, torch.Tensor)
 
 
+def _writes_inputs(step: Step) -> bool:
+    return step.effect and any(value.storage.external and value.storage.written for value in step.inputs)
+
+
+def changes_history(tape: Sequence[Step]) -> bool:
+    """Whether an input that is written to becomes another one for autograd."""
+    return any(value.storage.external and value.storage.written and value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
+               for step in tape if step.effect for value in step.inputs)
+
+
 def fails_late(tape: Sequence[Step], in_order: bool) -> list[Step]:
     """The steps that may fail when an input is written to already; unless the graph is run `in_order`, that is all that may fail."""
-    first = next((i for i, step in enumerate(tape) if step.effect and any(value.storage.external and value.storage.written for value in step.inputs)), None)
-    if first is None:
-        return []
-    return [step for step in tape[first if in_order else 0:] if not _is_sure(step)]
+    first = next((i for i, step in enumerate(tape) if _writes_inputs(step)), len(tape)) if in_order else 0
+    return [step for step in tape[first:] if not _is_sure(step)]
 
 
 def in_handler(stacks: Iterable[tuple[Any, ...]]) -> bool:

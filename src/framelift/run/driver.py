@@ -267,7 +267,7 @@ class Driver:
         info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if not info.replayable:
-            entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager")
+            entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
         if finished.left_state:
             entry = _leaving(entry, finished.left_state)
         if finished.mutated and len(finished.inputs) > 1:

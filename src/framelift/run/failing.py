@@ -20,8 +20,9 @@ from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
 from ..graph.settings import inside
 from ..graph.state import SavedState, autocast_nesting
-from ..graph.sure import fails_late, in_handler
+from ..graph.sure import changes_history, fails_late, in_handler
 from ..graph.wrappers import is_wrapper
+from ..reasons import Interrupt
 from ..rehearsal.recorder import Finished
 from ..rehearsal.subclasses import plain_examples
 
@@ -93,14 +94,16 @@ def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool) -> Callable[..., Any]:
+def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool, resumed: bool) -> Callable[..., Any]:
     """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
 
     `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts its writes as it goes; of others nothing
-    is known but the copies.  Where nothing can be taken back the entry stays as it is.
+    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so behind a break inside a block (`resumed`): who would leave the block?
     """
     given = {id(finished.inputs[i]) for i in finished.mutated}
     places = [i for i, one in enumerate(inputs) if id(one) in given]
+    if resumed and (finished.stays == UNKNOWN or changes_history(tape)) and in_handler(step.places for step in fails_late(tape, False)):
+        raise Interrupt("torch-operation", "that may fail inside a block, after what cannot be taken back,")
     if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or inputs[i].layout is not torch.strided for i in places):
         return entry
     late = fails_late(tape, in_order) if places else []
