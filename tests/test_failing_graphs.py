@@ -183,3 +183,27 @@ def test_handlers_are_seen() -> None:
     code = caught.__code__
     inside = next(offset for offset, _, line in code.co_lines() if line == code.co_firstlineno + 2)
     assert in_handler([(code, inside)]) and not in_handler([(code, 0)])
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_attention_draws_only_with_dropout(dropout: float) -> None:
+    """Without dropout there is nothing to take back, so nothing is kept before each call; with it the numbers are plain Python's."""
+    def f(q, k, v):
+        torch.nn.functional.scaled_dot_product_attention(k, q, v, dropout_p=dropout)   # nobody uses it: it may have drawn
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout) + torch.rand(4) * dropout
+
+    given = [torch.rand(1, 2, 3, 4) for _ in range(3)]
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for seed in range(2):
+        sides = []
+        for side in (f, compiled):
+            torch.manual_seed(seed)
+            sides.append((side(*given), torch.rand(2)))
+        assert all(map(torch.equal, *sides))
+
+    def quiet(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+
+    compiled = framelift.compile(quiet, backend="eager", fullgraph=True)
+    compiled(*given)
+    assert compiled.entries[0].info.replayable == (not dropout)

@@ -40,22 +40,27 @@ _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
 _MAY_DRAW = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention", "_cudnn_rnn",
              "miopen_rnn", "native_dropout", "_fused_sdp")
+#: of these, what draws none where its dropout is zero
+_QUIET = frozenset({"_fused_sdp_choice", "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention_for_cpu",
+                    "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "_flash_attention_forward",
+                    "_efficient_attention_forward"})
 #: give nothing, and are there for what they check
 _CHECKS = ("_assert_", "sym_constrain_range", "_functional_assert")
 #: why an operation must stay in a graph, whoever uses its result: it draws random numbers, or nobody knows what it does
 DRAWS, UNKNOWN = 1, 2
-#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes)
-_operators: dict[Any, tuple[int, tuple[int, ...], tuple[str, ...]]] = {}
+#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes, position of a dropout without which it need not)
+_operators: dict[Any, tuple[int, tuple[int, ...], tuple[str, ...], int]] = {}
 
 
-def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...], int]:
     schema = getattr(operator, "_schema", None)
     if schema is None:
-        return UNKNOWN, (), ()
+        return UNKNOWN, (), (), -1
     draws = _SEEDED in operator.tags or operator._opname.startswith((*_MAY_DRAW, *_CHECKS))
     stays = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
     written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-    return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written)
+    dropout = next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), -1) if operator._opname in _QUIET else -1
+    return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written), dropout
 
 
 class _WatchedMode(FakeTensorMode):
@@ -72,8 +77,8 @@ class _WatchedMode(FakeTensorMode):
         known = _operators.get(func)
         if known is None:
             known = _operators[func] = _describe(func)
-        stays, positions, names = known
-        if stays > self.stays:
+        stays, positions, names, dropout = known
+        if stays > self.stays and (dropout < 0 or (args[dropout] if dropout < len(args) else (kwargs or {}).get("dropout_p", 0.0)) != 0):
             self.stays = stays
         for position in positions:
             if position < len(args):
