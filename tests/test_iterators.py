@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +95,67 @@ def test_a_list_that_changes_while_it_is_walked() -> None:
         numbers = [1, 2]
         it = enumerate(numbers)
         worlds.append(([run(X, numbers, it)[1:] for _ in range(2)], list(it), numbers))
+    assert worlds[0] == worlds[1]
+
+
+def step_and_pop(x: Any, numbers: Any, it: Any) -> Any:
+    found = next(it, None)
+    numbers.pop()
+    return x + 1, found
+
+
+def step_and_clear(x: Any, numbers: Any, it: Any) -> Any:
+    found = next(it, None)
+    numbers.clear()
+    return x + 1, found
+
+
+def pop_and_ask(x: Any, numbers: Any, it: Any) -> Any:
+    if numbers:
+        numbers.pop()
+    return x + 1, operator.length_hint(it)
+
+
+def clear_and_fill(x: Any, numbers: Any, it: Any) -> Any:
+    numbers[:] = [3]
+    found = next(it, None)
+    numbers.extend([1, 2, 3, 4, 5])
+    return x + 1, found
+
+
+@pytest.mark.parametrize("make", [iter, reversed, lambda numbers: zip(numbers, numbers)], ids=["iter", "reversed", "zip"])
+@pytest.mark.parametrize("kind", [list, bytearray])
+@pytest.mark.parametrize("program", [step_and_pop, step_and_clear, pop_and_ask, clear_and_fill], ids=lambda f: f.__name__)
+def test_a_sequence_that_became_shorter(program: Any, kind: Any, make: Any) -> None:
+    """A place beyond the end is a place, which setting an iterator would cut; and one over a sequence that is empty has not ended."""
+    for before in range(3):
+        framelift.reset()
+        worlds: list[Any] = []
+        for run in (program, framelift.compile(program, backend="eager")):
+            numbers = kind([1, 2, 3])
+            it = make(numbers)
+            for _ in range(before):
+                next(it)
+            worlds.append([(run(X, numbers, it)[1], list(numbers), portrait(it)) for _ in range(3) if numbers or program is pop_and_ask])
+        for want, got in zip(*worlds, strict=True):
+            assert want[:2] == got[:2]
+            found = difference(want[2], got[2])
+            assert found is None, found
+
+
+def test_an_iterator_made_inside_over_a_list_that_became_shorter() -> None:
+    def program(x: Any, numbers: Any) -> Any:
+        it, other = iter(numbers), [1, 2, 3]
+        further = iter(other)
+        next(it), next(it), next(further), next(further)
+        del numbers[1:], other[1:]
+        return x + 1, it, further
+
+    worlds = []
+    for run in (program, framelift.compile(program, backend="eager")):
+        numbers = [1, 2, 3]
+        _, it, further = run(X, numbers)
+        worlds.append((it.__reduce__(), further.__reduce__()))
     assert worlds[0] == worlds[1]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..reasons import Interrupt
 from ..world.combined import STEPPERS, rebuilt, stands_at
-from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, place_of, source_of
+from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
@@ -236,10 +236,15 @@ def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """An iterator from outside stands where captured code left it."""
-    place = place_of(shadow.copy)
-    if is_exhausted(shadow.copy) != is_exhausted(shadow.original) or not len(source_of(shadow.copy)) and len(source_of(shadow.original)) > 0:
+    place, source = place_of(shadow.copy), source_of(shadow.copy)
+    ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
+    if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):
         return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
-    return [] if place == shadow.before else [(walk.part(shadow.copy), f".__setstate__({place})")]
+    if place == shadow.before:
+        return []
+    if not is_within(shadow.copy):   # the sequence is changed first
+        raise Interrupt("effect-object", f"{type_name(kind)} beyond the end of a sequence that became shorter")
+    return [(walk.part(shadow.copy), f".__setstate__({place})")]
 
 
 def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:

@@ -16,7 +16,7 @@ from .opaque import Opaque
 from .records import Shadow
 from .world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "place_of", "source_of", "step_of"]
+__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "is_within", "place_of", "source_of", "step_of"]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
 SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])), reversed)
@@ -46,6 +46,16 @@ def is_exhausted(iterator: Any) -> bool:
     return len(iterator.__reduce__()) == 2
 
 
+def is_within(iterator: Any) -> bool:
+    """Whether another one over its sequence can be set to its place: a place beyond the end, of a sequence that became shorter, is cut to the length."""
+    function, arguments, *state = iterator.__reduce__()
+    if not state or state[0] is None:
+        return True
+    another = function(*arguments)
+    another.__setstate__(state[0])
+    return place_of(another) == state[0]  # type: ignore[no-any-return]
+
+
 def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
     """Another one of its type that is exhausted.  The empty sequence that it tells of is made when it is asked, so that is nothing to know it by."""
     copy = exhausted(type(value))
@@ -70,7 +80,7 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", place_of), "EQ", place)
     copy = value.__reduce__()[0](inside)
-    if type(copy) is not type(value):   # exhausted, it tells of no sequence any more
+    if type(copy) is not type(value) or not is_within(value):   # exhausted, it tells of no sequence any more
         return None
     copy.__setstate__(place)   # also 0: a reversed one begins at the other end
     world.register(value, copy, origin)
