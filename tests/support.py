@@ -24,7 +24,7 @@ import torch
 import framelift
 from portrait import Portrait, difference, portrait, without_addresses
 
-__all__ = ["Counts", "Outcome", "World", "check", "compiled", "counts", "global_state", "run_call", "same_outcome"]
+__all__ = ["Counts", "Outcome", "World", "check", "compiled", "counts", "global_state", "run_call", "same_outcome", "without_frames"]
 
 
 @dataclasses.dataclass
@@ -130,7 +130,7 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
         result = call()
     except Exception as error:  # noqa: BLE001  any exception of the program is an outcome
         kind, words, line, result = "raised", without_addresses(f"{type(error).__name__}: {error}"), _line(error), error
-        _without_frames(error)
+        without_frames(error)
     # One portrait of both, so that identity between results and arguments is part of it.
     shown = (result.args if kind == "raised" else result)
     after = portrait((shown, roots()), exact=exact, own=own)
@@ -138,8 +138,8 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
     return Outcome(kind, words, line, error, after, global_state()), result
 
 
-def _without_frames(error: BaseException | None) -> None:
-    """Let an exception and those it came from forget their frames.
+def without_frames(error: BaseException | None, instead: types.TracebackType | None = None) -> None:
+    """Let an exception, those it came from and those in it forget their frames; `instead` is the traceback of those that had one.
 
     They hold the caller's, which holds the exception; and how many frames of one function stand in a traceback, so what lives for as long
     as the exception does, is nothing that a program may rely on.
@@ -150,8 +150,9 @@ def _without_frames(error: BaseException | None) -> None:
         one = waiting.pop()
         if one is not None and id(one) not in seen:
             seen.add(id(one))
-            one.__traceback__ = None
-            waiting += [one.__context__, one.__cause__]
+            if one.__traceback__ is not None:
+                one.__traceback__ = instead
+            waiting += [one.__context__, one.__cause__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
 
 
 def global_state() -> tuple[Any, ...]:

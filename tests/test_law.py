@@ -7,6 +7,7 @@ A failing example names its seed: `python -m tests.law --seed N --size S --reduc
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 from typing import Any
 
@@ -107,3 +108,24 @@ def test_what_only_garbage_holds_is_no_part_of_a_world() -> None:
         assert not world["LOG"] and _settled(world)["LOG"] == ["ended"]
     finally:
         gc.enable()
+
+
+def test_what_only_a_traceback_of_a_caught_exception_holds_is_no_part_of_a_world() -> None:
+    group = ExceptionGroup("g", [ValueError(1)])
+    world: dict[str, Any] = {"LOG": [], "GROUP": group}
+
+    class Ends:
+        def __del__(self) -> None:
+            world["LOG"].append("ended")
+
+    def inner() -> None:
+        with contextlib.suppress(ExceptionGroup):
+            raise group
+
+    def outer() -> None:
+        held = Ends()   # noqa: F841  the caller of a frame in the traceback holds it
+        inner()
+
+    outer()
+    assert not world["LOG"] and _settled(world)["LOG"] == ["ended"]
+    assert group.__traceback__ is not None

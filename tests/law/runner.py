@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 import framelift
 from portrait import difference, forget
-from support import Counts, Outcome, counts, run_call, same_outcome
+from support import Counts, Outcome, counts, run_call, same_outcome, without_frames
 
 from .generate import Program
 from .steer import MODES
@@ -146,12 +146,20 @@ def _tensors(value: Any, found: list[torch.Tensor], depth: int) -> None:
         _tensors(list(value.values()), found, depth)
 
 
+_WAITING = (_ for _ in ())
+_NOWHERE = types.TracebackType(None, _WAITING.gi_frame, 0, 1)   # a frame that holds nothing and was called by none
+
+
 def _settled(world: dict[str, Any]) -> dict[str, Any]:
     """The state of a world without what only garbage holds.
 
     An exception that passes a context manager made of a generator holds itself through the frames it passed, with all that their callers' frames hold;
-    when that ends is the collector's affair.
+    when that ends is the collector's affair.  An exception of the world that was raised and caught holds the frames it passed, and their callers', until it is
+    raised again; captured code has none.  It is still one that was raised.
     """
+    for value in list(world.values()):
+        if isinstance(value, BaseException):
+            without_frames(value, _NOWHERE)
     gc.collect(0)   # the collector was off: all that the call made is young
     return _state(world)
 
