@@ -310,3 +310,36 @@ def test_arrays_that_own_their_memory_do_so_outside() -> None:
     got = framelift.compile(owners, backend="eager", fullgraph=True)(X)
     assert [array.flags.owndata for array in got[:-1]] == [array.flags.owndata for array in owners(X)[:-1]]
     assert np.shares_memory(got[0], got[-1])   # which is why the last one's memory stays the graph's
+
+
+KEPT: list[Any] = []
+
+
+@pytest.mark.parametrize("made", ["np.float32(2.5)", "np.int64(len(x.shape)) + 1", "np.float32('nan')", "np.bool_(True)", "np.longdouble(1) / 3", "np.complex64(1j)",
+                                  "np.datetime64('2020-01-01')", "np.timedelta64(2, 'h')", "np.dtype('float32')"])
+def test_a_scalar_made_inside_is_another_object_at_every_call(made: str) -> None:
+    names: dict[str, Any] = {"np": np, "KEPT": KEPT}
+    exec(f"def program(x):\n  a = {made}\n  KEPT.append((a, [a, {made}]))\n  return x + 1", names)
+    check(names["program"], X, calls=4, state=[(names, "KEPT")], graphs=2, captures=2)   # the first list is empty
+
+
+def test_a_scalar_that_was_there_stays_the_object_it_is() -> None:
+    names: dict[str, Any] = {"KEPT": KEPT, "RATE": np.float64(2.5)}
+    exec("def program(x):\n  KEPT.append(RATE)\n  return x + 1", names)
+
+    def mutate(number: int, world: World) -> None:
+        if number == 2:
+            names["RATE"] = np.float64(2.5)
+
+    check(names["program"], X, calls=4, state=[(names, "KEPT"), (names, "RATE")], mutate=mutate, graphs=None)
+    assert not KEPT
+
+
+def test_scalars_that_are_no_numbers_to_each_other_are_told_apart() -> None:
+    """A NaN is found in a list by identity alone."""
+    def program(x: Any) -> Any:
+        return x + 1, np.float32("nan")
+
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    kept = [captured(X)[1] for _ in range(3)]
+    assert [kept.count(scalar) for scalar in kept] == [1, 1, 1]

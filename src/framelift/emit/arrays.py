@@ -34,6 +34,14 @@ def _random(walk: Walk, node: Node) -> Recipe:
 
 
 if numpy is not None:
-    @base(numpy.generic, numpy.dtype)
-    def _value(walk: Walk, node: Node) -> Recipe:
+    @base(numpy.dtype)
+    def _dtype(walk: Walk, node: Node) -> Recipe:
         return Recipe((walk.constant(node.obj, type(node.obj).__name__),))
+
+    @base(numpy.generic)
+    def _value(walk: Walk, node: Node) -> Recipe:
+        """A scalar made inside is another object at every call, as numpy's are: an array without dimensions keeps the value and hands them out."""
+        kind = type(node.obj)
+        if kind.__module__.partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):   # records are written to, texts lose the zeros at their end
+            raise Interrupt("result-object", type_name(kind))
+        return Recipe((walk.constant(numpy.asarray(node.obj), kind.__name__), "[()]"))

@@ -127,14 +127,3 @@ def _moment(walk: Walk, node: Node) -> Recipe:
     if type(node.obj.tzinfo) not in (type(None), datetime.timezone):
         raise Interrupt("result-object", type_name(type(node.obj)))
     return Recipe(make=(walk.constant(node.obj, type(node.obj).__name__),))
-
-
-def _numpy_scalar(walk: Walk, node: Node) -> Recipe:
-    if type(node.obj).__module__.partition(".")[0] != "numpy":
-        raise Interrupt("result-object", type_name(type(node.obj)))
-    return Recipe(make=(walk.constant(node.obj, type(node.obj).__name__),))
-
-
-_numpy: Any = sys.modules.get("numpy")  # torch has imported it where it is there
-if _numpy is not None:
-    base(_numpy.number, _numpy.bool_, _numpy.dtype)(_numpy_scalar)
