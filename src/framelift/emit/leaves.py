@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..reasons import Interrupt
-from .recipe import LEAVES, Node, Recipe, Walk, base, exact, joined, leaf, type_name
+from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
 __all__ = ["is_leaf", "is_plain"]
 
