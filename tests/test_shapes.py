@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import math
+import operator
 
 import pytest
 import torch
@@ -209,6 +211,58 @@ def test_a_division_by_zero_later():
 
 def test_type_of_a_number_changes():
     run(lambda x, n: x * n, [(torch.ones(2), n) for n in (2, 3, 4, 2.5, 3.5, True, False, 7)])
+
+
+class Phase(enum.IntEnum):
+    WARM = 2
+    HOT = 5
+
+
+class Whole(int):
+    pass
+
+
+class Share(float):
+    pass
+
+
+class Answering(int):
+    def __add__(self, other):
+        return 100
+
+    def __radd__(self, other):
+        return 200
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __gt__(self, other):
+        return "more"
+
+    __hash__ = int.__hash__
+
+
+class Silent(int):
+    def __add__(self, other):
+        return NotImplemented
+
+
+_OF_ALL = (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, divmod, operator.eq, operator.ne, operator.lt, operator.le,
+           operator.gt, operator.ge)
+_OF_INTS = (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
+
+
+@pytest.mark.parametrize("one", [Phase.HOT, Whole(3), Share(1.5), Answering(3), Silent(3)], ids=lambda one: type(one).__name__)
+def test_numbers_of_other_classes_meet_symbolic_ones(one):
+    """What their classes leave to int and float is arithmetic; what they answer themselves, they do."""
+    def fn(x, n):
+        ways = [(op(n, one), op(one, n)) for op in _OF_ALL]
+        ways += [(op(n, one), op(one, n)) for op in _OF_INTS if type(n) is int and isinstance(one, int)]
+        written = n + one, one + n, n * one, one - n, n == one, one == n, n < one, one < n, n >= one, one >= n, n ** one, one ** n
+        return x, ways, written
+
+    run(fn, [(torch.ones(2), n) for n in (3, 4, 5, 3, 6)])
+    run(fn, [(torch.ones(2), n) for n in (1.5, 2.5, 5.0, 3.0, 6.5)])
 
 
 # ---- numbers that captured code writes ---------------------------------------------------------------------------------

@@ -100,18 +100,6 @@ class Int(torch.SymInt):
     def __invert__(self) -> Any:
         return -self - 1
 
-    def __truediv__(self, other: Any) -> Any:
-        return _float_op(operator.truediv, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _float_op(operator.truediv, other, self)
-
-    def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_number(other) else _on_hints(divmod, self, other)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if _is_number(other) else _on_hints(divmod, other, self)
-
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is None and type(other) in (float, Float):
             return _float_pow(self, other)
@@ -126,12 +114,6 @@ class Int(torch.SymInt):
         if modulo is None and type(other) is float:
             return _float_pow(other, self)
         return pow(other, self.value(), modulo) if modulo is not None else other ** self.value()
-
-    def __eq__(self, other: object) -> Any:
-        return self.home.decide(operator.eq, self, other) if _is_number(other) else _on_hints(operator.eq, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.home.decide(operator.ne, self, other) if _is_number(other) else _on_hints(operator.ne, self, other)
 
     def as_float(self) -> Float:
         """float(self)"""
@@ -220,23 +202,11 @@ class Float(torch.SymFloat):
     def __round__(self, digits: Any = None) -> Any:
         return self.home.int_of(round, self) if digits is None else self.home.float_op(round, (self, digits))
 
-    def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_number(other) else _on_hints(divmod, self, other)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if _is_number(other) else _on_hints(divmod, other, self)
-
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(self.value(), other, modulo) if modulo is not None else _float_pow(self, other)
+        return pow(self.value(), other, modulo) if modulo is not None else _float_pow(self, _operand(self, other, "__rpow__"))
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(other, self.value(), modulo) if modulo is not None else _float_pow(other, self)
-
-    def __eq__(self, other: object) -> Any:
-        return self.home.decide(operator.eq, self, other) if _is_number(other) else _on_hints(operator.eq, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.home.decide(operator.ne, self, other) if _is_number(other) else _on_hints(operator.ne, self, other)
+        return pow(other, self.value(), modulo) if modulo is not None else _float_pow(_operand(self, other, "__pow__", True), self)
 
     def as_float(self) -> Float:
         """float(self)"""
@@ -317,6 +287,25 @@ def _is_integral(value: Any) -> bool:
     return type(value) is Int or type(value) is int or type(value) is bool
 
 
+_mro = type.__dict__["__mro__"].__get__
+
+
+def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
+    """The plain number that an operand of a class made from int or float is, where Python leaves the operation to int and float.
+
+    `name` is the operand's own method for it.  As `first` operand it was asked already and gave no answer, so the plain number does if it
+    can; as the second it is asked only if its class is one of the plain number's kind, or if that knows nothing of its base.
+    """
+    cls = type(other)
+    base = None if _is_number(other) or _is_numpys(other) else next((kind for kind in (int, float) if issubclass(cls, kind)), None)
+    if base is None or name not in vars(base):
+        return other
+    inherits = next(vars(kind)[name] for kind in _mro(cls) if name in vars(kind)) is vars(base)[name]
+    if inherits or (first or base is int if type(number) is Float else first and base is int):
+        return int.__int__(other) if base is int else float.__float__(other)
+    return other
+
+
 def _home(*values: Any) -> Any:
     return next(value.home for value in values if type(value) in NUMBERS)
 
@@ -353,6 +342,10 @@ def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
     return _float_op(func, left, right)
 
 
+def _both_parts(func: Callable[..., Any], left: Any, right: Any) -> Any:
+    return (left // right, left % right) if _is_number(left) and _is_number(right) else _on_hints(func, left, right)
+
+
 def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
     if not (_is_integral(left) and _is_integral(right)):
         return _on_hints(func, left, right)
@@ -360,7 +353,10 @@ def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 
 def _method(apply: Callable[..., Any], func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
+    name = f"__{'' if swap else 'r'}{func.__name__.strip('_')}__"
+
     def method(self: Any, other: Any) -> Any:
+        other = _operand(self, other, name, swap)
         return apply(func, other, self) if swap else apply(func, self, other)
     return method
 
@@ -370,8 +366,14 @@ def _taken(name: str) -> Any:
     return property(lambda self: getattr(self.value(), name))
 
 
+_MIRRORED = {operator.eq: "__eq__", operator.ne: "__ne__", operator.lt: "__gt__", operator.le: "__ge__", operator.gt: "__lt__", operator.ge: "__le__"}
+
+
 def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
+    name = _MIRRORED[func]
+
     def method(self: Any, other: Any) -> Any:
+        other = _operand(self, other, name)
         return self.home.decide(func, self, other) if _is_number(other) else _on_hints(func, self, other)
     return method
 
@@ -381,13 +383,14 @@ for _cls in (Int, Float):
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))
-    for _name in ("lt", "le", "gt", "ge"):
+    for _swap in (False, True):
+        setattr(_cls, f"__{'r' * _swap}truediv__", _method(_float_op, operator.truediv, _swap))
+        setattr(_cls, f"__{'r' * _swap}divmod__", _method(_both_parts, divmod, _swap))
+    for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(_cls, f"__{_name}__", _compare(getattr(operator, _name)))
 for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
     for _swap in (False, True):
         setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
-for _swap in (False, True):
-    setattr(Float, f"__{'r' * _swap}truediv__", _method(_float_op, operator.truediv, _swap))
 for _cls, _kind in ((Int, int), (Float, float)):
     for _name in dir(_kind):
         if not _name.startswith("_") and _name not in vars(_cls):
