@@ -167,6 +167,31 @@ def test_a_history_that_was_changed_is_not_taken_back() -> None:
         assert x.tolist() == [6.0, 6.0]
 
 
+@pytest.mark.parametrize("large", [10 ** 20, 1e300])
+@pytest.mark.parametrize("act", [lambda x, n: x.add_(n), lambda x, n: x.fill_(n), lambda x, n: x.__setitem__(0, n), lambda x, n: x.mul_(n * n)])
+def test_a_number_too_large_for_torch_fails_as_in_plain_python(act: Any, large: Any) -> None:
+    """A write came before, and an effect between the two."""
+    def program(x: Any, y: Any, n: Any) -> Any:
+        y.add_(1)
+        LOG.append("between")
+        act(x, n)
+        return x.sum()
+
+    def run(function: Any) -> list[Any]:
+        LOG.clear()
+        y, found = torch.zeros(2), []
+        for n in map(type(large), (3, 4, 5, large, 6)):
+            try:
+                found.append(function(torch.ones(2), y, n).item())
+            except (OverflowError, RuntimeError, ValueError) as error:
+                found.append((type(error), str(error)))
+            found.append((y.tolist(), len(LOG)))
+        return found
+
+    framelift.reset()
+    assert run(framelift.compile(program, backend="eager")) == run(program)
+
+
 def test_writes_of_sure_operations_cost_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "memory_copies", None)
     stats = torch.nn.BatchNorm1d(3)

@@ -13,6 +13,9 @@ from typing import Any
 import torch
 
 from ..twin.handlers import decode
+from .number_nodes import numbers_in
+from .numbers import Float, Int
+from .symbols import FromSize
 from .tape import Step
 from .values import Value
 
@@ -31,6 +34,11 @@ _SURE_OF_FLOATS = frozenset("""
     matmul mm bmm addmm linear conv1d conv2d conv3d batch_norm layer_norm group_norm instance_norm rms_norm max_pool2d avg_pool2d
     adaptive_avg_pool2d dropout scaled_dot_product_attention interpolate pad norm var std linalg_vector_norm""".split())
 
+#: besides those that go element by element: their numbers become elements
+_OF_NUMBERS = frozenset("iadd isub imul itruediv truediv fill full full_like setitem".split())
+#: these convert a number to the type of the elements, which may be too narrow for any
+_CONVERTING = frozenset(("fill", "full", "full_like", "setitem"))
+
 
 @functools.cache
 def _goes_by_element(name: str) -> bool:
@@ -38,8 +46,22 @@ def _goes_by_element(name: str) -> bool:
     return packet is not None and all(torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()[:1])
 
 
+def _may_overflow(step: Step, name: str) -> bool:
+    """Whether a number that is another one at every call becomes an element, or a part of one: torch takes ints of 64 bits alone."""
+    if name not in _OF_NUMBERS and not _goes_by_element(name):
+        return False
+    numbers = numbers_in(step.args[2:] if name == "setitem" else [step.args, step.kwargs])
+    return any(type(number) is Int and not _is_of_sizes(number) or type(number) is Float and name in _CONVERTING for number in numbers)
+
+
+def _is_of_sizes(number: Int) -> bool:
+    return all(type(number.home.meanings.get(str(symbol))) is FromSize for symbol in number.node.expr.free_symbols)
+
+
 def _is_sure(step: Step) -> bool:
     name = step.target.name
+    if _may_overflow(step, name):
+        return False
     if name in ("getitem", "setitem"):   # numbers were looked at, the elements of tensors were not
         return not _indexed_by_tensors(step.args[1], name == "setitem" and isinstance(step.args[2], Value))
     types = {value.facts.dtype for value in step.inputs if value.facts is not None}
