@@ -35,6 +35,35 @@ def test_a_seed_given_inside_makes_numbers_values() -> None:
     check(seeded, X)
 
 
+def seeded_only(x: Any) -> Any:
+    random.seed(4)
+    return x + 1
+
+
+def set_only(x: Any, state: Any) -> Any:
+    random.setstate(state)
+    return x + 1
+
+
+def seeded_and_drawn(x: Any) -> Any:
+    random.seed(4)
+    return x + random.random()
+
+
+def test_a_state_given_inside_is_the_one_left_behind_even_if_it_was_there_before() -> None:
+    random.seed(4)
+    state = random.getstate()
+    random.random()
+    drawn = random.getstate()
+    for function, start, args in ((seeded_only, state, (X,)), (set_only, state, (X, state)), (seeded_and_drawn, drawn, (X,))):
+        framelift.reset()
+        captured = framelift.compile(function, backend="eager", fullgraph=True)
+        for before in (start, random.Random(5).getstate(), start, random.Random(6).getstate()):
+            random.setstate(before)
+            captured(*args)
+            assert random.getstate() == start
+
+
 def drawing(x: Any) -> Any:
     return x * random.random()
 

@@ -211,7 +211,7 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 def _generator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     state = kind.getstate(shadow.copy)
-    if state == shadow.before:
+    if [state] == shadow.before:
         return []
     return [(walk.constant(kind, "Generator"), ".setstate(", walk.part(shadow.copy), ", ", walk.part(state), ")")]
 

@@ -39,6 +39,14 @@ def _depend(session: Any, generator: Any) -> None:
     session.world.guard(record.origin, "CHECK", (lambda now: _read_state(now) == state, "has the state it had"), "random state")
 
 
+def _given(session: Any, generator: Any) -> None:
+    """Captured code gave the generator a state, be it the one it had: at another call it has another."""
+    shadow = session.shadow_of(generator)
+    if shadow is not None and id(generator) not in _known(session):
+        shadow.before.clear()
+    _known(session)[id(generator)] = generator
+
+
 @substitute(_random.Random.random, _random.Random.getrandbits, _random.Random.getstate)
 def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args:
@@ -50,12 +58,13 @@ def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 def _seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or type(args[1]) not in (int, float):   # other seeds are hashed, by their address perhaps
         raise Interrupt("random-state", "a generator seeded by the system")
-    _known(session)[id(args[0])] = args[0]
-    return _core.natively(callable_, args, None)
+    result = _core.natively(callable_, args, None)
+    _given(session, args[0])
+    return result
 
 
 @substitute(_random.Random.setstate)
 def _setstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = _core.natively(callable_, args, kwargs)
-    _known(session)[id(args[0])] = args[0]
+    _given(session, args[0])
     return result

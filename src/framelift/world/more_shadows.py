@@ -28,7 +28,8 @@ def _fill_random(world: World, copy: Any, value: Any, origin: Origin, let_in: Le
     _random.Random.setstate(copy, _random.Random.getstate(value))
 
 
-KINDS[_random.Random] = Kind(lambda v: _random.Random.__new__(type(v)), _fill_random, _random.Random.getstate)
+# In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the state was before.
+KINDS[_random.Random] = Kind(lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)])
 
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
