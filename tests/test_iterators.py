@@ -182,3 +182,21 @@ def test_generators_and_unwatched_functions_break() -> None:
         captured = framelift.compile(program, backend="eager")
         it, plain = make(), make()
         assert [captured(X, it)[1] for _ in range(2)] == [program(X, plain)[1] for _ in range(2)]
+
+
+@pytest.mark.parametrize("make", [lambda: iter([]), lambda: iter([1]), lambda: reversed([1, 2]), lambda: iter("ab"), lambda: iter((1,)), lambda: iter(b"a"),
+                                  lambda: iter(bytearray(b"a")), lambda: reversed((1, 2)), lambda: iter(range(2))])
+def test_an_iterator_made_inside_that_has_ended(make) -> None:
+    """It is one that has ended, of its own type."""
+    def f(x):
+        ended, fresh = make(), make()
+        for _ in ended:
+            pass
+        return x + 1, ended, fresh
+
+    compiled = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        results = [side(torch.ones(2)) for side in (f, compiled)]
+        for plain, captured in zip(results[0][1:], results[1][1:]):
+            assert type(plain) is type(captured) and repr(plain.__reduce__()) == repr(captured.__reduce__())
+            assert list(plain) == list(captured)

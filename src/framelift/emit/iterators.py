@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from ..reasons import Interrupt
-from ..world.iterators import is_within
+from ..world.iterators import exhausted, is_within
 from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []
@@ -33,10 +33,13 @@ def _view(walk: Walk, node: Node) -> Recipe:
 def _position(walk: Walk, node: Node) -> Recipe:
     """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their code."""
     function, arguments, *state = node.obj.__reduce__()
+    if not state:   # it tells of no sequence any more
+        kind = type(node.obj)
+        return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, kind.__name__), ")"))
     if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys() or not is_within(node.obj):
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
-    if not state or state[0] is None or state[0] == 0 and function is iter:
+    if state[0] is None or state[0] == 0 and function is iter:
         return Recipe(shell)
     there = (node, ".__setstate__(", walk.part(state[0]), ")")
     if walk.scene.shadow_of(arguments[0]) is None:
