@@ -534,3 +534,20 @@ def test_numbers_in_long_containers_are_followed(kind: type) -> None:
         want = long(torch.ones(1), n)[1]
         assert got == want and type(got) is kind
         assert {type(v) for v in (got.values() if kind is dict else got)} == {int}
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_answers_about_the_layout_of_what_no_graph_uses(breaks: bool) -> None:
+    """That strides follow from sizes, and that sizes are 2 at least, is relied on also where the tensor is no input of the graph."""
+    def f(x):
+        answer = x.is_contiguous()
+        if breaks:
+            framelift.graph_break()
+        return answer, x.is_contiguous()
+
+    line, column = torch.rand(3), torch.rand(4, 3)
+    for shapes in ([torch.rand(2, 3), torch.rand(2, 5), torch.rand(2, 4), line.expand(2, 3), column[::2], torch.rand(1, 3).expand(2, 3)],
+                   [torch.rand(n, 3).t() for n in (4, 5, 6, 1, 0, 7)]):
+        compiled = framelift.compile(f, backend="eager")
+        for x in shapes:
+            assert compiled(x) == f(x), (x.shape, x.stride())

@@ -153,14 +153,12 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     tensors: list[torch.Tensor] = [argument for argument in arguments or () if isinstance(argument, torch.Tensor)]
     known = set(map(id, tensors))
     stride_rows = []
-    # Symbols of an input's own sizes are relied on by the graph's nodes, whether or not a relation names them.
-    for name, meaning in symbols.meanings.items():
-        if type(meaning) is FromSize and id(meaning.tensor) in known:
-            names.add(name)
+    # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by every answer about its layout
+    # (`is_contiguous`), whether or not a relation names them, and whether or not it is an input of the graph.
+    names |= {name for name, meaning in symbols.meanings.items() if type(meaning) is FromSize}
     for tensor, dim, stride in symbols.strides:
-        if id(tensor) in known or any(type(m) is FromSize and m.tensor is tensor and n in names for n, m in symbols.meanings.items()):
-            stride_rows.append((tensor, dim, stride))
-            names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
+        stride_rows.append((tensor, dim, stride))
+        names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
     needed = _closure(symbols, names)
     places: list[Any] = []
     lines: list[str] = []
