@@ -226,3 +226,169 @@ def test_not_exported():
             return y
     with pytest.raises(Exception, match="setting"):
         framelift.export.export(Model(), (torch.zeros(3),), strict=True)
+
+
+# ---- precision --------------------------------------------------------------------------------------------------------
+
+def _precision():
+    from framelift.graph.precision import read_precision
+    return read_precision()
+
+
+@pytest.fixture
+def precision_as_it_was():
+    before = _precision()
+    yield
+    torch.set_float32_matmul_precision("highest")
+    for backend in ("cuda", "mkldnn"):
+        torch._C._set_fp32_precision_setter(backend, "matmul", "none")
+    torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
+    torch.backends.fp32_precision = "none"
+    assert _precision() == before
+
+
+def _flags_of_cudnn(x):
+    y = x * 3
+    with torch.backends.cudnn.flags(enabled=False, benchmark=True, allow_tf32=False):
+        z = y @ x
+    return z + 1
+
+
+def _matmul_precision_for_a_while(x):
+    old = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    y = x @ x
+    torch.set_float32_matmul_precision(old)
+    return y
+
+
+def _matmul_precision_that_stays(x):
+    torch.set_float32_matmul_precision("high")
+    return x @ x
+
+
+def _tf32_that_stays(x):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = False
+    return x @ x
+
+
+def _reductions(x):
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    return x @ x
+
+
+def _newer_ways(x):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    return x @ x
+
+
+def _precision_of_all(x):
+    torch.backends.fp32_precision = "ieee"
+    return x @ x
+
+
+@pytest.mark.parametrize("fn", [_flags_of_cudnn, _matmul_precision_for_a_while, _matmul_precision_that_stays, _tf32_that_stays, _reductions,
+                                _newer_ways, _precision_of_all], ids=lambda fn: fn.__name__[1:])
+def test_precisions_set_inside(fn, precision_as_it_was):
+    from framelift.graph.settings import _become, _read
+    if torch.cuda.is_initialized() and fn is _flags_of_cudnn:
+        pytest.skip("there a setting between two operations")
+    fast, x, before = compiled(fn, fullgraph=True), torch.rand(3, 3), _read()
+    for _ in range(2):
+        want, after = fn(x), _read()
+        _become(before)
+        assert torch.equal(fast(x), want) and _read() == after
+        _become(before)
+
+
+def test_a_graph_runs_under_the_precision_that_was_set(precision_as_it_was):
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(torch.get_float32_matmul_precision())
+
+        def run(*inputs):
+            seen.append(torch.get_float32_matmul_precision())
+            return graph(*inputs)
+        return run
+    fast = framelift.compile(_matmul_precision_for_a_while, backend=backend, fullgraph=True)
+    torch.set_float32_matmul_precision("highest")   # that is not what torch starts with, though it says so
+    fast(torch.ones(2, 2))
+    fast(torch.ones(2, 2))
+    assert seen == ["medium"] * 3 and torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_precision_between_operations_is_a_break(precision_as_it_was):
+    def f(x):
+        y = x @ x
+        torch.set_float32_matmul_precision("high")
+        y = y @ x
+        torch.set_float32_matmul_precision("highest")
+        return y
+    x, fast = torch.rand(3, 3), compiled(f)
+    start = framelift.stats()["graphs"]
+    assert torch.equal(fast(x), f(x)) and framelift.stats()["graphs"] - start == 2
+
+
+def test_mixed_ways_to_set_a_precision_are_plain_pythons(precision_as_it_was):
+    torch.backends.fp32_precision = "ieee"
+    fast = compiled(_newer_ways)
+    fast(torch.ones(2, 2))
+    got = _precision()
+    torch.backends.cuda.matmul.fp32_precision = torch.backends.mkldnn.matmul.fp32_precision = "none"
+    _newer_ways(torch.ones(2, 2))
+    assert got == _precision()
+
+
+@pytest.mark.parametrize("ask, change, back", [
+    (torch.get_float32_matmul_precision, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
+    (lambda: torch.backends.cuda.matmul.allow_tf32, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
+    (lambda: torch.backends.mkldnn.matmul.fp32_precision, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
+    (lambda: torch.backends.cuda.math_sdp_enabled(), lambda: torch.backends.cuda.enable_math_sdp(False), lambda: torch.backends.cuda.enable_math_sdp(True)),
+    (torch.is_anomaly_enabled, lambda: torch.set_anomaly_enabled(True), lambda: torch.set_anomaly_enabled(False)),
+    (torch._C._autograd._saved_tensors_hooks_is_enabled, lambda: torch._C._autograd._saved_tensors_hooks_disable("no"),
+     lambda: torch._C._autograd._saved_tensors_hooks_enable()),
+], ids=["products", "cublas", "mkldnn", "attention", "anomalies", "saved tensors"])
+def test_a_setting_that_is_read_is_guarded(ask, change, back, precision_as_it_was):
+    def f(x):
+        return x + len(str(ask()))
+    fast, x = compiled(f, fullgraph=True), torch.ones(2)
+    assert torch.equal(fast(x), f(x))
+    try:
+        change()
+        assert torch.equal(fast(x), f(x))
+    finally:
+        back()
+
+
+def test_attention_kernels_read_after_others_were_chosen():
+    def f(x):
+        torch.backends.cuda.enable_flash_sdp(False)
+        answer = torch.backends.cuda.math_sdp_enabled()
+        torch.backends.cuda.enable_flash_sdp(True)
+        return x + (1 if answer else 2)
+    fast, x = compiled(f), torch.ones(2)
+    try:
+        for value in (True, False, True):
+            torch.backends.cuda.enable_math_sdp(value)
+            assert torch.equal(fast(x), f(x))
+    finally:
+        torch.backends.cuda.enable_math_sdp(True)
+
+
+def test_hooks_on_saved_tensors_forbidden_inside():
+    def f(x):
+        with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+            return x.exp() * x
+    fast = compiled(f, fullgraph=True)
+    told = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+    for around in (None, "outer"):
+        if around:
+            torch._C._autograd._saved_tensors_hooks_disable(around)
+        try:
+            assert torch.equal(fast(torch.ones(2)), f(torch.ones(2))) and told() == around
+        finally:
+            torch._C._autograd._saved_tensors_hooks_enable()

@@ -48,7 +48,7 @@ class Live:
         self._storages: dict[int, Storage] = {}
         self._dual = 0
         self._outer = 0                             # how many of the interpreters were there before
-        self._disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+        self.disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
         self._forward = torch._C._is_fwd_grad_enabled()
 
     def begin_inside(self, transforms: Sequence[Any]) -> None:
@@ -171,10 +171,10 @@ class Live:
             self._dual -= 1
             torch._C._exit_dual_level(level=self._dual)
         torch._C._set_fwd_grad_enabled(self._forward)
-        if self._disabled is None:
+        if self.disabled is None:
             torch._C._autograd._saved_tensors_hooks_enable()
         else:
-            torch._C._autograd._saved_tensors_hooks_disable(self._disabled)
+            torch._C._autograd._saved_tensors_hooks_disable(self.disabled)
 
 
 @contextlib.contextmanager

@@ -8,46 +8,35 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from .._core import note_place
 from ..reasons import Interrupt
+from .precision import PRECISION, Setting, is_plain, setting_of
 
 __all__ = ["SETTERS", "Settings", "asks_default_dtype", "inside"]
-
-
-class Setting(NamedTuple):
-    """One setting: its name for reasons, how it is read and how it is set."""
-
-    name: str
-    get: Callable[[], Any]
-    set: Callable[[Any], Any]
-
-
-def _of(name: str, getter: str, setter: str) -> Setting | None:
-    get, set_ = getattr(torch._C, getter, None), getattr(torch._C, setter, None)
-    return Setting(name, get, set_) if get is not None and set_ is not None else None
 
 
 def _use_deterministic(value: tuple[bool, bool]) -> None:
     torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-#: in the order in which they are set: finer ones come last
-_ALL: tuple[Setting, ...] = tuple(filter(None, (
+_COARSE: tuple[Setting, ...] = tuple(filter(None, (
     Setting("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
     Setting("torch.use_deterministic_algorithms", lambda: (torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()),
             _use_deterministic),
-    _of("torch.utils.deterministic.fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory", "_set_deterministic_fill_uninitialized_memory"),
-    _of("torch.backends.cudnn.enabled", "_get_cudnn_enabled", "_set_cudnn_enabled"),
-    _of("torch.backends.cudnn.benchmark", "_get_cudnn_benchmark", "_set_cudnn_benchmark"),
-    _of("torch.backends.cudnn.deterministic", "_get_cudnn_deterministic", "_set_cudnn_deterministic"),
-    _of("torch.backends.mkldnn.enabled", "_get_mkldnn_enabled", "_set_mkldnn_enabled"),
-    _of("torch.backends.mkldnn.deterministic", "_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
+    setting_of("torch.utils.deterministic.fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory", "_set_deterministic_fill_uninitialized_memory"),
+    setting_of("torch.backends.cudnn.enabled", "_get_cudnn_enabled", "_set_cudnn_enabled", cuda=True),
+    setting_of("torch.backends.cudnn.benchmark", "_get_cudnn_benchmark", "_set_cudnn_benchmark", cuda=True),
+    setting_of("torch.backends.cudnn.deterministic", "_get_cudnn_deterministic", "_set_cudnn_deterministic", cuda=True),
+    setting_of("torch.backends.mkldnn.enabled", "_get_mkldnn_enabled", "_set_mkldnn_enabled"),
+    setting_of("torch.backends.mkldnn.deterministic", "_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
 )))
+#: in the order in which they are set: finer ones come last
+_ALL: tuple[Setting, ...] = (*_COARSE, *PRECISION)
 _DTYPE = 0
 
 #: C functions that only change one of these
@@ -56,14 +45,20 @@ SETTERS: tuple[Any, ...] = tuple(getattr(torch._C, name) for name in (
     "_set_cudnn_deterministic", "_set_mkldnn_enabled", "_set_mkldnn_deterministic") if hasattr(torch._C, name))
 
 
-def _read() -> list[Any]:
-    return [setting.get() for setting in _ALL]
+def _read(settings: tuple[Setting, ...] = _ALL) -> list[Any]:
+    return [setting.get() for setting in settings]
 
 
-def _become(wanted: list[Any] | tuple[Any, ...]) -> None:
+def _become(wanted: list[Any]) -> None:
     for setting, value in zip(_ALL, wanted):
-        if setting.get() != value:
+        if setting.get() != value and value is not None:   # None: told by those that follow
             setting.set(value)
+
+
+def _unlike(one: list[Any], other: list[Any]) -> list[int]:
+    """Which settings differ and matter here: no tensor is on a GPU before CUDA is initialized."""
+    cuda = torch.cuda.is_initialized()
+    return [i for i, (setting, a, b) in enumerate(zip(_ALL, one, other)) if a != b and i != _DTYPE and (cuda or not setting.cuda)]
 
 
 class Settings:
@@ -78,10 +73,20 @@ class Settings:
         self._inference: bool | None = None         # what operations so far run in
         self._around = False                        # what the rehearsal runs in
         self._place: Any = None                     # where the last one was set
+        self._precise: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []   # what was called to set a precision
 
     @property
     def touched(self) -> bool:
         return bool(self.before)
+
+    @property
+    def precise(self) -> bool:
+        """Whether captured code set a precision."""
+        return bool(self._precise)
+
+    def at_first(self, getter: Callable[..., Any], now: Any) -> Any:
+        """What `getter` gave when the rehearsal began; it gives `now`."""
+        return next((value for setting, value in zip(_ALL, self.before) if setting.get is getter), now)
 
     def touch(self, recorded: bool, asking: bool) -> None:
         """Captured code is about to set one.  `recorded`: there are operations already; `asking`: among them some that ask for the default dtype."""
@@ -89,9 +94,17 @@ class Settings:
         if not self.before:
             self.before, self._around = _read(), torch.is_inference_mode_enabled()
             if recorded:
-                self._asked, self._inference = self.before[1:], self._around
+                self._asked, self._inference = self.before, self._around
             if asking:
                 self._dtype = self.before[_DTYPE]
+
+    def set_precision(self, setter: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Captured code calls `setter`: what one of these does depends on all of them, which the caller guards."""
+        if not is_plain(self.before[len(_COARSE):]):
+            raise Interrupt("torch-state", "a precision, where torch.backends.fp32_precision and older ways to set one are mixed,")
+        result = setter(*args)
+        self._precise.append((setter, args))
+        return result
 
     def enter_inference(self, mode: bool) -> None:
         self._modes.append(_enter_inference_mode(mode))
@@ -109,15 +122,14 @@ class Settings:
 
     def meet(self, asks_dtype: bool) -> None:
         """An operation runs now: interrupts where the graph so far runs under other settings."""
-        dtype, *others = _read()
-        inference = torch.is_inference_mode_enabled()
+        now = _read()
+        dtype, inference = now[_DTYPE], torch.is_inference_mode_enabled()
         if self._asked is None:
-            self._asked, self._inference = others, inference
+            self._asked, self._inference = now, inference
         if inference != self._inference:
             self._refuse("an inference mode around a part of a graph")
-        if others != self._asked:
-            name = next(setting.name for setting, a, b in zip(_ALL[1:], others, self._asked) if a != b)
-            self._refuse(f"{name} between two operations")
+        for i in _unlike(now, self._asked):
+            self._refuse(f"{_ALL[i].name} between two operations")
         if asks_dtype:
             if self._dtype is None:
                 self._dtype = dtype
@@ -126,13 +138,16 @@ class Settings:
         if self.refused and self.chosen() is not None:
             self._refuse(self.refused)
 
-    def chosen(self) -> tuple[Any, ...] | None:
-        """What the graph is to be compiled and run under; None: what it is called under."""
+    def chosen(self) -> tuple[bool, tuple[tuple[int, Any], ...]] | None:
+        """What the graph is to be compiled and run under: the inference mode, and the settings that differ from those it is called under.  None: nothing."""
         if not self.before:
             return None
-        asked = [self._dtype or self.before[_DTYPE], *(self._asked or self.before[1:])]
+        asked = self.before if self._asked is None else self._asked
+        others = [(i, asked[i]) for i in _unlike(asked, self.before)]
+        if self._dtype is not None and self._dtype is not self.before[_DTYPE]:
+            others.insert(0, (_DTYPE, self._dtype))
         inference = self._around if self._inference is None else self._inference
-        return (inference, *asked) if inference != self._around or asked != self.before else None
+        return (inference, tuple(others)) if inference != self._around or others else None
 
     def left(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
         """The calls after which settings are as the program leaves them; default dtype and determinism are told by LeftState."""
@@ -140,7 +155,9 @@ class Settings:
             return []
         if self._modes:
             raise Interrupt("torch-state", "leaving an inference mode open")
-        return [(setting.set, (value,)) for setting, old, value in list(zip(_ALL, self.before, _read()))[2:] if old != value]
+        now, coarse = _read(), len(_COARSE)
+        changed = [(setting.set, (value,)) for setting, old, value in list(zip(_COARSE, self.before, now))[2:] if old != value]
+        return [*changed, *self._precise] if now[coarse:] != self.before[coarse:] else changed
 
     def restore(self) -> None:
         """Undo all of it."""
@@ -158,13 +175,15 @@ def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool
 
 
 @contextlib.contextmanager
-def inside(chosen: tuple[Any, ...]) -> Iterator[None]:
+def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
     """Torch under the settings that a graph was made for."""
-    inference, *wanted = chosen
-    before = _read()
+    inference, wanted = chosen
+    before = _read() if any(i >= len(_COARSE) for i, _ in wanted) else _read(_COARSE)
     with torch.inference_mode(inference) if inference != torch.is_inference_mode_enabled() else contextlib.nullcontext():
         try:
-            _become(wanted)
+            for i, value in wanted:
+                if value is not None:
+                    _ALL[i].set(value)
             yield
         finally:
             _become(before)

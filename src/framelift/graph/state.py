@@ -16,7 +16,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["choosing_kernels", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
+__all__ = ["choosing_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -67,6 +67,15 @@ def choosing_kernels() -> None:
     global _kernels
     if _kernels is None:
         _kernels = _attention_kernels()
+
+
+def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
+    """What this question about kernels of attention was answered with when the rehearsal began; it is answered with `now`."""
+    if _kernels is None:
+        return now
+    if getter is torch._C._get_sdp_priority_order:
+        return list(_kernels[-1])
+    return next((value for name, value in zip(_KERNELS, _kernels) if getter is getattr(torch._C, f"_get_{name}_sdp_enabled")), now)
 
 
 def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:

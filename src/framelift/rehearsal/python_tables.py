@@ -21,6 +21,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_print,
     substitutes_logging,
     substitutes_random,
+    substitutes_settings,
     substitutes_stdlib,
     substitutes_views,
     substitutes_warnings,

@@ -301,7 +301,7 @@ class Recorder:
         `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
         """
         state = read_state()
-        key: list[Any] = [target, state, self._flags]
+        key: list[Any] = [target, state, kernel_choice() if self.settings.touched else self._flags]
         found: list[Value] = []
         kept = take(args, self._values, key, found)
         kept_named: dict[str, Any] = {}

@@ -23,7 +23,7 @@ from ..twin.branches import unless_it_raises
 from .assumptions import assume
 from .known_calls import with_numbers
 
-__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for"]
+__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for", "touch_settings"]
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -81,7 +81,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "torch-state": [
         *_named("seed initial_seed set_default_device set_default_tensor_type "
                 "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
-                "set_float32_matmul_precision set_deterministic_debug_mode", torch)],
+                "set_deterministic_debug_mode", torch)],
 }
 
 
@@ -329,7 +329,7 @@ def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state.py),
 # ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
 
-def _touch(recorder: Any) -> None:
+def touch_settings(recorder: Any) -> None:
     """A setting is about to be changed that one graph has one choice of."""
     asking = any(asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs) for step in recorder.tape)
     body = recorder.tape_is_a_body()
@@ -338,7 +338,7 @@ def _touch(recorder: Any) -> None:
 
 def _setter(func: Any) -> Handler:
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        _touch(recorder)
+        touch_settings(recorder)
         return func(*args, **kwargs)
     return handler
 
@@ -352,7 +352,7 @@ def _enter_inference(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, An
     mode = _core.read(args[0], "mode")
     if type(mode) is not bool or _core.is_external(args[0]) or recorder.in_transform():
         raise Interrupt("torch-state", "this torch.inference_mode")   # that would remember the mode it enters
-    _touch(recorder)
+    touch_settings(recorder)
     recorder.settings.enter_inference(mode)
 
 
@@ -366,7 +366,7 @@ def _deterministic(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     def bound(mode: Any, *, warn_only: Any = False) -> None:
         if type(mode) is not bool or type(warn_only) is not bool:
             raise Interrupt("torch-state", "use_deterministic_algorithms")
-        _touch(recorder)
+        touch_settings(recorder)
         torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
     bound(*args, **kwargs)
 

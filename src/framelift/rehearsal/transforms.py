@@ -16,6 +16,7 @@ from ..graph.arguments import take
 from ..graph.state import read_state
 from ..graph.targets import target_of
 from ..graph.values import Value
+from ..origin import const
 from ..reasons import Interrupt
 from .live import record_live
 from .registry import substitute
@@ -78,8 +79,16 @@ def _asks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 substitute(*_found("is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor is_legacy_batchedtensor maybe_get_level maybe_get_bdim "
-                   "maybe_current_level get_inplace_requires_grad_allowed _are_functorch_transforms_active _is_fwd_grad_enabled "
-                   "_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))(_asks)
+                   "maybe_current_level get_inplace_requires_grad_allowed _are_functorch_transforms_active _is_fwd_grad_enabled"))(_asks)
+
+
+@substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
+def _asks_for_hooks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
+    told = session.recorder.live.disabled
+    session.world.guard(const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message), "CHECK",
+                        (lambda ask: ask() == told, f"() == {told!r}"))
+    return _asks(session, callable_, args, kwargs)
 
 
 @substitute(*_found("unwrap_if_dead"))
