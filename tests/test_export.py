@@ -248,6 +248,26 @@ def test_results_declared_constant() -> None:
     assert graph(torch.tensor([5, 5])).tolist() == [[2]]
 
 
+def test_values_declared_constant_decide_branches() -> None:
+    @framelift.assume_constant_result
+    def declared(y: torch.Tensor) -> torch.Tensor:
+        return y
+
+    class Chosen(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.y = torch.nn.Parameter(torch.tensor(0.3))
+
+        def forward(self, x: torch.Tensor, mark: bool) -> torch.Tensor:
+            return torch.cat([x, x]) if (declared(self.y) if mark else self.y) < 0.5 else x
+
+    x = torch.ones(2, 3)
+    graph, _ = export_graph(Chosen())(x, True)
+    assert _same(graph(x, True), torch.cat([x, x]))
+    with pytest.raises(framelift.exc.Unsupported, match="depends on the values"):
+        export_graph(Chosen())(x, False)
+
+
 def test_exported_module_is_exported_again() -> None:
     first = export(Branching(), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("rows", max=10)},), strict=True)
     for strict in (True, False):
@@ -278,7 +298,7 @@ def test_a_module_with_two_names_is_called_by_each() -> None:
     norm = torch.nn.LayerNorm(4)
     net = torch.nn.Sequential(norm, torch.nn.ReLU(), norm, norm)
     tree = unflatten(export(net, (torch.randn(2, 4),), strict=True))
-    assert all(hasattr(tree, name) for name in "0123")
+    assert all(hasattr(tree, name) for name in "0123") and getattr(tree, "0") is getattr(tree, "2") is getattr(tree, "3")
     x = torch.randn(2, 4)
     torch.testing.assert_close(tree(x), net(x))
 

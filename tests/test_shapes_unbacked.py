@@ -63,6 +63,21 @@ def test_floats():
     assert run(lambda x: x * x[0].item() + x.sum().item() / 2, [(torch.tensor([float(n), 2.0]),) for n in range(3)]) == 1
 
 
+def test_a_number_that_nobody_uses_is_not_waited_for():
+    targets = []
+
+    def backend(graph, _):
+        targets.extend(node.target for node in graph.graph.nodes if node.op.startswith("call"))
+        return graph
+
+    def fn(x):
+        x.sum().item()
+        return x * x.max().item()
+
+    assert run(fn, [(torch.tensor([1.0, 2.0]),)], backend) == 1
+    assert targets.count("item") == 1 and "sum" in targets
+
+
 def test_unless_asked_they_interrupt():
     captured = framelift.compile(lambda x: x.sum().item(), backend="eager")
     before = sum(framelift.stats()["breaks"].values())

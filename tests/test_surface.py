@@ -264,6 +264,16 @@ def test_constant_tensors_live_as_long_as_their_function() -> None:
     assert [compiled(X).tolist() for _ in range(3)] == [[8.0, 9.0]] * 3 and len(compiled.entries) == 1
 
 
+def test_constant_tensors_may_decide_and_are_guarded_then() -> None:
+    limit = torch.nn.Parameter(torch.tensor(0.3))
+    declared = framelift.assume_constant_result(lambda: limit)
+    compiled = framelift.compile(lambda x: x + 1 if declared() < 0.5 else x - 1, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X), X + 1) and torch.equal(compiled(X), X + 1) and len(compiled.entries) == 1
+    with torch.no_grad():
+        limit.fill_(0.9)
+    assert torch.equal(compiled(X), X - 1) and len(compiled.entries) == 2
+
+
 def test_constants_of_results_that_do_not_exist_yet_interrupt() -> None:
     @framelift.assume_constant_result
     def constant(t):

@@ -84,13 +84,16 @@ class ModuleTape(list[Any]):
         return dict(reversed(found))
 
     def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
-        """The key and path of one call.  A module that has several paths is taken to be called by each in turn."""
+        """The key and path of one call.  A module that has several paths is taken to be called by each in turn.
+
+        The key tells modules apart, as torch.export.unflatten takes it: the paths of one module share the first one's.
+        """
         known = self._calls.get(frame)
         if known is None:
             names, count = self.names[module], self._counts.get(module, 0)
             self._counts[module] = count + 1
             name, again = names[count % len(names)], count // len(names)
-            known = self._calls[frame] = (f"L__self__{name}" + (f"@{again}" if again else ""), name)
+            known = self._calls[frame] = (f"L__self__{names[0]}" + (f"@{again}" if again else ""), name)
         return known
 
 
@@ -102,10 +105,14 @@ class _ExportSession(Session):
         self.exporting = True
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
-        self.recorder.guard_values = self.recorder.guard_text = None
+        self.recorder.guard_values, self.recorder.guard_text = self._is_declared, None
         self.recorder.lazy = True
         self.recorder.assume_otherwise = self._assume
         self.example = self._example
+
+    def _is_declared(self, tensors: list[torch.Tensor]) -> bool:
+        """There are no guards: only what the program itself declares to be constant is a fact."""
+        return bool(tensors) and all(id(tensor) in self.recorder.facts.declared for tensor in tensors)
 
     def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
         """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own decision."""

@@ -118,6 +118,11 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
     return body, lifted
 
 
+def _is_one_number(step: Step) -> bool:
+    """Whether a step is about one plain tensor of a single element, whatever the data."""
+    return len(step.inputs) == 1 and type(step.inputs[0].facts) is Facts and step.inputs[0].facts.size.numel() == 1
+
+
 class _Generators(torch.nn.Module):
     """The generators that a graph draws from (drawing.py).  A copy of the graph draws from the same ones."""
 
@@ -166,6 +171,9 @@ class _Builder:
         if self.numbers is not None:
             self.numbers.assertions({id(step) for step in live})
         self.output(outputs)
+        for step in live:
+            if step.target.name == "item" and not self._nodes[id(step)].users and _is_one_number(step):
+                self.graph.erase_node(self._nodes[id(step)])   # it would wait for the device, and cannot fail
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.
         made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)

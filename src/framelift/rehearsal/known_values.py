@@ -72,7 +72,7 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
         return False
     for tensor, origin in zip(tensors, origins):
         made = len(world.guards)
-        world.guard(origin, "CHECK", (SameValues(tensor.clone()), f"holds {tensor.tolist()}"), "values")
+        world.guard(origin, "CHECK", (SameValues(tensor.detach().clone()), f"holds {tensor.tolist()}"), "values")
         counts[str(origin)] += len(world.guards) - made
     return True
 
@@ -95,6 +95,7 @@ class KnownValues:
         self._tape = tape
         self._outside = outside
         self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
+        self.declared: dict[int, torch.Tensor] = {}   # tensors from outside that the program declares to be constant, by id
 
     def tensor(self, value: Value, values: Iterable[Value], outside: bool) -> torch.Tensor | None:
         """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function must be off.
@@ -110,11 +111,11 @@ class KnownValues:
         if any(not _may_run(step) for step in steps):
             return None
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
-        if (inputs or symbolic) and not outside or any(not is_small(one.external) or one.storage.written for one in inputs):
+        if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
         if (inputs or symbolic) and not self._outside(inputs):
             return None
-        real: dict[int, Any] = {id(one): one.external.clone() for one in inputs if one.external is not None}
+        real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
 
         def of(one: Any) -> Any:
@@ -130,6 +131,12 @@ class KnownValues:
         if not any(step.effect for step in steps):
             self._kept.update(results)
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
+
+    def _is_fact(self, one: Value) -> bool:
+        """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
+        tensor = one.external
+        return tensor is not None and not one.storage.written and (
+            is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta")
 
     def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
         """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin with."""

@@ -280,6 +280,8 @@ def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     value = callable_(*real, **named)
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
+    from torch.utils import _pytree as pytree
+    session.recorder.facts.declared.update((id(part), part) for part in pytree.tree_leaves(value) if isinstance(part, torch.Tensor))
     return let_in(session.world, value, const(value))
 
 

@@ -68,7 +68,7 @@ class Recorder:
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
         self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
         self.guard_values: Callable[[list[torch.Tensor]], bool] | None = None   # guards what inputs hold; set by the session
-        self._known = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
+        self.facts = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
         self.drawing = Drawing()                    # generators of random numbers
         self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
@@ -396,7 +396,7 @@ class Recorder:
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
         """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on values."""
         value = self.value_of(tensor)
-        return None if value.facts.requires_grad else self._known.tensor(value, self._values.values(), outside)
+        return None if value.facts.requires_grad else self.facts.tensor(value, self._values.values(), outside)
 
     def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
                       gives_values: bool, state: State, numbers: bool) -> Outcome:
