@@ -742,3 +742,37 @@ def test_a_capture_as_a_library() -> None:
         framelift.fullgraph_capture(lambda x: x.data_ptr(), (X,))
     with pytest.raises(TypeError):
         framelift.fullgraph_capture(f, (X, X))
+
+
+def test_compile_in_captured_code_is_captured_as_the_function() -> None:
+    def scaled(x, by=None):
+        return x * (by or 2)
+
+    def program(x):
+        more = x + 1
+
+        @framelift.compile(backend="eager", fullgraph=True)
+        def inner(z):
+            return z * more
+        return framelift.compile(framelift.compile(scaled, backend="eager"), dynamic=False)(x, by=3) + inner(x)
+
+    backend = Counting()
+    compiled = framelift.compile(program, backend=backend, fullgraph=True)
+    for x in (X, X + 1):
+        assert torch.equal(compiled(x), x * 3 + x * (x + 1))
+    assert len(backend.targets) == 1 and len(compiled.entries) == 1
+
+
+def test_what_compile_makes_in_captured_code_does_not_leave_it() -> None:
+    made = []
+
+    def program(x):
+        made.append(framelift.compile(lambda z: z + x, backend="eager"))
+        return made[-1](x)
+
+    compiled = framelift.compile(program, backend="eager")
+    assert torch.equal(compiled(X), X + X) and torch.equal(compiled(X), X + X)
+    assert made[0] is not made[1] and torch.equal(made[0](X + 1), X + X + 1)
+    with pytest.raises(framelift.exc.Unsupported) as caught:
+        framelift.compile(program, backend="eager", fullgraph=True)(X)
+    assert caught.value.reason == "result-object"

@@ -20,7 +20,9 @@ from .decorators import innermost
 from .exc import NotCallable, UnsupportedPlatform
 from .export.lowering import refuse_bodies
 from .graph import symbols
+from .reasons import Interrupt
 from .rehearsal import known_values
+from .rehearsal.marks import on_code
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
 from .run.driver import Driver
@@ -29,6 +31,7 @@ from .run.module import OptimizedModule
 from .run.record import counts, record_of
 from .twin import branches
 from .verify import Verified
+from .world.leaves import is_leaf
 
 __all__ = ["compile", "is_supported", "reset", "stats"]
 
@@ -102,6 +105,25 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         wrapper._torchdynamo_orig_callable = model.forward
         return wrapper
     return compiled
+
+
+def _inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.  It cannot leave."""
+    named = dict(zip(("model",), args), **kwargs)
+    model = named.pop("model", None)
+    if model is None:
+        return functools.partial(compile, **named)
+    if type(model) not in (types.FunctionType, _core.Compiled) or not all(is_leaf(value) or type(value) is types.FunctionType for value in named.values()):
+        raise Interrupt("own-function", "compile")
+    made = compile(model, **named)
+    if type(made) is not _core.Compiled:
+        raise Interrupt("own-function", "compile")
+    _core.mark_internal(made)
+    _compiled.discard(made)   # none of the process's: its function may hold values of the rehearsal
+    return made
+
+
+on_code(_inside)(compile)
 
 
 def _make(model: Any, driver: Driver, name: str | None) -> Any:

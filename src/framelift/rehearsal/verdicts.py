@@ -224,7 +224,8 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     if isinstance(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
     if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
-        bound = let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
+        inside = _core.is_internal(callable_)
+        bound = callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")
