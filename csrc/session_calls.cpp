@@ -138,6 +138,25 @@ static PyObject* rehearsed_code(PyObject*, PyObject*) {
   NEED_REHEARSAL
   return r->times.as_list();
 }
+// Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They are C functions, so that
+// no frame comes between the code that warns and the question.
+static bool is_live() { return thread_state().mode == Mode::Rehearse && current_rehearsal(); }
+static thread_local PyObject* warned_text = nullptr;
+static PyObject* warning_text(PyObject*, PyObject* text) {
+  if (!is_live()) Py_RETURN_FALSE;
+  Py_XSETREF(warned_text, Py_NewRef(text));
+  Py_RETURN_TRUE;
+}
+static PyObject* warning_category(PyObject*, PyObject* category) {
+  if (!is_live() || !warned_text) Py_RETURN_FALSE;
+  PyObject* args[] = {warned_text, category};
+  static PyObject* name = PyUnicode_InternFromString("warned");
+  warned_text = nullptr;
+  PyObject* result = ask_session(current_rehearsal(), name, args, 2);
+  Py_DECREF(args[0]);
+  return result;
+}
+static PyObject* is_live_here(PyObject*, PyObject*) { return PyBool_FromLong(is_live()); }
 static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 3) return PyErr_Format(PyExc_TypeError, "set_number_types(ints, floats, truths)");
   set_number_types(a[0], a[1], a[2]);
@@ -169,6 +188,9 @@ static PyMethodDef methods[] = {
     {"forget_name", forget_name, METH_O, nullptr},
     {"probe_count", probe_count, METH_NOARGS, nullptr},
     {"rehearsed_code", rehearsed_code, METH_NOARGS, "the code that has run in this rehearsal, with its times"},
+    {"warning_text", warning_text, METH_O, "a warning of C code begins: whether captured code runs"},
+    {"warning_category", warning_category, METH_O, "whether the session says that nobody hears of this warning"},
+    {"is_live", is_live_here, METH_O, "whether captured code runs"},
     {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats, truths): the classes of symbolic numbers"},
     {"set_fault_judge", set_judge, METH_O, "what says whether an exception out of framelift's own code is a defect"},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},

@@ -82,3 +82,87 @@ def test_what_is_shown_once_is_shown_once() -> None:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("default")
             assert [torch.equal(function(X), X + 1) for _ in range(3)] == [True] * 3 and len(seen) == 1
+
+
+class _Half(float):
+    pass
+
+
+class _AsFloat:
+    def __float__(self) -> float:
+        return _Half(2.0)
+
+
+def from_c_recorded(x: Any) -> Any:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        value = float(_AsFloat())
+        second = [float(one) for one in (_AsFloat(), 1)]
+    return x + value, second, [(str(row.message), row.category, row.filename, row.lineno) for row in seen]
+
+
+def from_c_raised(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return x + float(_AsFloat())
+        except DeprecationWarning as error:
+            return x - 1, str(error)
+
+
+def from_c_ignored(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return x + float(_AsFloat())
+
+
+def from_the_compiler(x: Any) -> Any:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        value = eval("1 is 1")
+        try:
+            eval("(1 is 1) +")
+        except SyntaxError as error:
+            said = error.msg
+        warnings.simplefilter("error")
+        try:
+            compile("\n1 is 1", "there.py", "exec")
+        except SyntaxError as error:
+            where = error.msg, error.filename, error.lineno
+    return x + value, said, where, [(str(row.message), row.category, row.filename, row.lineno) for row in seen]
+
+
+@pytest.mark.parametrize("program", [from_c_recorded, from_c_raised, from_c_ignored, from_the_compiler])
+def test_warnings_of_c_code_that_stay_inside(program: Any) -> None:
+    check(program, X)
+
+
+def test_warnings_of_c_code_under_filters_from_outside() -> None:
+    """C code looks at the process's filters: they are facts, and so are those that captured code set."""
+    def program(x: Any) -> Any:
+        return x + float(_AsFloat())
+    compiled = framelift.compile(program, backend="eager")
+    before = warnings.filters
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("ignore")
+        compiled(X)
+        assert not seen
+        warnings.simplefilter("always")
+        compiled(X)
+        compiled(X)
+        assert len(seen) == 2 and seen[0].filename == __file__
+        warnings.simplefilter("error")
+        with pytest.raises(DeprecationWarning):
+            compiled(X)
+        warnings.simplefilter("ignore")
+        assert torch.equal(compiled(X), X + 2)
+    assert warnings.filters is before and len(seen) == 2
+
+
+def test_a_warning_of_c_code_that_is_told_once_is_told() -> None:
+    def program(x: Any) -> Any:
+        return x + float(_AsFloat())
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        framelift.compile(program, backend="eager")(X)
+    assert len(seen) == 1

@@ -32,7 +32,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
-from . import modes, substitutes_abc, substitutes_frames, tensor_writes, verdicts
+from . import modes, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_text, guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
@@ -425,6 +425,10 @@ class Session:
         if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
         return None
+
+    def warned(self, text: str, kind: type) -> bool:
+        """C code is about to warn: whether nobody hears of it."""
+        return substitutes_warnings.is_unheard(self, text, kind)
 
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "a text (it shows an address)")

@@ -10,6 +10,7 @@ import builtins
 import dis
 import inspect
 import os
+import re
 import sys
 import types
 import warnings
@@ -22,6 +23,7 @@ from ..reasons import Interrupt
 from .frame_views import caller, frame_locals, module_globals
 from .new_classes import Body
 from .registry import substitute
+from .substitutes_warnings import heard, is_unheard
 
 __all__ = ["as_called"]
 
@@ -65,16 +67,30 @@ def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
         if type(source) not in (str, bytes) or not isinstance(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
             raise Interrupt("unsupported-code", "compile() of other than text")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
-        return _quietly(source, filename, mode, flags | inherited, optimize, **more)
+        return _made(session, source, filename, mode, flags | inherited, optimize, **more)
     return as_called(bound, callable_, args, kwargs)
 
 
-def _quietly(source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
+def _made(session: Any, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
+    """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is the compiler's to put in words."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        code = compile(source, filename, mode, flags, True, optimize, **more)
-    if said:
-        raise Interrupt("unsupported-code", f"source that makes the compiler warn: {said[0].message}")
+        try:
+            code, failed = compile(source, filename, mode, flags, True, optimize, **more), None
+        except Exception as error:
+            code, failed = None, error
+    for row in said:
+        try:
+            unheard = is_unheard(session, str(row.message), row.category)
+        except row.category:
+            with warnings.catch_warnings():
+                warnings.filters[:] = [("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)]
+                compile(source, filename, mode, flags, True, optimize, **more)
+            raise
+        if not unheard:
+            heard(row.message, row.category, row.filename, row.lineno)
+    if failed is not None:
+        raise failed
     return code
 
 
@@ -121,7 +137,7 @@ def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             raise Interrupt("unsupported-code", "exec() with a closure")
         code = source
         if type(source) in (str, bytes):
-            code = _quietly(source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
+            code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
         if type(code) is not types.CodeType or code.co_freevars:
             raise Interrupt("unsupported-code", "exec() of other than text or plain code")
         where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
@@ -135,9 +151,9 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         if type(source) is not str:
             raise Interrupt("unsupported-code", "eval() of other than text")
         flags = caller().f_code.co_flags & _FUTURE
-        tree = _quietly(source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
+        tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
         if not any(isinstance(node, _REACHING) for node in ast.walk(tree)):
-            return eval(compile(tree, "<string>", "eval", flags, True), {"__builtins__": {}}, {})
+            return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
         named = any(isinstance(node, ast.NamedExpr) for node in ast.walk(tree))
         where, names = _namespaces(session, "eval", globals_, locals_, named)
         target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
@@ -147,7 +163,7 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             if named:
                 raise Interrupt("unsupported-code", "eval() of an assignment")
         own = _Result(names)
-        _run(session, compile(module, "<string>", "exec", flags, True), where, own)
+        _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
         return own.result
     return as_called(bound, callable_, args, kwargs)
 

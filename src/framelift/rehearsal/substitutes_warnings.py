@@ -2,21 +2,30 @@
 
 An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is raised and told
 inside.  All others are told outside, by the program itself: they interrupt.
+
+C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal two rows stand before these: one
+that asks the session, and one for what is to be told inside.  They match nothing where no captured code runs.
 """
 
 from __future__ import annotations
 
 import _warnings
+import contextlib
 import re
+import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
+from ..origin import Origin
 from ..reasons import Interrupt
+from ..world.importer import let_in, rule
+from ..world.world import World
 from .frame_views import caller
 from .registry import substitute
 
-__all__: list[str] = []
+__all__ = ["heard", "is_unheard", "watching_warnings"]
 
 
 def _told_outside(why: str = "") -> Interrupt:
@@ -29,22 +38,41 @@ def _warn(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         text, kind = _text_of(message), type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category
         if text is None or not isinstance(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
             raise _told_outside()
-        filters = _core.read(warnings, "filters")
-        action = _action(filters, text, kind)
+        action = _decided(session, text, kind)
         if action == "ignore":
             return
-        # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set inside are new.
-        if action not in ("error", "always") or session.shadow_of(filters) is not None:
-            raise _told_outside(f"by a filter that says {action}")
         made = message if type(message) is not str else _core.captured(kind, (message,), None)
         if action == "error":
             raise made
         frame = caller(max(stacklevel, 1) - 1)
-        row = _core.captured(_core.read(warnings, "WarningMessage"), (made, kind, frame.f_code.co_filename, frame.f_lineno), {"source": source})
-        _core.captured(_core.read(warnings, "_showwarnmsg"), (row,), None)
+        heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
     if kwargs.keys() - {"message", "category", "stacklevel", "source"}:
         raise _told_outside()
     return bound(*args, **kwargs)
+
+
+def heard(message: Any, kind: type, filename: str, line: int, source: Any = None) -> None:
+    """Tell captured code of a warning, as its own filters want it."""
+    row = _core.captured(_core.read(warnings, "WarningMessage"), (message, kind, filename, line), {"source": source})
+    _core.captured(_core.read(warnings, "_showwarnmsg"), (row,), None)
+
+
+def is_unheard(session: Any, text: str, kind: type) -> bool:
+    """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some raise."""
+    action = _decided(session, text, kind)
+    if action == "error":
+        raise _core.captured(kind, (text,), None)
+    return action == "ignore"
+
+
+def _decided(session: Any, text: str, kind: type) -> str:
+    """What the filters that captured code sees say: ignore, error or always; others interrupt."""
+    filters = _core.read(warnings, "filters")
+    action = _action(filters, text, kind)
+    # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set inside are new.
+    if action != "ignore" and (action not in ("error", "always") or session.shadow_of(filters) is not None):
+        raise _told_outside(f"by a filter that says {action}")
+    return action
 
 
 def _text_of(message: Any) -> str | None:
@@ -71,3 +99,67 @@ def _action(filters: Any, text: str, kind: type) -> str:
                 raise _told_outside("by a filter for one place")
             return action
     raise _told_outside("by no filter")
+
+
+class _Text:
+    """The words of a row, as a compiled pattern has them."""
+
+    match = _core.warning_text
+
+
+class _Kinds(type):
+    __subclasscheck__ = _core.warning_category
+
+
+class _AnyKind(type):
+    __subclasscheck__ = _core.is_live
+
+
+_ROWS: tuple[Any, ...] = (("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0), ("always", None, _AnyKind("Heard", (), {}), None, 0))
+
+
+class _Watched(list):  # type: ignore[type-arg]
+    """The filters of the process, with the two rows before them."""
+
+    def __init__(self, outside: list[Any]) -> None:
+        super().__init__((*_ROWS, *outside))
+        self.outside, self.before = outside, list(outside)
+        self.users = 1
+
+    def leave(self) -> None:
+        """Filters that code beside the rehearsal added (modules do so when they are imported) stay."""
+        if warnings.filters is self:
+            warnings.filters = self.outside
+        now = [row for row in self if not any(row is own for own in _ROWS)]
+        if len(now) != len(self.before) or any(new is not old for new, old in zip(now, self.before)):
+            self.outside[:] = now
+
+
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def watching_warnings() -> Iterator[None]:
+    """Where captured code runs, warnings of C code are the session's to judge."""
+    with _lock:
+        watched = warnings.filters
+        if isinstance(watched, _Watched):
+            watched.users += 1
+        elif type(watched) is list:
+            warnings.filters = watched = _Watched(watched)
+    try:
+        yield
+    finally:
+        with _lock:
+            if isinstance(watched, _Watched):
+                watched.users -= 1
+                if not watched.users:
+                    watched.leave()
+
+
+@rule(_Watched)
+def _filters(world: World, value: _Watched, origin: Origin) -> Any:
+    """Captured code sees the filters that are there outside of rehearsals."""
+    if not value.users:
+        raise Interrupt("opaque-object", "the filters of warnings, kept from another thread's rehearsal,")
+    return let_in(world, value.outside, origin)

@@ -37,6 +37,7 @@ from ..reasons import Interrupt
 from ..rehearsal.modes import Moment, at_rest, unseen_by_modes, without_modes
 from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
+from ..rehearsal.substitutes_warnings import watching_warnings
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
 from .breaks import Breaks, Stopping, Tried, handing_over
@@ -440,7 +441,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with untraced(), untold(), profiled(function.__qualname__), session.recorder:
+        with untraced(), untold(), watching_warnings(), profiled(function.__qualname__), session.recorder:
             _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session, session.plan, None
     except Interrupt as interrupt:
