@@ -411,3 +411,32 @@ def test_truth_values_of_sizes_are_like_any_other() -> None:
         for rows in (3, 4):
             x = torch.randn(rows, 2)
             assert _same(export_graph(one)(x)[0](x), one(x))
+
+
+def test_modules_of_fakes_are_exported() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x).sin() if isinstance(self.layer.weight, torch.nn.Parameter) else x
+
+    dynamic = ({0: Dim("rows")},)
+    for strict in (True, False):
+        with FakeTensorMode() as mode:
+            net, x = Model(), torch.randn(3, 2)
+            program = export(net, (x,), dynamic_shapes=dynamic, strict=strict)
+            graphs = [export_graph(net, dynamic_shapes=dynamic, aten_graph=aten)(x).graph_module for aten in (False, True)]
+        real = Model()
+        for graph in (graphs[0], program.module()):
+            values = torch.nn.utils.stateless._reparametrize_module(graph, {f"layer.{name}": one for name, one in real.layer.named_parameters()})
+            with values:
+                assert _same(graph(torch.ones(5, 2)), real(torch.ones(5, 2)))
+        assert any("sin" in str(node.target) for node in graphs[1].graph.nodes)
+
+    leaked = mode.from_tensor(torch.ones(2))
+    with pytest.raises(framelift.exc.Unsupported, match="FakeTensor"):
+        export_graph(lambda x: x + leaked)(torch.ones(2))

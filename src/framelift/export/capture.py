@@ -11,7 +11,7 @@ import torch
 from ..graph.naming import source_name
 from ..graph.numbers import NUMBERS
 from ..graph.symbols import FromNumber, FromSize
-from .inputs import Call, ExportDynamism
+from .inputs import Call, ExportDynamism, is_fake
 from .relations import Relied, relied_on
 from .session import rehearse_call
 
@@ -35,7 +35,7 @@ class Captured:
 
 def capture(call: Call, dynamism: ExportDynamism) -> Captured:
     """Rehearse the call and build its graph."""
-    session, exit_ = rehearse_call(call.root, call.args, call.kwargs, dynamism)
+    session, exit_ = rehearse_call(call.root, call.args, call.kwargs, dynamism, is_fake(call))
     try:
         recorder = session.recorder
         changed = [new for _, new in exit_.assigned]

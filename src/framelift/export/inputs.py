@@ -23,7 +23,7 @@ from ..guard.explain import where
 from ..origin import Origin, arg
 from ..world.dynamism import Dynamism, marks_of
 
-__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "marks_kept", "mark_everything"]
+__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,13 @@ def call_of(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The call as data."""
     found, spec = pytree.tree_flatten_with_path((args, kwargs))
     return Call(root, args, kwargs, [leaf for _, leaf in found], [_place(path) for path, _ in found], spec, _names(root, args, kwargs))
+
+
+def is_fake(call: Call) -> bool:
+    """Whether the call's own tensors are fakes."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    held = (*call.root.parameters(), *call.root.buffers()) if isinstance(call.root, torch.nn.Module) else ()
+    return any(isinstance(one, FakeTensor) for one in (*call.leaves, *held))
 
 
 def called(call: Call) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .capture import Captured, capture
-from .inputs import Call, call_of, called, dynamism_of, fakes_of, marks_kept
+from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept
 from .lowering import BodyMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
@@ -44,23 +44,24 @@ def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] 
             preserve_module_call_signature: Sequence[str] = (), pre_dispatch: bool = False,
             prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
     """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
-    from torch.export import _trace, exported_program
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.export import _trace
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, args, kwargs)
-    build = exported_program._disable_prexisiting_fake_mode(_lowered)
-    with marks_kept(call):
-        lowered, mode = build(call, dynamic_shapes, strict, preserve_module_call_signature, pre_dispatch, prefer_deferred_runtime_asserts_over_guards)
-        graph_module, ranges, entries = _finished(call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict)
-    program = _program(mod, call, lowered, graph_module, ranges, entries, state, pre_dispatch)
-    verify(program)
+    with unset_fake_temporarily():   # a mode around the call is no part of the program
+        with marks_kept(call):
+            lowered, mode = _lowered(call, dynamic_shapes, strict, preserve_module_call_signature, pre_dispatch, prefer_deferred_runtime_asserts_over_guards)
+            graph_module, ranges, entries = _finished(call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict)
+        program = _program(mod, call, lowered, graph_module, ranges, entries, state, pre_dispatch)
+        verify(program)
     return program
 
 
 def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool, deferred: bool) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved and not _is_fake(call) else None
+    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved and not is_fake(call) else None
     try:
         lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred)
     except BodyMet:
@@ -90,13 +91,7 @@ def _has_fakes(call: Call, lowered: Lowered) -> bool:
     """Whether fakes were taken for constants, in a call whose own tensors are real ones."""
     from torch._subclasses.fake_tensor import FakeTensor
     held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers) for value in table.values()]
-    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not _is_fake(call)
-
-
-def _is_fake(call: Call) -> bool:
-    """Whether the call's own tensors are fakes: such a program has no data to be rehearsed for."""
-    from torch._subclasses.fake_tensor import FakeTensor
-    return any(isinstance(one, FakeTensor) for one in (*call.leaves, *call.root.parameters(), *call.root.buffers()))
+    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not is_fake(call)
 
 
 def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:

@@ -10,10 +10,11 @@ import weakref
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ..reasons import Interrupt
 
-__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "new_stand_in", "symbolic_facts"]
+__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "new_stand_in", "plain_kind", "symbolic_facts"]
 
 _META = torch.device("meta")
 _empty_strided = torch._C._VariableFunctions.empty_strided
@@ -189,6 +190,13 @@ def check_kind(tensor: torch.Tensor) -> None:
         if odd:
             raise Interrupt("tensor-kind", odd)
         _plain_keys.add(keys)
+
+
+def plain_kind(tensor: torch.Tensor) -> type:
+    """The class of tensors that a fake of constant sizes stands for; of any other tensor its own."""
+    if type(tensor) is not FakeTensor or tensor._has_symbolic_sizes_strides or tensor.layout is not torch.strided:
+        return type(tensor)
+    return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
 
 
 def is_overriding(kind: type) -> bool:

@@ -17,7 +17,7 @@ import torch
 from torch._tensor_str import PRINT_OPTS
 
 from ..graph.arguments import rebuild
-from ..graph.facts import Facts
+from ..graph.facts import Facts, plain_kind
 from ..graph.number_nodes import numbers_in
 from ..graph.numbers import NUMBERS
 from ..graph.tape import Step
@@ -135,7 +135,7 @@ class KnownValues:
     def _is_fact(self, one: Value) -> bool:
         """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
         tensor = one.external
-        return tensor is not None and not one.storage.written and (
+        return tensor is not None and not one.storage.written and plain_kind(tensor) is type(tensor) and (
             is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta")
 
     def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:

@@ -18,7 +18,7 @@ from ..exc import InternalError
 from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.drawing import Drawing
-from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in
+from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
 from ..graph.light import is_light, laid_out_by
 from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
@@ -97,6 +97,7 @@ class Recorder:
         self._saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
+        self.takes_fakes = False                    # fakes from outside are taken for what they stand for (export)
         self.lazy = False                           # comparisons of symbols are decided when their truth is asked for
         self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
@@ -140,7 +141,8 @@ class Recorder:
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
         wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
-        if not wrapped:
+        kind = plain_kind(tensor) if self.takes_fakes else type(tensor)
+        if not wrapped and kind is type(tensor):
             check_kind(tensor)
         facts = facts_of(tensor)
         if (dims or marks.strides) and not wrapped:
@@ -149,8 +151,8 @@ class Recorder:
         storage = self.storages.get(memory)
         if storage is None:
             storage = self.storages[memory] = Storage(external=True)
-        value = Value(new_stand_in(facts, type(tensor)), facts, storage)
-        self.overrides = self.overrides or is_overriding(type(tensor))
+        value = Value(new_stand_in(facts, kind), facts, storage)
+        self.overrides = self.overrides or is_overriding(kind)
         if wrapped:
             self.live.born(value, self.live.mirror(tensor))
         return self._known_as(tensor, value, name)
