@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -445,3 +446,92 @@ def test_random_numbers_are_drawn_once_where_the_data_is_wrong() -> None:
                 found.append("wrong")
             found.append(torch.rand(1))
         same(found[:2], found[2:])
+
+
+# ---- what the dispatch reads of objects -------------------------------------------------------------------------------
+
+class _Config:
+    def __init__(self) -> None:
+        self.scale, self.calls = 2.0, 0
+
+    def times(self, x: Any) -> Any:
+        return x * self.scale
+
+
+CONFIG, FACTORS, TABLE, SEEN = _Config(), [1.0, 3.0], {"bias": 1.0, "how": torch.sin}, []
+
+
+def _made_by(shift: list[float], counter: Any) -> type:
+    class Read(Pair):
+        """Its operations depend on objects."""
+
+        known = {"deep": {"er": 1.0}}
+
+        @staticmethod
+        def __tensor_unflatten__(inner: dict[str, torch.Tensor], context: Any, _size: Any, _stride: Any) -> Any:
+            return Read(inner["a"], inner["b"], context["note"])
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+            nonlocal counter
+            counter += 1
+            CONFIG.calls += 1
+            SEEN.append(func)
+            args = pytree.tree_map_only(Read, lambda x: x.a, args)
+            made = CONFIG.times(func(*args, **(kwargs or {}))) * FACTORS[1] + TABLE["bias"] + shift[0] + cls.known["deep"]["er"]
+            return Read(TABLE["how"](made), made)
+
+        @staticmethod
+        def count() -> int:
+            return counter
+    return Read
+
+
+def _change(owner: Any, key: Any, value: Any) -> Callable[[], None]:
+    return lambda: operator.setitem(owner, key, value)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_objects_that_the_dispatch_reads_are_guarded(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    framelift.reset()
+    shift = [0.5]
+    kind = _made_by(shift, 0)
+    compiled = framelift.compile(lambda x: x.sin(), backend=backend, fullgraph=True)
+    x = kind(torch.ones(2), torch.ones(2))
+    changes = [lambda: None, lambda: None, lambda: setattr(CONFIG, "scale", CONFIG.scale + 1), _change(FACTORS, 1, 7.0), _change(TABLE, "bias", 4.0),
+               _change(TABLE, "how", torch.cos), _change(shift, 0, 9.0), _change(kind.known["deep"], "er", 3.0)]
+    monkeypatch.setattr(CONFIG, "scale", 2.0)
+    monkeypatch.setitem(TABLE, "bias", 1.0)
+    monkeypatch.setitem(TABLE, "how", torch.sin)
+    FACTORS[1] = 3.0
+    for change in changes:
+        change()
+        same(compiled(x).a, x.sin().a)
+    assert framelift.stats()["captures"] == len(changes) - 1
+
+
+def test_what_the_dispatch_counts_is_put_back_after_a_rehearsal() -> None:
+    framelift.reset()
+    kind = _made_by([0.5], 0)
+    x = kind(torch.ones(2), torch.ones(2))
+    SEEN.clear()
+    CONFIG.calls = 0
+    compiled = framelift.compile(lambda x: x.sin(), backend="eager", fullgraph=True)
+    for i in range(1, 4):
+        compiled(x)
+        assert (len(SEEN), CONFIG.calls, kind.count()) == (i, i, i)
+    assert framelift.stats()["captures"] == 1
+
+
+def test_what_captured_code_changes_before_the_dispatch_reads_it() -> None:
+    framelift.reset()
+    shift = [0.5]
+    kind = _made_by(shift, 0)
+
+    def f(x: Any, value: float) -> Any:
+        shift[0] = value
+        return x.sin()
+    compiled = framelift.compile(f, backend="aot_eager")
+    x = kind(torch.ones(2), torch.ones(2))
+    for value in (1.0, 2.0, 2.0, 3.0):
+        same(compiled(x, value).a, f(x, value).a)
