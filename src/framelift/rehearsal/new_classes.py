@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
+from ..reasons import Interrupt
 from .pure import member
 from .registry import substitute
 
@@ -108,6 +109,8 @@ def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
             if not issubclass(kind, meta):
                 return None
             meta = kind
+    if member(meta, "mro") is not member(type, "mro"):   # it is called with a class that is none yet
+        raise Interrupt("unsupported-code", f"a class of {meta.__qualname__}, which has an mro() of its own,")
     return meta if meta is type or _core.is_python_class(meta) else None
 
 

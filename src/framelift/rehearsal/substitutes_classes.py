@@ -9,6 +9,7 @@ from typing import Any
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
+from ..world.attributes import bound_to_class
 from ..world.class_attributes import delete_class
 from .registry import substitute
 from .substitutes import exactly
@@ -68,6 +69,17 @@ def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
     made = _core.natively(callable_, args, kwargs)
     _core.mark_internal(made)
     return made
+
+
+@substitute(vars(classmethod)["__get__"])
+def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`method.__get__(instance, cls)` of a classmethod object."""
+    if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[0], classmethod):
+        return callable_(*args, **kwargs)   # raises
+    method, instance, owner = (*args, None)[:3]
+    if _core.is_external(method) or instance is owner is None:
+        raise Interrupt("callable-on-handle", "classmethod.__get__")
+    return bound_to_class(session.world, method, type(instance) if owner is None else owner)[0]
 
 
 @substitute(_abc._abc_init)

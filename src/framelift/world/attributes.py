@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import functools
+import sys
 import types
 from typing import Any
 
@@ -24,7 +25,8 @@ from .records import DELETED
 from .world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
-           "read_instance", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external"]
+           "read_instance", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
+           "bound_as", "bound_to_class"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
 _GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
@@ -32,6 +34,9 @@ _GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, 
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
 #: what autograd keeps for the backward of a custom function, as its `ctx` shows it
 _CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
+_DESCRIPTORS = (staticmethod, classmethod, property)
+#: they bind to what they are looked up for
+_METHODS = (types.FunctionType, _core.Compiled, functools._lru_cache_wrapper)
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -114,8 +119,27 @@ def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
     return False
 
 
+def bound_as(world: World, kind: type) -> type:
+    """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone."""
+    for base in _DESCRIPTORS:
+        if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is vars(base)["__get__"]:
+            return base
+    return kind
+
+
+def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
+    """What a classmethod object gives for a class, and whether it gives the same again.  Up to CPython 3.12 it asks a descriptor it was made of."""
+    inner = method.__func__
+    kind = bound_as(world, type(inner))
+    if kind in _METHODS or sys.version_info >= (3, 13) or world.lookup(kind, "__get__") is ABSENT:
+        return types.MethodType(inner, cls), True
+    if kind is property and inner.fget is not None:
+        return _core.captured(inner.fget, (cls,), None), False
+    raise Interrupt("opaque-object", f"a classmethod of {kind.__module__}.{kind.__qualname__}")
+
+
 def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
-    cls = type(found)
+    cls = bound_as(world, type(found))
     if cls is property:
         if found.fget is None:
             return found.__get__(obj, type(obj))   # raises, in CPython's own words
@@ -167,7 +191,7 @@ def _holder(cls: type, name: str) -> type:
 
 def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
     """The class holds a function, a bound kind, or a plain value."""
-    cls = type(found)
+    cls = bound_as(world, type(found))
     if cls is types.FunctionType or cls is _core.Compiled:
         _core.know(obj, name, METHOD, found)
         return types.MethodType(found, obj)
@@ -176,8 +200,9 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         _core.know(obj, name, VALUE, value)
         return value
     if cls is classmethod:
-        value = types.MethodType(found.__func__, type(obj))
-        _core.know(obj, name, VALUE, value)
+        value, lasts = bound_to_class(world, found, type(obj))
+        if lasts:
+            _core.know(obj, name, VALUE, value)
         return value
     if cls is functools._lru_cache_wrapper:   # binds as a function does
         value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)

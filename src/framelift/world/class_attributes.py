@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..origin import const
 from ..reasons import Interrupt
-from .attributes import INSTANCE, NATIVE, VALUE, is_data_descriptor, leaf_attribute
+from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, is_data_descriptor, leaf_attribute
 from .class_dict import class_dict
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
@@ -89,14 +89,16 @@ def _on_meta(world: World, meta: type, name: str) -> Any:
 
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
     """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
-    kind = type(found)
+    kind = bound_as(world, type(found))
     pending, place = world.place_of(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
         value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
     elif kind is classmethod:
-        value = types.MethodType(found.__func__, cls)
+        value, lasts = bound_to_class(world, found, cls)
+        if not lasts:
+            return value
     elif kind is property:
         if instance is not None:
             return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
@@ -108,7 +110,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     elif isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
                             types.BuiltinFunctionType)):
         value = found.__get__(instance, cls) if hasattr(found, "__get__") else found
-    elif hasattr(kind, "__get__") and not isinstance(found, type) and not is_constant(found):
+    elif hasattr(kind, "__get__") and not isinstance(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
         getter = world.lookup(kind, "__get__")
         if not isinstance(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
