@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -252,3 +253,30 @@ def test_numbers_that_are_converted_stay_in_the_graph() -> None:
         return y.fill_(2.5) + x.int().clamp_(0, 2)
 
     check(f, torch.tensor([0.5, 1.5, 2.5]))
+
+
+def test_an_empty_tensor_made_inside_takes_the_size_of_what_is_written_to_it():
+    def program(x):
+        total, values, places = torch.empty(0), torch.empty(0), torch.empty(0, dtype=torch.long)
+        seen = [total.size()]
+        for i in range(2):
+            result = torch.add(x, i, out=total)
+        torch.sort(x, out=(values, places))
+        seen += [result is total, total.shape, total.stride(), places.shape]
+        return total.mul_(2), values + 1, places, seen
+
+    for sizes in ((3, 4), (5, 2)):
+        check(program, torch.randn(sizes))
+        check(program, torch.randn(sizes), backend="aot_eager", graphs=None)
+    check(program, torch.randn(3, 4), mutate=lambda _, world: world.args.__setitem__(0, torch.arange(30.0).reshape(5, 6)), calls=2, captures=2, graphs=None)
+
+
+@pytest.mark.parametrize("out", [lambda: torch.empty(2), lambda: torch.empty(0, 3).view(3, 0), lambda: torch.empty(0).T])
+def test_other_sizes_are_not_changed(out):
+    def program(x):
+        made = out()
+        return torch.sin(x.T, out=made), made.stride()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")   # torch discourages it
+        check(program, torch.randn(3, 4), graphs=None, breaks=None, captures=None)

@@ -13,7 +13,6 @@ import torch
 
 from ..reasons import Interrupt
 from .arguments import rebuild
-from .facts import SymbolicFacts
 from .metadata import Outcome
 from .targets import Target
 from .values import Value
@@ -45,10 +44,10 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
     given = max(map(_kind, [value.facts.dtype for value in found] + [type(arg) for arg in _scalars((*kept, *named.values()))]))
     if all(_kind(found[i].facts.dtype) >= given for i in outcome.written):
         return
-    facts = [value.facts for value in found]
-    if any(type(one) is SymbolicFacts or one.device.type != "cpu" or one.size.numel() > _MOST_ELEMENTS for one in facts):
+    sizes = {id(value): value.facts.template().shape for value in found}   # whatever is symbolic: which numbers are taken depends on no size
+    if any(value.facts.device.type != "cpu" or sizes[id(value)].numel() > _MOST_ELEMENTS for value in found):
         raise Interrupt("torch-operation-failed", f"{target.name} of numbers that what it writes cannot hold")
-    zeros = {id(value): torch.zeros(value.facts.size, dtype=value.facts.dtype, device="cpu") for value in found}
+    zeros = {id(value): torch.zeros(sizes[id(value)], dtype=value.facts.dtype, device="cpu") for value in found}
 
     def real(value: Any) -> Any:
         return zeros[id(value)]

@@ -6,6 +6,8 @@ autograd would have refused never gets into a graph.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..reasons import Interrupt
@@ -21,8 +23,8 @@ __all__ = ["RESHAPES_IN_PLACE", "apply_writes"]
 RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
 
 
-def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: State) -> None:
-    """Take over what an operation does to its arguments, or interrupt.  Torch function must be off."""
+def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: State, out: Any = None) -> None:
+    """Take over what an operation does to its arguments, or interrupt.  `out` is the argument of that name.  Torch function must be off."""
     with_grad = state.grad and any(value.facts.requires_grad for value in found)
     for index in outcome.written:
         value = found[index]
@@ -41,11 +43,18 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
         elif facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
             _gain_history(target, value, index in outcome.written)
         if facts.size != value.facts.size or facts.stride != value.facts.stride:
-            if target.fx_target not in RESHAPES_IN_PLACE:   # fakes resize where torch itself refuses
+            if target.fx_target not in RESHAPES_IN_PLACE and not _fills(value, out, facts, found):   # fakes resize where torch itself refuses
                 raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
             with torch.no_grad():
                 value.stand_in.set_(new_stand_in(facts))
         value.facts = facts
+
+
+def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
+    """Whether an empty tensor made inside is given the size of the result.  Of contiguous arguments all kernels make contiguous results."""
+    return (any(value is one for one in (out if isinstance(out, (tuple, list)) else (out,))) and value.external is None and not value.view
+            and len(value.storage.values) == 1 and value.facts.size.numel() == 0
+            and facts.is_contiguous() and all(one.facts.is_contiguous() for one in found))
 
 
 def _gain_history_outside(target: Target, value: Value, facts: Facts, written: bool) -> None:

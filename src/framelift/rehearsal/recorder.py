@@ -349,7 +349,7 @@ class Recorder:
         if numbers:
             read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
         if outcome.written or outcome.changes:
-            apply_writes(target, outcome, found, state)
+            apply_writes(target, outcome, found, state, kept_named.get("out"))
             self.written.extend(found[i] for i in outcome.written)
         if outcome.effect:
             self._note_effect(target, outcome, found)
