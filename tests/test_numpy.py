@@ -343,3 +343,24 @@ def test_scalars_that_are_no_numbers_to_each_other_are_told_apart() -> None:
     captured = framelift.compile(program, backend="eager", fullgraph=True)
     kept = [captured(X)[1] for _ in range(3)]
     assert [kept.count(scalar) for scalar in kept] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: np.linspace(0, 1, 7), lambda: np.linspace(0.1, 0.9, 5, endpoint=False), lambda: np.logspace(0, 2, 4), lambda: np.geomspace(1, 9, 3),
+    lambda: np.full((2, 3), 2.5), lambda: np.full(3, np.float32(0.1)), lambda: np.tri(3), lambda: np.linspace(0, 1, 3, dtype=np.float32)])
+def test_arrays_of_plain_values_are_numpys(make: Any) -> None:
+    def program(x):
+        made = make()
+        return made, made + 1, x.numpy().sum() * made
+
+    got = compare(program, X)
+    assert np.array_equal(got[0], make())
+
+
+def test_limits_of_kinds_of_numbers() -> None:
+    def program(x):
+        a = x.numpy()
+        return (np.iinfo(np.int32).max, np.iinfo("int8").min, np.finfo(np.float32).eps, np.finfo(a.dtype).max, np.finfo(np.float64).bits,
+                x * float(np.finfo(np.float16).max))
+
+    compare(program, X)

@@ -280,3 +280,17 @@ def test_other_sizes_are_not_changed(out):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")   # torch discourages it
         check(program, torch.randn(3, 4), graphs=None, breaks=None, captures=None)
+
+
+def test_buffers_made_inside():
+    def program(x):
+        kept, dropped = nn.Buffer(x * 2), nn.Buffer(x.clone(), persistent=False)
+        kept += 1
+        return kept, dropped, isinstance(kept, nn.Buffer), isinstance(x, nn.Buffer), dropped.persistent
+
+    check(program, torch.ones(3))
+
+
+def test_legacy_classes_make_tensors_of_data():
+    check(lambda x: (torch.FloatTensor([1, 2]), torch.LongTensor([[1.5], [2]]), torch.BoolTensor((2, 0)), torch.ByteTensor([True]), x + 1), torch.ones(2))
+    check(lambda x: torch.FloatTensor(x), torch.ones(2), breaks=None, graphs=None)

@@ -16,8 +16,10 @@ from .. import _core
 from ..graph.numbers import NUMBERS, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
+from ..origin import const
 from ..reasons import Interrupt
 from ..world.arrays import array_over, numpy, tensor_of, tnp
+from ..world.importer import let_in
 from ..world.leaves import is_leaf
 from .numpy_answers import Differs, ask, shown
 from .registry import SUBSTITUTES, substitute
@@ -32,6 +34,10 @@ _REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base s
 #: functions that make arrays without dimensions as such
 _MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape squeeze
     copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to""".split())
+
+#: functions that make arrays of plain values, which torch calculates otherwise or not at all
+_OF_VALUES = frozenset("linspace logspace geomspace full hanning hamming bartlett blackman kaiser vander tri indices".split())
+_MOST_NUMBERS = 4096
 
 #: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
 _TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
@@ -130,11 +136,23 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         result = callable_(*args, **kwargs)
         if isinstance(result, numpy.generic) or is_leaf(result):
             return result
+    if name in _OF_VALUES and all(map(_is_value, (*args, *kwargs.values()))):
+        made = _constant_array(session, callable_(*args, **kwargs))
+        if made is not None:
+            return made
     if name in ("array", "asarray") and args and all(map(_is_value, (*args[1:], *kwargs.values()))):
         made = _array_of_values(session, callable_, name, args, kwargs)
         if made is not None:
             return made
     return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
+
+
+def _constant_array(session: Any, result: Any) -> Any:
+    """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
+    dtype = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
+    if type(dtype) is not torch.dtype or dtype.is_complex:
+        return None
+    return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
 
 
 def _array_of_values(session: Any, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -201,8 +219,15 @@ def _scalar_types() -> Any:
     return {kind for kind in (*numpy.ScalarType, numpy.dtype) if isinstance(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
 
 
+def _limits(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What numpy knows of a kind of numbers.  Of fractions it is one object for all, which numpy keeps."""
+    made = _value(session, callable_, args, kwargs)
+    return let_in(session.world, made, const(made)) if callable_ is numpy.finfo else made
+
+
 if tnp is not None:
     substitute(*_scalar_types())(_value)
+    substitute(numpy.iinfo, numpy.finfo)(_limits)
     substitute(numpy.generic.item, numpy.generic.tolist)(_plain_number)
     _BASE = tnp.ndarray
     for _theirs, _ours in _pairs():

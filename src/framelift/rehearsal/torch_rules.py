@@ -76,7 +76,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                 "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
                 "_from_blob _print", *_ANYWHERE),
-        torch.autograd.backward, torch.autograd.grad, torch.nn.Buffer,
+        torch.autograd.backward, torch.autograd.grad,
         torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer],
     "torch-state": [
         *_named("seed initial_seed set_default_device set_default_tensor_type "
@@ -97,8 +97,17 @@ for _reason, _funcs in _INTERRUPTS.items():
     for _func in _funcs:
         RULES[id(_func)] = (_func, _interrupt(_reason, _func))
 
-for _legacy in torch._tensor_classes:   # torch.FloatTensor and its kind make real tensors unseen
-    RULES[id(_legacy)] = (_legacy, _interrupt("torch-operation", _legacy))
+def _of_kind(cls: Any) -> Handler:
+    """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be memory of another tensor."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs or len(args) != 1 or type(args[0]) not in (list, tuple) or _holds_stand_in(recorder, args[0]) or cls.is_cuda or cls.is_sparse:
+            raise Interrupt("torch-operation", f"torch.{cls.__name__}(...)")
+        return recorder.record(target_of(torch.tensor), args, {"dtype": cls.dtype, "device": "cpu"})
+    return handler
+
+
+for _legacy in torch._tensor_classes:
+    RULES[id(_legacy)] = (_legacy, _of_kind(_legacy))
 
 
 @rule(*_named("__bool__", *_TENSOR))
