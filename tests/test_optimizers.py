@@ -110,3 +110,27 @@ def test_zero_grad_and_hooks() -> None:
 def test_a_tensor_to_the_power_of_each() -> None:
     check(lambda x, y: torch._foreach_pow(x, y), torch.tensor(0.8), [torch.tensor(3.4), torch.rand(3)])
     check(lambda x, y: torch._foreach_pow(y, x), 2.0, [torch.tensor(3.4), torch.rand(3)])
+
+
+@pytest.mark.parametrize("name, options", [*((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
+                                           *((name, {"lr": 0.1, "fused": True}) for name in ("SGD", "Adam", "AdamW", "Adagrad")),
+                                           *(("Muon", {}),) * hasattr(torch.optim, "Muon")], ids=str)
+def test_a_schedule_does_not_make_a_step_be_captured_again(name: str, options: dict[str, Any]) -> None:
+    def made() -> tuple[list[torch.nn.Parameter], Any, Any]:
+        parameters, optimizer = _made(name, options)
+        return parameters, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    (ours, captured, one), (theirs, plain, other) = made(), made()
+
+    def both(optimizer: Any, schedule: Any) -> None:
+        optimizer.step()
+        schedule.step()
+    framelift.reset()
+    step = framelift.compile(both, backend="eager", fullgraph=True)
+    for _ in range(5):
+        step(captured, one)
+        both(plain, other)
+        for parameter in (*ours[:2], *theirs[:2]):
+            parameter.grad.mul_(1.5)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    assert framelift.stats()["captures"] <= 2 and one.get_last_lr() == other.get_last_lr()

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from ..graph.numbers import Float
 from ..graph.targets import target_of
-from .torch_rules import RULES
+from .torch_rules import RULES, rule
 
 __all__: list[str] = []
 
@@ -101,3 +102,18 @@ def _declare() -> None:
 
 
 _declare()
+
+
+def _with_tensor_rate(func: Any) -> Any:
+    """A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the value from a tensor."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rate = kwargs.get("lr")
+        if type(rate) is Float:
+            kwargs = {**kwargs, "lr": recorder.call(torch.full, ((), rate), {"dtype": torch.float64, "device": torch.device("cpu")})}
+        return recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _func in (torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_, torch._fused_adagrad_):
+    if "tensor_lr" in getattr(torch.ops.aten, _func.__name__).overloads():
+        rule(_func)(_with_tensor_rate(_func))
