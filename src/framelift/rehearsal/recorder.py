@@ -47,7 +47,7 @@ from .known_values import KnownValues
 from .torch_rules import GIVES_VALUES, RULES, make_leaf
 from .torch_rules_attributes import ATTRIBUTES, OF_MEMORY, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
-from . import torch_rules_taken, torch_rules_known, torch_rules_scalars, torch_rules_sequences, torch_rules_indexing  # noqa: F401  (they add their rows to the rules, in this order)
+from . import torch_rules_taken, torch_rules_known, torch_rules_scalars, torch_rules_sequences, torch_rules_indexing, torch_rules_composed  # noqa: F401  (they add their rows to the rules, in this order)
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
