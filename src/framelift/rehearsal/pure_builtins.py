@@ -7,6 +7,7 @@ method does to its own container is no effect.
 from __future__ import annotations
 
 import types
+from collections.abc import AsyncIterator
 
 from .pure_table import Functions, Kind
 
@@ -73,8 +74,25 @@ def _iterators() -> tuple[Kind, ...]:
     kinds = dict.fromkeys(type(sample) for sample in samples)
     kinds.update(dict.fromkeys((enumerate, zip, map, filter, reversed)))
     # Generators and coroutines run Python frames, which are watched.
-    kinds.update(dict.fromkeys((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)))
+    kinds.update(dict.fromkeys((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, *_awaitables())))
     return tuple(Kind(kind) for kind in kinds)
+
+
+def _awaitables() -> tuple[type, ...]:
+    """What coroutines and asynchronous generators give to be awaited: it runs their frames."""
+    coroutine, generator = _coroutine(), _generator()
+    steps = [coroutine.__await__(), generator.asend(None), generator.aclose(), anext(generator, None)]
+    for step in steps:
+        step.close()
+    return tuple(type(step) for step in steps)
+
+
+async def _coroutine() -> None:
+    """Never awaited."""
+
+
+async def _generator() -> AsyncIterator[None]:
+    yield
 
 
 class _Sequence:
@@ -100,6 +118,7 @@ def _object_and_type() -> tuple[Kind, ...]:
     )
 
 
+_CODE = _generator.__code__
 _COMPARISONS = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 
 
@@ -124,7 +143,9 @@ def _descriptors_and_code() -> tuple[Kind, ...]:
         # A new module is empty; filling one that exists is a write of external state.
         Kind(types.ModuleType, methods="attributes", words={"pure": "__new__"}),
         Kind(types.CellType, words={"text": "__repr__"}),
-        Kind(types.CodeType, make="code", methods="code"),
+        # Code is a value; what runs it is judged by itself.
+        Kind(types.CodeType, make="code", methods="code", words={"pure": f"replace __replace__ co_lines co_positions __hash__ {_COMPARISONS}"}),
+        *(Kind(type(part)) for part in (_CODE.co_lines(), _CODE.co_positions())),
         # Frames are reached through exceptions and generators made inside; clearing them drops what they held.
         Kind(types.FrameType, make="frames", methods="frames", words={"pure": "clear"}),
         Kind(types.TracebackType, make="frames", methods="frames"),

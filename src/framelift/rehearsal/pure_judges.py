@@ -69,14 +69,16 @@ def _ior(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 @_judges(bisect.insort_left, bisect.insort_right)
 def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # A sequence that is no list is asked for its attribute `insert`.
-    if kwargs.keys() - {"key"} or len(args) > 4 or not _is(kwargs.get("key"), (types.FunctionType, types.NoneType)):
+    if len(args) > 4 or not _is(kwargs.get("key"), (types.FunctionType, types.NoneType)):
         return "callback"
-    return "pure" if args and type(args[0]) is list else "internals"
+    return "pure" if type(args[0] if args else kwargs.get("a")) is list else "internals"
 
 
 @_judges(defaultdict)
 def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     factory = args[0] if args else None
+    if not callable(factory) and factory is not None:
+        return "pure"   # raises
     if not is_watched_factory(factory):
         return "callback"
     return _mapping_word(args[1]) if len(args) > 1 else "pure"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (  # noqa: F401  (each fills the registry)
     substitutes_abc,
+    substitutes_ast,
     substitutes_cache,
     substitutes_callbacks,
     substitutes_classes,

@@ -82,6 +82,18 @@ def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
     return bound_to_class(session.world, method, type(instance) if owner is None else owner)[0]
 
 
+@substitute(vars(types.GenericAlias)["__call__"])
+def _call_alias(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`list[int](...)`: what the class itself makes, which is told the alias where it can hold it."""
+    alias, *rest = args
+    made = _core.captured(alias.__origin__, tuple(rest), kwargs)
+    try:
+        _core.captured(setattr, (made, "__orig_class__", alias), None)
+    except (AttributeError, TypeError):
+        pass
+    return made
+
+
 @substitute(_abc._abc_init)
 @exactly(1)
 def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -23,12 +23,14 @@ from ..reasons import Interrupt
 from .frame_views import caller, frame_locals, module_globals
 from .new_classes import Body
 from .registry import substitute
+from .substitutes_ast import check_tree
 from .substitutes_warnings import heard, is_unheard
 
 __all__ = ["as_called"]
 
 _FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
 _RESULT = ".result"
+_WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200   # code of functions, generators, coroutines
 #: an expression without these reads nothing but its own constants
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
 #: whether the probes leave globals alone that were made inside
@@ -64,8 +66,12 @@ def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code made of constant text is a value."""
     def bound(source: Any, filename: Any, mode: Any, flags: Any = 0, dont_inherit: Any = False, optimize: Any = -1, **more: Any) -> Any:
-        if type(source) not in (str, bytes) or not isinstance(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
+        if isinstance(source, ast.AST):
+            check_tree(session, source)
+        elif type(source) not in (str, bytes):
             raise Interrupt("unsupported-code", "compile() of other than text")
+        if not isinstance(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
+            raise Interrupt("unsupported-code", "compile() for a file that is no text")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
         return _made(session, source, filename, mode, flags | inherited, optimize, **more)
     return as_called(bound, callable_, args, kwargs)
@@ -148,6 +154,8 @@ def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 @substitute(eval)
 def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
+        if type(source) is types.CodeType and not source.co_freevars:
+            return _value_of(session, source, globals_, locals_)
         if type(source) is not str:
             raise Interrupt("unsupported-code", "eval() of other than text")
         flags = caller().f_code.co_flags & _FUTURE
@@ -166,6 +174,17 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
         return own.result
     return as_called(bound, callable_, args, kwargs)
+
+
+def _value_of(session: Any, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
+    """A code object that runs in one namespace is a function's without parameters."""
+    where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
+    if names is not where or code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
+        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    body = types.FunctionType(code, where, code.co_name)
+    _core.mark_internal(body)
+    session.world.keep.append(body)
+    return _core.captured(body, (), None)
 
 
 class _Result(dict):  # type: ignore[type-arg]

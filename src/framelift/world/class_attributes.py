@@ -38,6 +38,8 @@ def read_class(world: World, cls: type, name: str) -> Any:
         return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:
         return leaf_attribute(world, cls, name)
+    if name == "__abstractmethods__" and type(_own(cls).get(name)) is frozenset:   # the class's own entry, past the order of its bases
+        return let_in(world, _own(cls)[name], const(cls).to("attr", name))
     if issubclass(meta, enum.EnumMeta):
         member = cls.__dict__.get("_member_map_", {}).get(name, ABSENT)
         if member is not ABSENT:

@@ -1,0 +1,129 @@
+"""Syntax trees and code objects made inside, what runs them, and awaitables that are driven by hand."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import collections
+import types
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from support import check
+
+X = torch.ones(2)
+OUTSIDE = ast.parse("1 + 1")
+
+
+def tree(x: Any) -> Any:
+    node = ast.Expression(ast.BinOp(ast.Constant(3), ast.Add(), ast.Constant(4)))
+    value = eval(compile(ast.fix_missing_locations(node), "<tree>", "eval"), {"__builtins__": {}})
+    return x + value, ast.dump(node)
+
+
+def changed_tree(x: Any) -> Any:
+    module = ast.parse("a = 2\nb = a + 3")
+    module.body[0].value = ast.copy_location(ast.Constant(5), module.body[0].value)
+    names: dict[str, Any] = {}
+    exec(compile(module, "<tree>", "exec"), names)
+    return x + names["b"]
+
+
+def bad_tree(x: Any) -> Any:
+    try:
+        compile(ast.Expression(ast.Name("a", ast.Store())), "<tree>", "eval")
+    except (TypeError, ValueError) as error:
+        return x + 1, str(error)
+    return x
+
+
+def code(x: Any) -> Any:
+    made = compile("a + b", "<code>", "eval")
+    again = made.replace(co_name="other")
+    return x + eval(made, {"a": 1, "b": 2}), again.co_name, list(made.co_lines()), made == again
+
+
+def alias(x: Any) -> Any:
+    made = list[int]((1, 2))
+    table = collections.defaultdict[str, int](int, a=2)
+    return x + sum(made) + table["a"] + table["b"], type(made), collections.deque[int]([3])
+
+
+class Box:
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+
+def told_its_alias(x: Any) -> Any:
+    return x + 1, Box[int]().__orig_class__
+
+
+def refused(x: Any) -> Any:
+    try:
+        collections.defaultdict(1)  # type: ignore[call-overload]
+    except TypeError as error:
+        said = str(error)
+    data = [1, 5, 9]
+    bisect.insort_left(a=data, x=4, lo=0, hi=3)
+    return x + 1, said, data
+
+
+def driven(x: Any) -> Any:
+    @types.coroutine
+    def wait() -> Any:
+        got = yield 1
+        return got
+
+    async def main() -> Any:
+        return await wait() + await wait()
+    steps = main().__await__()
+    seen = [steps.send(None), steps.send(10)]
+    try:
+        steps.send(20)
+    except StopIteration as end:
+        seen.append(end.value)
+    return x + sum(seen)
+
+
+def driven_generator(x: Any) -> Any:
+    async def numbers() -> Any:
+        yield 1
+        yield 2
+    walk = numbers()
+    found = []
+    for step in (walk.asend(None), anext(walk), walk.aclose()):
+        try:
+            step.send(None)
+        except StopIteration as end:
+            found.append(end.value)
+    return x + 1, found
+
+
+@pytest.mark.parametrize("program", [tree, changed_tree, bad_tree, code, alias, told_its_alias, refused, driven, driven_generator])
+def test_programs(program: Any) -> None:
+    check(program, X)
+
+
+def test_a_tree_from_outside_breaks() -> None:
+    def program(x: Any) -> Any:
+        return x + eval(compile(ast.Expression(OUTSIDE.body[0].value), "<tree>", "eval"))
+    assert torch.equal(framelift.compile(program, backend="eager")(X), X + 2)
+
+
+def test_fields_of_nodes_are_facts() -> None:
+    def program(x: Any) -> Any:
+        try:
+            return x + ast.Constant(3).value
+        except (AttributeError, TypeError):
+            return x - 1
+    compiled = framelift.compile(program, backend="eager")
+    assert torch.equal(compiled(X), X + 3)
+    before = ast.Constant._fields
+    try:
+        ast.Constant._fields = ("other",)
+        assert torch.equal(compiled(X), program(X))
+    finally:
+        ast.Constant._fields = before
+    assert torch.equal(compiled(X), X + 3)
