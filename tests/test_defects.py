@@ -105,3 +105,37 @@ def test_what_a_handler_raises_on_purpose_is_the_programs() -> None:
         return x + len(seen), seen
 
     check(careful, X)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_rehearsal_that_raises_alone_is_told_of(monkeypatch, fullgraph) -> None:
+    """The exception left the frame, so it was taken for the program's; plain Python knows better."""
+    handler = eval(compile("lambda session, callable_, args, kwargs: [].pop()", driver.__file__, "eval"))
+    asked = eval("lambda x: 2")
+    monkeypatch.setitem(registry.CODE_HANDLERS, asked.__code__, handler)
+
+    def careless(x):
+        return x + asked(x)
+
+    framelift.reset()
+    compiled = framelift.compile(careless, backend="eager", fullgraph=fullgraph)
+    with framelift.config.patch(strict=False):
+        with pytest.warns(UserWarning, match=r"careless .*could not be captured.*raises where plain Python does not: IndexError: pop from empty list \(.*driver.py:1\)"):
+            assert torch.equal(compiled(X), X + 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")   # told once
+            assert torch.equal(compiled(X), X + 2)
+    with framelift.config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="pop from empty list"):
+        compiled(X)
+
+
+def test_an_exception_of_the_programs_own_is_not() -> None:
+    def index(x, n):
+        return x + [1, 2][x.shape[0] + n]
+
+    compiled = framelift.compile(index, backend="eager")
+    for rows in (2, 3, 4):
+        with warnings.catch_warnings(), pytest.raises(IndexError, match="list index out of range"):
+            warnings.simplefilter("error")
+            compiled(torch.ones(rows), 0)
+    assert torch.equal(compiled(torch.ones(3), -2), torch.ones(3) + 2)

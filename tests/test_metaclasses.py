@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import framelift
+from support import check
 
 X = torch.ones(1)
 LOG: list[Any] = []
@@ -96,3 +97,26 @@ def test_what_a_metaclass_holds(then: str, own: bool) -> None:
         for first in ("int", "property", then):
             framelift.reset()
             assert outcomes(framelift.compile(program, backend="eager"), own, first, then) == outcomes(program, own, first, then), (program, first)
+
+
+class Asking(type):
+    """Whoever asks for the truth of a class runs code of the program."""
+
+    def __len__(cls) -> int:
+        return cls.nothing_of_the_kind
+
+
+class Asked(metaclass=Asking):
+    q = 3
+
+
+def test_the_order_of_a_metaclasss_own_bases() -> None:
+    def program(x):
+        cls = type(Asked)
+        return x + len(cls.__mro__), cls.__mro__, cls.__bases__, cls.__base__, type(cls).__mro__
+
+    check(program, X)
+
+
+def test_nobody_asks_for_the_truth_of_a_class() -> None:
+    check(lambda x: x + Asked.q, X)

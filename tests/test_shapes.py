@@ -5,6 +5,10 @@ from __future__ import annotations
 import enum
 import math
 import operator
+from collections import deque
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 import torch
@@ -103,6 +107,11 @@ def test_a_changing_size_is_captured_twice():
     for fn in (shape_matmul, lambda x: (x.view(x.shape[0] * x.shape[1]), x.shape[0] * 2)):
         captures, callable_ = run(fn, rows(*range(2, 40)))
         assert captures == 2
+
+
+def test_a_tensor_of_fewer_dimensions_comes_after_sizes_that_changed():
+    captures, callable_ = run(lambda x: x * 2 + sum(x.shape), [(torch.rand(size),) for size in ((2, 3), (4, 5), (7,), (8,), (), (6, 9))])
+    assert captures == 4 and all(entry.info.graph_module is not None for entry in callable_.entries)
 
 
 def test_sizes_zero_and_one_have_captures_of_their_own():
@@ -266,6 +275,30 @@ def test_numbers_of_other_classes_meet_symbolic_ones(one):
 
 
 # ---- numbers that captured code writes ---------------------------------------------------------------------------------
+
+WITH_C_CODE = {
+    "decimal": lambda n, f: (Decimal(n), Decimal(f), n + Decimal("1.5"), Decimal("1.5") - n, Decimal(2) ** n, n ** Decimal(2), round(Decimal("2.7182818"), n)),
+    "compared": lambda n, f: (Decimal("3.5") < n, n <= Decimal(4), n == Decimal(3), Decimal(3) != n, f > Decimal("1.5"), max(Decimal(4), n), n == "3", n != None, n == 3 + 0j, 4j != f),  # noqa: E711
+    "timedelta": lambda n, f: (timedelta(days=n) * n, n * timedelta(1), timedelta(3) / n, timedelta(3) // n, divmod(timedelta(7), timedelta(n)), timedelta(1) * f),
+    "fraction": lambda n, f: (Fraction(n, 7) + n, n - Fraction(1, 3), Fraction(f), Fraction(1, 3) < n),
+    "deque": lambda n, f: (deque([1, 2, 3, 4, 5], n), deque("abc", maxlen=n)),
+    "wrong": lambda n, f: _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)}
+
+
+def _said(call):
+    try:
+        return (call(),)
+    except TypeError as error:
+        return (str(error),)
+
+
+@pytest.mark.parametrize("name", WITH_C_CODE)
+def test_symbolic_numbers_meet_types_of_c_code(name):
+    """Such code knows int and float by their memory, and has no answer for another class."""
+    fn = WITH_C_CODE[name]
+    run(lambda x, n, f: (x + 1, repr(fn(n, f))), [(torch.ones(2), n, f) for n, f in ((3, 1.5), (4, 2.25), (5, 0.1))])
+    assert all(not entry.info.reason for entry in run(lambda x, n, f: (x + n, repr(fn(n, f))), [(torch.ones(2), n, 1.5) for n in (3, 4)])[1].entries)
+
 
 def test_a_counter_is_captured_once():
     def make():

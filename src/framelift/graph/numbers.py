@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from .. import _core
+
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 
@@ -70,7 +72,8 @@ class Int(torch.SymInt):
     def __format__(self, spec: str) -> str:
         return format(self.value(), spec)
 
-    real = numerator = property(lambda self: self)
+    real = property(lambda self: self)
+    numerator = property(lambda self: self.value())   # C code that asks for it wants a plain number
     imag = property(lambda self: 0)
     denominator = property(lambda self: 1)
 
@@ -325,8 +328,10 @@ def _float_pow(left: Any, right: Any) -> Any:
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Another kind of operand: a complex number or one of numpy's is met as a constant, anything else knows itself what to do."""
-    if type(left) is complex or type(right) is complex or _is_numpys(left) or _is_numpys(right):
+    """Another kind of operand: one whose operators are C code is met as a constant, anything else knows itself what to do."""
+    other = right if type(left) in NUMBERS else left
+    kind = type(other)
+    if _is_numpys(other) or not (issubclass(kind, torch.Tensor) or _core.is_python_class(kind)) and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex):
         return func(*(value.value() if type(value) in NUMBERS else value for value in (left, right)))
     return NotImplemented
 
@@ -392,6 +397,7 @@ for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", 
     for _swap in (False, True):
         setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
 for _cls, _kind in ((Int, int), (Float, float)):
+    _cls.__name__ = _kind.__name__   # as CPython's own errors call it
     for _name in dir(_kind):
         if not _name.startswith("_") and _name not in vars(_cls):
             setattr(_cls, _name, _taken(_name))

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from ..origin import const
+from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..world.decimal_state import enter_decimal
 from ..world.importer import let_in
@@ -81,4 +82,5 @@ def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 @substitute(decimal.Decimal, decimal.Decimal.from_float, decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
 def _decimal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
-    return _core.natively(callable_, args, kwargs)
+    plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
+    return _core.natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})

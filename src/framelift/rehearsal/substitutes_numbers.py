@@ -47,7 +47,7 @@ _FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _ALIKE or key in HIGHER_ORDER or getattr(callable_, "__name__", "") == "__instancecheck__":
+    if key in _ALIKE and not _wants_plain(callable_, args) or key in HIGHER_ORDER or getattr(callable_, "__name__", "") == "__instancecheck__":
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
@@ -60,6 +60,11 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         return home.float_op(callable_, args)
     plain = tuple(arg.value() if type(arg) in _SYMBOLIC else arg for arg in args)
     return _core.natively(callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()})
+
+
+def _wants_plain(callable_: Any, args: tuple[Any, ...]) -> bool:
+    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`."""
+    return callable_ is collections.deque or callable_ is round and type(args[0]) not in _SYMBOLIC and not _core.is_python_class(type(args[0]))
 
 
 _SYMBOLIC = (*NUMBERS, NumpyNumber)

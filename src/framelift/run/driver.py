@@ -44,7 +44,7 @@ from .breaks import Breaks, Stopping, Tried, handing_over
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
-from .failing import runnable, undoing
+from .failing import place_of, raising, runnable, undoing
 from .frames import muted, resolve_code, skipped
 from .going_on import going_on
 from .hooks import Hooks
@@ -181,6 +181,8 @@ class Driver:
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None and session.recorder.symbols is not None:
             run, inputs = _plain_where(session.recorder.symbols, info)
+        if stop is not None and not isinstance(stop, Interrupt):
+            run, info.replayable = raising(run, stop, first.left_at), True
         origins = [world.memo[id(t)].origin if isinstance(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state)
@@ -449,6 +451,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     except InternalError:
         raise
     except Exception as error:
+        session.left_at = place_of(error)
         return session, None, _bare(error)
     finally:
         for leave in reversed(session.world.leaving):

@@ -1,7 +1,7 @@
 """What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
 The call is then left to plain Python, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
-A graph that fails where plain Python does not is told of.
+A graph that fails where plain Python does not is told of, and so is an exception that left the frame in the rehearsal alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..reasons import Interrupt
 from ..rehearsal.recorder import Finished
 from ..rehearsal.subclasses import plain_examples
 
-__all__ = ["AssumptionFailed", "runnable", "tell_of_failure", "undoing"]
+__all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "tell_of_failure", "undoing"]
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 _SMALL = 1 << 16
@@ -34,6 +34,31 @@ _SMALL = 1 << 16
 
 class AssumptionFailed(Exception):
     """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs in plain Python."""
+
+
+class Left(Exception):
+    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs in plain Python, and raises it."""
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
+
+
+def raising(run: Callable[..., Any] | None, error: BaseException, place: str) -> Callable[..., Any]:
+    """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry is for it, and is expected to raise."""
+    told = [str(one) for one in error.args if type(one) in (str, int)]   # not str(error), which may be code of the program
+    words = f"{': '.join([type(error).__name__, *told])} ({place})"
+
+    def entry(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        result = run(inputs, externals) if run is not None else _core.PLAIN
+        if result is _core.PLAIN:
+            raise Left(words)
+        return result
+    return entry
 
 
 def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,12 +173,18 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
 
 
 def tell_of_failure(info: Any, error: BaseException) -> None:
-    """A graph failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
-    if info is None or isinstance(error, AssumptionFailed) or in_handler(info.stacks):   # the program may have caught the same error
+    """A graph or a rehearsal failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
+    if info is None or isinstance(error, AssumptionFailed):
         return
+    place = f"{info.name} ({info.file}:{info.line})"
+    if isinstance(error, Left):
+        text = f"{place} could not be captured, for capturing it raises where plain Python does not: {error}. The call ran in plain Python, and so will others"
+    elif in_handler(info.stacks):   # the program may have caught the same error
+        return
+    else:
+        text = (f"the graph of {place} failed where plain Python does not: {type(error).__name__}: {error}. "
+                "The call ran in plain Python, and so will others that fail")
     info.failures += 1
-    text = (f"the graph of {info.name} ({info.file}:{info.line}) failed where plain Python does not: {type(error).__name__}: {error}. "
-            "The call ran in plain Python, and so will others that fail")
     if config.strict:
         raise InternalError(f"framelift: {text}") from error
     if info.failures == 1:

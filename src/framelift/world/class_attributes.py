@@ -62,6 +62,8 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
     on_meta = _on_meta(world, meta, name)
     if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
+    if on_meta is ABSENT and name in _NATIVE_ON_TYPES and is_data_descriptor(type.__dict__.get(name)):
+        return getattr(cls, name)   # before what the class itself holds: a metaclass inherits the descriptor too
     found = world.lookup(cls, name)
     if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
         return _from_class(world, cls, cls, name, found, None)

@@ -209,11 +209,16 @@ class Dynamism:
         if not self.values and not self.known or type(tensor) is torch.nn.Parameter:
             return _NONE
         place = f"{origin}.stride()"
-        known, old = self.known.get(place), self.values.get(place)
-        dims = known if isinstance(known, frozenset) else _NONE
+        old = self.values.get(place)
+        dims = self._changing(place, tensor)
         if type(old) is tuple and len(old) == tensor.dim():
             dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.stride())) if before != now}
         return dims
+
+    def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
+        """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been there."""
+        known, rank = self.known.get(place), tensor.dim()
+        return frozenset(dim for dim in known if dim < rank) if isinstance(known, frozenset) else _NONE
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
@@ -221,8 +226,8 @@ class Dynamism:
         if self.everything and not isinstance(tensor, torch.nn.Parameter) and is_argument(origin):
             return frozenset(range(tensor.dim()))
         place = str(origin)
-        known, old = self.known.get(place), self.values.get(place)
-        dims = known if isinstance(known, frozenset) else frozenset()
+        old = self.values.get(place)
+        dims = self._changing(place, tensor)
         if type(old) is tuple and len(old) == tensor.dim():
             dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.size())) if before != now}
         return dims

@@ -148,8 +148,8 @@ class World:
             elif pending is not ABSENT:
                 return True, cls
             elif name in _own(base):
-                return False, place or base
-        return False, place or cls
+                return False, base if place is None else place   # not by truth: a metaclass may define that
+        return False, cls if place is None else place
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
