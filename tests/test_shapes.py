@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import math
 import operator
 from collections import deque
@@ -278,10 +279,12 @@ def test_numbers_of_other_classes_meet_symbolic_ones(one):
 
 WITH_C_CODE = {
     "decimal": lambda n, f: (Decimal(n), Decimal(f), n + Decimal("1.5"), Decimal("1.5") - n, Decimal(2) ** n, n ** Decimal(2), round(Decimal("2.7182818"), n)),
-    "compared": lambda n, f: (Decimal("3.5") < n, n <= Decimal(4), n == Decimal(3), Decimal(3) != n, f > Decimal("1.5"), max(Decimal(4), n), n == "3", n != None, n == 3 + 0j, 4j != f),  # noqa: E711
+    "compared": lambda n, f: (Decimal("3.5") < n, n <= Decimal(4), n == Decimal(3), Decimal(3) != n, f > Decimal("1.5"), max(Decimal(4), n),
+                              n == "3", n != None, n == 3 + 0j, 4j != f),  # noqa: E711
     "timedelta": lambda n, f: (timedelta(days=n) * n, n * timedelta(1), timedelta(3) / n, timedelta(3) // n, divmod(timedelta(7), timedelta(n)), timedelta(1) * f),
     "fraction": lambda n, f: (Fraction(n, 7) + n, n - Fraction(1, 3), Fraction(f), Fraction(1, 3) < n),
     "deque": lambda n, f: (deque([1, 2, 3, 4, 5], n), deque("abc", maxlen=n)),
+    "json": lambda n, f: (json.dumps([n, {"a": f, n: (n, [f])}]), json.dumps({"n": n}, indent=1)),
     "wrong": lambda n, f: _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)}
 
 

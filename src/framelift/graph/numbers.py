@@ -331,7 +331,8 @@ def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
     """Another kind of operand: one whose operators are C code is met as a constant, anything else knows itself what to do."""
     other = right if type(left) in NUMBERS else left
     kind = type(other)
-    if _is_numpys(other) or not (issubclass(kind, torch.Tensor) or _core.is_python_class(kind)) and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex):
+    native = not issubclass(kind, torch.Tensor) and not _core.is_python_class(kind)
+    if _is_numpys(other) or native and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex):
         return func(*(value.value() if type(value) in NUMBERS else value for value in (left, right)))
     return NotImplemented
 

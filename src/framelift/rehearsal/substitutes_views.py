@@ -20,7 +20,7 @@ from ..world.large import LargeDict
 from ..world.lists import LazyList
 from .registry import substitute
 
-__all__ = ["VIEWS", "own_method"]
+__all__ = ["VIEWS", "own_method", "refusal"]
 
 VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 
@@ -45,11 +45,12 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
         return None
     method = getattr(type(args[0]), callable_.__name__, None)
     if not isinstance(method, types.FunctionType):
-        raise _refusal(callable_.__qualname__, args)
+        raise refusal(callable_.__qualname__, args)
     return method, args
 
 
-def _refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
+def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
+    """Why native code that looks inside is not given these arguments."""
     large = next((a for a in args if type(a) in (LargeDict, LazyList, LazyDeque, LazySet)), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
@@ -64,7 +65,7 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         return args[0].length()
     if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, _RECEIVERS):
         return _core.natively(callable_, args, kwargs)
-    raise _refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
+    raise refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 
 
 _core.set_views(VIEWS, _call)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.numbers import NUMBERS
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
@@ -178,6 +179,8 @@ def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     """A text must not show where an object lies in memory: that would be another text at the next call."""
     if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
+    if getattr(callable_, "__objclass__", None) in (int, float):   # their own text of a number, which they know by its memory
+        args = tuple([arg.value() if type(arg) in NUMBERS else arg for arg in args])
     result = _core.natively(callable_, args, kwargs)
     if pure.leaks_address(result):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
