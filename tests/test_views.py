@@ -517,3 +517,26 @@ def test_keys_of_dictionaries_anywhere_may_change(place: str) -> None:
     assert framelift.stats()["captures"] - before == 2
     reach(holder)["late"] = 5
     assert torch.equal(compiled(torch.ones(2), holder), program(torch.ones(2), holder))
+
+
+HELD = {str(i): i for i in range(5000)}
+
+
+def test_a_view_inside_of_what_c_code_goes_through() -> None:
+    """Its entries are not in its memory."""
+    check(lambda x: (x + 1, len(json.dumps([HELD])), len(json.dumps({"a": (HELD, 1)}))), torch.ones(2), fullgraph=False)
+
+
+def test_what_has_no_hash_is_no_key_of_an_instance() -> None:
+    def program(x, obj):
+        said = []
+        for key in ([], ([],), {}, 3, (1,), None):
+            for ask in (vars(obj).__contains__, vars(obj).get, vars(obj).__getitem__):
+                try:
+                    said.append(ask(key))
+                except (TypeError, KeyError) as error:
+                    said.append(repr(error))
+        return x + 1, said
+
+    check(program, torch.ones(2), types.SimpleNamespace(a=1))
+    check(program, torch.ones(2), torch.nn.ReLU())

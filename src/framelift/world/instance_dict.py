@@ -70,7 +70,11 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         return names + [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
 
     def _find(self, name: Any) -> Any:
-        return instance_entry(self._world, self._obj, name) if isinstance(name, str) else ABSENT
+        if isinstance(name, str):
+            return instance_entry(self._world, self._obj, name)
+        if type(name).__hash__ is None or type(name) is tuple:   # raises where there is none
+            hash(name)
+        return ABSENT
 
     def _writable(self) -> None:
         if isinstance(self._obj, types.ModuleType):   # functions of the module read these places as globals
