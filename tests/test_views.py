@@ -524,7 +524,7 @@ HELD = {str(i): i for i in range(5000)}
 
 def test_a_view_inside_of_what_c_code_goes_through() -> None:
     """Its entries are not in its memory."""
-    check(lambda x: (x + 1, len(json.dumps([HELD])), len(json.dumps({"a": (HELD, 1)}))), torch.ones(2), fullgraph=False)
+    check(lambda x: (x + 1, len(json.dumps([HELD])), len(json.dumps({"a": (HELD, 1)}))), torch.ones(2), graphs=None, breaks=None)
 
 
 def test_what_has_no_hash_is_no_key_of_an_instance() -> None:
