@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -95,7 +96,13 @@ class Wrapped(Live):
 
     def constant(self, value: Value, name: str) -> Any:
         """What the wrapper of a result holds under a name that is no inner tensor's; KeyError."""
-        return vars(self.fake(value))[name]
+        fake = self.fake(value)
+        if name in vars(fake):
+            return vars(fake)[name]
+        slot = getattr(type(fake), name, None)
+        if not isinstance(slot, types.MemberDescriptorType):
+            raise KeyError(name)
+        return slot.__get__(fake)
 
     def close(self) -> None:
         """Nothing of torch's was changed."""

@@ -374,6 +374,8 @@ class Session:
                 return modes.dispatch(self, found.__get__, (), (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))
+        if record is not None and isinstance(found, types.MemberDescriptorType):
+            return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
         if record is not None:
             own = record.original.__dict__
             origin = record.origin.to("dict")

@@ -196,6 +196,8 @@ class Dynamism:
             if self.quiet:
                 return _NONE, NO_MARKS
             with torch._C.DisableTorchFunction():
+                if tensor.layout is not torch.strided or tensor.is_nested:   # others have no sizes or strides to ask for
+                    return _NONE, NO_MARKS
                 strides = self._strides(tensor, origin)
                 return self._dims(tensor, origin), NO_MARKS if not strides else Marks({}, strides=strides)
         with torch._C.DisableTorchFunction():
