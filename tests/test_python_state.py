@@ -94,7 +94,7 @@ def from_argument(x: Any, generator: random.Random) -> Any:
 
 
 def test_a_generator_that_comes_in_goes_on_outside() -> None:
-    check(from_argument, X, random.Random(3), mutate=lambda i, w: None, graphs=2)
+    check(from_argument, X, random.Random(3), calls=3)
 
 
 # ---- decimal --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import importlib.metadata
+import random
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -160,9 +161,9 @@ class _Context(TracingContext):
         self._fake_mode = mode
 
 
-#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read
+#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
 _SETTINGS = ((sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-             (sys.getswitchinterval, sys.setswitchinterval))
+             (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
 
 
 def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,

@@ -19,7 +19,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from ..reasons import Interrupt
 from .facts import SymbolicFacts
 from .numbers import Float, Int, NUMBERS
-from .symbols import Calculation, FromGraph, FromNumber, FromSize, Outside, Symbols
+from .symbols import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 from .values import Value
 from .wrappers import with_parts
 
@@ -98,7 +98,7 @@ class NumberNodes:
         given: list[Any] = []
         for name in _closed(self.symbols, names):
             meaning = self.symbols.meanings[name]
-            if type(meaning) in (FromSize, FromNumber, Outside):
+            if type(meaning) in (FromSize, FromNumber, Outside, Drawn):
                 node = self.builder.placeholder(name)
                 if name in self.symbols.floats:
                     number = self.symbols.floats[name]

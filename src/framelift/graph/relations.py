@@ -26,9 +26,9 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from ..guard.explain import where
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
-from .symbols import Calculation, FromGraph, FromNumber, FromSize, Outside, Symbols
+from .symbols import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 
-__all__ = ["NAMESPACE", "Assumptions", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
+__all__ = ["NAMESPACE", "Assumptions", "Drawings", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
 
 _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
           operator.pow: "**", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
@@ -38,6 +38,14 @@ NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "floa
 
 _print = PythonPrinter().doprint
 _CALCULATED = (Calculation, Outside)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawings:
+    """The generators that the lines draw from, by their index among `places`; and how many relations are about what was drawn."""
+
+    generators: tuple[int, ...] = ()
+    relations: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +63,7 @@ class Preamble:
     checks: tuple[tuple[str, Any], ...] = ()
     words: dict[str, str] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
+    drawn: Drawings = Drawings()
 
 
 def text_of(symbols: Symbols, number: Any) -> str | None:
@@ -134,7 +143,7 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
     """What the shape environment takes for granted of its symbols."""
     rows = []
     for symbol, bounds in symbols.env.var_to_range.items():
-        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, *_CALCULATED) and bounds.is_int:
+        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, Drawn, *_CALCULATED) and bounds.is_int:
             low = f"{bounds.lower} <= " if bounds.lower not in (-int_oo, 0) or type(symbols.meanings[str(symbol)]) is not FromSize else ""
             low = "" if bounds.lower == -int_oo else low
             high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
@@ -159,9 +168,11 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     for tensor, dim, stride in symbols.strides:
         stride_rows.append((tensor, dim, stride))
         names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
-    needed = _closure(symbols, names)
+    drawn = {name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn}   # whether or not somebody needs the number
+    needed = _closure(symbols, names | drawn)
     places: list[Any] = []
     lines: list[str] = []
+    generators: dict[Any, str] = {}
     for name, meaning in symbols.meanings.items():
         if name not in needed or type(meaning) is FromGraph:
             continue
@@ -172,6 +183,13 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             lines.append(f"{name} = i{_index(tensors, meaning.tensor)}.{meaning.what}({meaning.dim})")
         elif type(meaning) is FromNumber:
             places.append((name, meaning.place))
+        elif type(meaning) is Drawn:
+            if meaning.place not in generators:
+                generators[meaning.place] = f"generator_{len(generators)}"
+                places.append((generators[meaning.place], meaning.place))
+            rest = "".join(f", {_text(arg)}" for arg in meaning.args)
+            constants[f"call_{meaning.func.__name__.strip('_')}"] = meaning.func
+            lines.append(f"{name} = call_{meaning.func.__name__.strip('_')}({generators[meaning.place]}{rest})")
         else:
             lines.append(f"{name} = {_call_text(meaning.func, meaning.args, constants)}")
     numbers = [f"{name}" for name, _ in places]
@@ -189,7 +207,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
                  else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
-    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants)
+    held = Drawings(tuple(i for i, (name, _) in enumerate(places) if name in generators.values()), sum(1 for row in checks if row[1] & drawn))
+    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants, held)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from .facts import Facts, symbolic_facts
 from .numbers import Bool, Float, Int, NUMBERS
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = ["Calculation", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget"]
+__all__ = ["Calculation", "Drawn", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -86,6 +86,15 @@ class Calculation:
 @dataclass(frozen=True, slots=True, eq=False)
 class Outside(Calculation):
     """A calculation that is no part of the graph: its result is an input there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """`func(generator, *args)` at every call: a number drawn from the generator found at `place`."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    place: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,6 +218,16 @@ class Symbols:
             self.words[scalar.name] = words
             return scalar
         return self._new_int(value, FromNumber(place), words)
+
+    def drawn(self, func: Callable[..., Any], args: tuple[Any, ...], place: Any, hint: Any) -> Any:
+        """A number that every call draws anew; `hint` is what this call will draw."""
+        meaning = Drawn(func, args, place)
+        words = f"{func.__name__}()"
+        if type(hint) is int:
+            return self._new_int(hint, meaning, words)
+        made = self._new_float(hint, meaning, None, ())
+        self.words[made.name] = words
+        return made
 
     def _new_int(self, value: int, meaning: Any, words: str) -> Any:
         source = _Place(f"{words}#{len(self.meanings)}")

@@ -37,6 +37,7 @@ from ..reasons import Interrupt
 from ..rehearsal.modes import Moment, at_rest, unseen_by_modes, without_modes
 from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
+from ..rehearsal.substitutes_random import note_decided
 from ..rehearsal.substitutes_warnings import watching_warnings
 from ..world.dynamism import NOTHING, STATIC, Dynamism
 from . import policy
@@ -55,7 +56,7 @@ from .ranges import Parts
 from .recompiles import what_was_done
 from .record import Capture, Record, counts, ending, spent
 from .shapes import Seen, dynamism_for, rehearse_with
-from .symbolic import Relations, check_promises, first_given, floats_told, names_for, preamble_of
+from .symbolic import Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back
 from .tracing import untold, untraced
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
@@ -247,7 +248,7 @@ class Driver:
             if session.active_modes:
                 graph = without_modes(graph)
         inputs: list[Any] = finished.inputs if graph is not None else []
-        before, names = (), None
+        before, names, lines = (), None, None
         if session.recorder.symbols is not None:
             symbols = session.recorder.symbols
             check_promises(symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None)
@@ -261,6 +262,9 @@ class Driver:
         with info.phase("entry"):
             entry = build_entry(plan, graph, info.name, before, names)
         info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
+        if lines is not None:
+            entry = putting_back(entry, lines)
+            note_decided(session.function.__code__, lines.drawn.relations)
         if drawing.used:
             entry = drawing.entry(entry)
         if session.active_modes:
@@ -401,7 +405,7 @@ def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
     except Interrupt:    # then wherever the guards hold
         return None, []
     info.relations = Relations(lines)
-    entry = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))
+    entry = putting_back(build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations)), lines)
     return entry, [*lines.tensors, *lines.places]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _random
 import contextlib
 import re
 import sys
@@ -22,7 +23,7 @@ from ..places import place_of
 from .names import names_in
 from .record import Input
 
-__all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of"]
+__all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of", "putting_back"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -82,6 +83,26 @@ def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
 def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
     """What those lines may name."""
     return {**NAMESPACE, **before.constants, "MISS": _core.MISS, "missed": relations.missed, "PLAIN": _core.PLAIN}
+
+
+def putting_back(entry: Any, before: Preamble) -> Any:
+    """An entry that draws from generators outside: they are as they were where it is not for this call, and where it fails."""
+    places = [len(before.tensors) + i for i in before.drawn.generators]
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        kept = [(inputs[place], _state(inputs[place])) for place in places]
+        done = False
+        try:
+            result = entry(inputs, externals)
+            done = result is not _core.MISS and result is not _core.PLAIN
+            return result
+        finally:
+            for generator, state in () if done else kept:
+                _set_state(generator, state)
+    return run if places else entry
+
+
+_state, _set_state = _random.Random.getstate, _random.Random.setstate
 
 
 def first_given(session: Any, finished: Any) -> tuple[Any, ...]:

@@ -1,0 +1,159 @@
+"""Numbers drawn from Python's random generators outside: every call draws anew, as plain Python does, and no state is guarded."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift import config
+
+X = torch.ones(2)
+OWN = random.Random(3)
+
+
+class Loaded(random.Random):
+    """A generator with a method of its own over the C one."""
+
+    def random(self) -> float:
+        return super().random() / 2
+
+
+def compare(program: Any, *args: Any, calls: int = 10, backend: Any = "eager", **options: Any) -> Any:
+    """The same numbers and the same states afterwards, over several calls; gives the compiled callable."""
+    framelift.reset()
+    compiled = framelift.compile(program, backend=backend, **options)
+    rows = []
+    for function in (program, compiled):
+        random.seed(5)
+        OWN.seed(6)
+        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate())] for _ in range(calls)])
+    assert rows[0] == rows[1]
+    return compiled
+
+
+def branch(x):
+    return x + 1 if random.random() < 0.5 else x - 1
+
+
+def unused(x):
+    random.random()
+    OWN.getrandbits(3)
+    return x + 1
+
+
+def seeded(x):
+    first = x + random.random()
+    random.seed(3)
+    return first + random.random(), random.random()
+
+
+def both(x):
+    return [(x * random.uniform(1, 2), OWN.randint(0, 9), random.randrange(0, 20, 5)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [
+    lambda x: x + random.random(), lambda x: x * random.uniform(2, 4) + random.randint(0, 1), both, unused, seeded,
+    lambda x: x[random.randint(0, 1)], lambda x: torch.zeros(random.randint(2, 5)) + x[0], lambda x: (random.random(), random.getrandbits(8), x)])
+def test_one_capture_serves_every_state(program: Any, backend: str) -> None:
+    assert len(compare(program, X, fullgraph=True, backend=backend).entries) == 1
+
+
+def test_what_decides_has_a_capture_for_each_side() -> None:
+    assert len(compare(branch, X, fullgraph=True).entries) == 2
+    assert len(compare(lambda x: x + random.choice([1, 2, 3]), X, fullgraph=True, calls=20).entries) == 3
+
+
+def test_where_much_is_decided_plain_python_draws() -> None:
+    def program(x):
+        order = [1, 2, 3, 4, 5]
+        random.shuffle(order)
+        return x + order[0], random.sample(order, 2)
+
+    compare(program, X, calls=12)
+    assert any("drawn" in reason for reason in framelift.stats()["breaks"])
+
+
+def test_generators_that_are_arguments_or_of_other_classes() -> None:
+    def program(x, generator):
+        return x + generator.random(), generator.randint(0, 9)
+
+    for kind in (random.Random, Loaded):
+        plain, watched = kind(7), kind(7)
+        compiled = framelift.compile(program, backend="eager", fullgraph=kind is random.Random)
+        for _ in range(4):
+            assert str(program(X, plain)) == str(compiled(X, watched)) and plain.getstate() == watched.getstate()
+    own = random.Random(1)
+    own.getrandbits = lambda k: 1
+    compiled = framelift.compile(program, backend="eager")
+    assert [compiled(X, own)[1] for _ in range(2)] == [1, 1]
+
+
+def test_breaks_come_between_draws() -> None:
+    def program(x):
+        first, y = random.random(), x + random.uniform(10, 20)
+        framelift.graph_break()
+        second = random.randint(2, 18)
+        framelift.graph_break()
+        return y + first, second, random.random()
+
+    compare(program, X)
+
+
+def test_a_graph_that_fails_has_drawn_nothing() -> None:
+    def program(x, i):
+        y = x * random.random()
+        try:
+            return y[i], random.random()
+        except IndexError:
+            return y, random.random()
+
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    rows = []
+    for function in (program, compiled):
+        random.seed(5)
+        rows.append([str(function(X, torch.tensor([i]))) for i in (0, 1, 5, 1)] + [random.getstate()])
+    assert rows[0] == rows[1]
+
+
+def test_an_exception_that_leaves_the_frame() -> None:
+    def program(x):
+        drawn = random.random()
+        if drawn < 0.5:
+            raise ValueError(drawn)
+        return x + drawn
+
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    rows = []
+    for function in (program, compiled):
+        random.seed(5)
+        rows.append([])
+        for _ in range(8):
+            try:
+                rows[-1].append(str(function(X)))
+            except ValueError as error:
+                rows[-1].append(repr(error))
+        rows[-1].append(random.getstate())
+    assert rows[0] == rows[1]
+
+
+def test_a_backend_that_draws() -> None:
+    def backend(graph: Any, _: Any) -> Any:
+        random.random()
+        return graph
+
+    compare(branch, X, fullgraph=True, backend=backend)
+
+
+def test_without_symbols_the_state_is_a_fact() -> None:
+    def program(x):
+        return torch.vmap(lambda y: y * random.random())(x)
+
+    with config.patch(recompile_limit=20):
+        compare(program, X, calls=3)
