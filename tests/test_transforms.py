@@ -27,6 +27,8 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "grad of grad": lambda x: grad(lambda x: grad(lambda y: (y.sin() * W).sum())(x).sum())(x),
     "grad without grad mode": lambda x: _no_grad(lambda: grad(lambda y: y.sin().sum())(x)),
     "vmap of grad": lambda x: vmap(vmap(grad(torch.sin)))(x),
+    "vmap of cond": lambda x: vmap(lambda row: torch.cond(row.sum() > 0, torch.sin, torch.cos, (row,)))(x),
+    "vmap of vmap of cond": lambda x: vmap(vmap(lambda v: torch.cond(v > 0, lambda d: (d["a"] * 2,), lambda d: (d["a"] + W.sum(),), ({"a": v},))[0]))(x),
     "vjp": lambda x: vjp(lambda y: y.sin(), x)[1](x + 1),
     "jvp": lambda x: jvp(lambda y: y.sin(), (x,), (x,)),
     "jacrev": lambda x: jacrev(lambda y: y.sin())(x),
@@ -188,3 +190,15 @@ def test_a_function_with_a_generated_rule_inside_vmap() -> None:
         return vmap(lambda index: _Picked.apply(x, index))(indices)
 
     check(tracked, x.clone().requires_grad_(), torch.tensor([3, 1]), graphs=None, breaks=None)
+
+
+def test_branches_of_a_vmap_that_change_something() -> None:
+    seen: list[int] = []
+
+    def noted(row: torch.Tensor) -> torch.Tensor:
+        seen.append(1)
+        return row.sin()
+    fast = framelift.compile(lambda x: vmap(lambda row: torch.cond(row.sum() > 0, noted, torch.cos, (row,)))(x), backend="eager")
+    with pytest.raises(framelift.exc.UncapturedHigherOrderOpError):
+        fast(W)
+    assert not seen

@@ -17,7 +17,8 @@ from ..graph.facts import Facts
 from ..graph.number_nodes import graph_values
 from ..graph.numbers import NUMBERS, Bool
 from ..graph.values import Body, Value
-from .bodies import Rehearsed, fresh, values_in
+from ..reasons import Interrupt
+from .bodies import Rehearsed, Surroundings, fresh, values_in
 from .higher_order import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 
 __all__: list[str] = []
@@ -98,6 +99,8 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {type(operands).__name__}")
+    if type(pred) is not Bool and recorder.in_transform() and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides):
+        return _both(session, name, pred, (true_fn, false_fn), tuple(operands))
     branches = [_Outputs(recorder, name, pure_body(session, name, fn, tuple(operands))) for fn in (true_fn, false_fn)]
     if branches[0].spec != branches[1].spec:
         raise refuse(name, f"the branches return different structures: {branches[0].spec} and {branches[1].spec}")
@@ -110,6 +113,24 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
                        [*deciding, *inputs], any(b.body.has_effect for b in branches))
     exact = [a.exact and b.exact and a.facts.stride == b.facts.stride for a, b in zip(branches[0].values, branches[1].values)]
     return pytree.tree_unflatten(fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec)
+
+
+def _both(session: Any, name: str, pred: Any, branches: tuple[Any, Any], operands: tuple[Any, ...]) -> Any:
+    """Another predicate for each element of a vmap: torch's rule is to compute both branches and choose."""
+    recorder = session.recorder
+    around, written, results = Surroundings(session, branches, *operands), len(recorder.written), []
+    for branch in branches:
+        results.append(pytree.tree_flatten(_core.captured(branch, operands, None)))
+    changed = around.changed() or (len(recorder.written) > written and "a tensor")
+    if changed:
+        raise Interrupt("body-effect", f"a body of {name} ({changed})")
+    (one, spec), (other, other_spec) = results
+    if spec != other_spec:
+        raise refuse(name, f"the branches return different structures: {spec} and {other_spec}")
+    if not one or not all(map(recorder.is_stand_in, (*one, *other))):
+        raise refuse(name, "a body must return tensors, or a structure of tensors")
+    _agree(name, "the branches' results", *([recorder.value_of(leaf).facts for leaf in leaves] for leaves in (one, other)))
+    return pytree.tree_unflatten([recorder.call(torch.where, (pred, a, b), {}) for a, b in zip(one, other)], spec)
 
 
 @operator("while_loop")
