@@ -128,3 +128,28 @@ def test_tracing_tools_are_not_part_of_the_program() -> None:
         sys.settrace(before)
     assert torch.equal(result, f(X)) and lines
     assert not any("lines" in guard or "tracer" in guard for guard in compiled.entries[0].info.guards)
+
+
+def test_compilers_at_work_behind_a_break_are_not_captured() -> None:
+    def f(x):
+        y = x * 2
+        y.retain_grad()
+        y.sum().backward(retain_graph=True)   # the graph's way back is compiled here
+        return y.grad
+
+    framelift.reset()
+    x = torch.ones(3, requires_grad=True)
+    assert torch.equal(framelift.compile(f, backend="aot_eager")(x), f(x))
+    assert all(frame["name"].endswith(".f") for frame in framelift.stats()["frames"])
+
+
+def test_what_modules_do_with_attributes_is_not_captured_on_its_own() -> None:
+    def f(x):
+        print(end="")
+        made = torch.nn.Linear(3, 3)
+        made.extra = x
+        return made(x).shape
+
+    framelift.reset()
+    assert framelift.compile(f, backend="eager")(torch.ones(2, 3)) == (2, 3)
+    assert not any(frame["name"].startswith("Module.__") for frame in framelift.stats()["frames"])

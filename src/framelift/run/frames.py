@@ -155,14 +155,23 @@ def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 _BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "patch_dynamo_config": _made_plainly, "override_cudagraphs": _made_plainly, "_set_stance": forbidden, "mark_static": _nothing, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
 
 
+#: compilers, some of which work while a graph's way back runs for the first time
+_COMPILERS = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
+_MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
+_CALLS = ("Module._wrapped_call_impl", "Module._call_impl")   # the rest of it looks after attributes
+
+
 def muted(code: types.CodeType) -> bool:
-    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions."""
-    return code.co_filename.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
+    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, and compilers."""
+    name = code.co_filename
+    return name.startswith(_COMPILERS) or name.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
 
 
 def skipped(code: types.CodeType) -> bool:
     """Whether frames of this code run plainly when their caller could not be captured."""
     name = code.co_filename
+    if name == _MODULE:
+        return not code.co_qualname.startswith(_CALLS)
     if name.startswith(_TORCH):
         return not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
     if name.startswith(_HERE) or name.startswith("<") or _of_triton(code):
