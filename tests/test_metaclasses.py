@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import typing
 from typing import Any
 
 import pytest
@@ -120,3 +121,42 @@ def test_the_order_of_a_metaclasss_own_bases() -> None:
 
 def test_nobody_asks_for_the_truth_of_a_class() -> None:
     check(lambda x: x + Asked.q, X)
+
+
+class _Meta(type):
+    def __repr__(cls) -> str:
+        return f"<{cls.__name__}>"
+
+
+class _Entries:
+    def __mro_entries__(self, bases: Any) -> Any:
+        return (dict, _Meta("Added", (), {"one": len(bases)}))
+
+
+def test_classes_made_by_calling_a_metaclass() -> None:
+    def program(x: Any) -> Any:
+        made = _Meta("Made", (), {"two": 2})
+
+        class Derived(made):  # type: ignore[misc, valid-type]
+            pass
+        return x + made.two, repr(made), repr(Derived), type(Derived) is _Meta, isinstance(Derived(), made)
+    check(program, X)
+
+
+def test_bases_that_are_no_classes() -> None:
+    def program(x: Any) -> Any:
+        kind = typing.TypeVar("kind")
+
+        class Box(typing.Generic[kind]):
+            def __init__(self, held: Any) -> None:
+                self.held = held
+
+        class Odd(_Entries(), metaclass=_Meta):  # type: ignore[misc]
+            pass
+
+        class Ints(list[int]):
+            pass
+        box = Box[int](3)
+        return (x + box.held, Box.__parameters__ == (kind,), len(Box.__orig_bases__), Odd.one, Odd(a=1)["a"], len(Odd.__orig_bases__),
+                Ints.__bases__, Ints((1, 2)) + [3], Ints.__orig_bases__)
+    check(program, X)

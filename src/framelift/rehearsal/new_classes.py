@@ -7,6 +7,7 @@ whose `__set_name__` runs before any other, tells the probes of the new class.
 from __future__ import annotations
 
 import builtins
+import operator
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -76,8 +77,11 @@ class Body:
 def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class statement in its steps: metaclass, namespace, body, class."""
     body, name, *rest = args
-    bases = tuple(rest)
+    stated = tuple(rest)
+    bases = _resolved(stated)
     meta = _metaclass(bases, kwargs)
+    if meta is None and bases is not stated:
+        raise Interrupt("unsupported-code", f"the class statement of {name}")
     if meta is None:
         cls = _core.natively(callable_, args, kwargs)
         if isinstance(cls, type):
@@ -88,6 +92,8 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     if not isinstance(namespace, (dict, Mapping)):
         raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
     _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
+    if bases is not stated:
+        _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
     cell = namespace.get("__classcell__") if type(namespace) is dict else None
     if meta is not type and _makes_plainly(meta):
         namespace = marked(namespace)
@@ -96,6 +102,30 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         _core.mark_internal(cls)
         _check_cell(cell, name, cls)
     return cls
+
+
+def _resolved(stated: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The bases of a class statement, where those that are no classes say what stands for them."""
+    found: list[Any] = []
+    asked = False
+    for base in stated:
+        entries = None if isinstance(base, type) else _entries_of(base)
+        if entries is None:
+            found.append(base)
+            continue
+        named = _core.captured(entries, (stated,), None)
+        if not isinstance(named, tuple):
+            raise TypeError("__mro_entries__ must return a tuple")
+        found += named
+        asked = True
+    return tuple(found) if asked else stated
+
+
+def _entries_of(base: Any) -> Any:
+    try:
+        return _core.read(base, "__mro_entries__")
+    except AttributeError:
+        return None
 
 
 def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:

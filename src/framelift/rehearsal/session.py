@@ -330,11 +330,7 @@ class Session:
         elif isinstance(obj, type):
             class_attributes.write_class(self.world, obj, name, value)
         elif isinstance(obj, types.FunctionType):
-            if name.startswith("__"):
-                raise Interrupt("effect-object", f"{obj.__qualname__}.{name}")
-            self.world.overlay[(id(obj), name)] = value
-            self.world.write("setattr", obj, name, value)
-            _core.know(obj, name, attributes.VALUE, value)
+            class_attributes.write_function(self.world, obj, name, value)
         elif isinstance(obj, (types.MethodType, super, property, staticmethod, classmethod)):
             setattr(obj, name, value)   # raises, as it does outside
         else:
@@ -345,7 +341,11 @@ class Session:
             class_attributes.delete_class(self.world, obj, name)
         elif isinstance(obj, torch.Tensor):
             tensor_writes.delete_attribute(self, obj, name)
-        elif isinstance(obj, (types.FunctionType, types.MethodType, super, property, staticmethod, classmethod)):
+        elif isinstance(obj, types.FunctionType):
+            class_attributes.delete_function(self.world, obj, name)
+        elif isinstance(obj, types.MethodType):
+            delattr(obj, name)   # raises, as it does outside
+        elif isinstance(obj, (super, property, staticmethod, classmethod)):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
         else:
             attributes.delete_instance(self.world, obj, name)

@@ -56,6 +56,8 @@ def _descriptor(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
         if _core.is_external(part):
             raise Interrupt("callable-on-handle", callable_.__name__)
         if type(part) is types.FunctionType and not _core.is_internal(part):
+            if any((id(part), name) in session.world.overlay for name in ("__name__", "__module__")):
+                raise Interrupt("effect-object", f"{part.__qualname__}.__name__")
             _core.read(part, "__doc__")
     made = _core.natively(callable_, args, kwargs)
     _core.mark_internal(made)

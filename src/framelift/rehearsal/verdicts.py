@@ -23,6 +23,7 @@ from ..world.same_kind import derives, known_kind
 from . import (  # noqa: F401  (they fill the tables)
     attention, autograd_function, control_flow, differentiation, higher_order, hooks, marks, pure, python_tables, randomness, regions, subclasses, substitutes, substitutes_numbers,
     substitutes_torch, torch_rules, transforms, wrapped)
+from .new_classes import made_class
 from .recorder import is_torch_operation
 from .substitutes_cache import call_through, is_own_cache
 from .substitutes_format import format_watched
@@ -151,6 +152,13 @@ def _odd_instance(callable_: Any) -> Any:
     return True if odd and (type(method) is property or not hasattr(type(method), "__get__")) else None
 
 
+def _metaclass(callable_: Any) -> Any:
+    """A metaclass called by its name makes a class, as `type` does."""
+    if isinstance(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
+        return lambda session, meta, args, kwargs: made_class(meta, args, kwargs)
+    return None
+
+
 def _declared_word(callable_: Any) -> tuple[int, Any]:
     if isinstance(callable_, type) and hasattr(callable_, "__del__") and callable_ not in _HARMLESS_FINALISERS:
         return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
@@ -214,6 +222,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (NATIVE, subclasses.is_tensor_class),
     (HANDLER, wrapped.make_wrapper),
     (UNWRAP, _odd_instance),
+    (HANDLER, _metaclass),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),

@@ -145,6 +145,7 @@ def read_super(world: World, obj: super, name: str) -> Any:
     raise error
 
 
+_NAMES = frozenset({"__name__", "__module__"})
 _FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"})
 
 
@@ -155,6 +156,8 @@ def read_function(world: World, function: Any, name: str) -> Any:
     pending = world.overlay.get((id(function), name), ABSENT)
     if pending is not ABSENT and pending is not DELETED:
         return pending
+    if pending is DELETED:
+        raise _no_attribute(function, name)
     if own is not None and name in own:
         value = let_in(world, own[name], root.to("dict").to("item", name))
         _core.know(function, name, VALUE, value)
@@ -175,6 +178,33 @@ def read_function(world: World, function: Any, name: str) -> Any:
     if own is not None:
         world.guard(root.to("dict"), "ABSENT", name, name)
     return getattr(function, name)
+
+
+def _no_attribute(function: Any, name: str) -> AttributeError:
+    return AttributeError(f"'function' object has no attribute {name!r}", name=name, obj=function)
+
+
+def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
+    """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
+    if name.startswith("__") and (name not in _NAMES or type(value) is not str):
+        raise Interrupt("effect-object", f"{function.__qualname__}.{name}")
+    world.overlay[(id(function), name)] = value
+    world.write("setattr", function, name, value)
+    _core.know(function, name, VALUE, value)
+
+
+def delete_function(world: World, function: types.FunctionType, name: str) -> None:
+    """`del f.name` for an external function: pending."""
+    if name.startswith("__"):
+        raise Interrupt("effect-object", f"del {function.__qualname__}.{name}")
+    pending = world.overlay.get((id(function), name), ABSENT)
+    if pending is DELETED:
+        raise _no_attribute(function, name)
+    if pending is ABSENT:
+        read_function(world, function, name)   # raises where there is nothing to delete
+    world.overlay[(id(function), name)] = DELETED
+    world.write("delattr", function, name, None)
+    _core.forget(function, name)
 
 
 def read_method(world: World, method: types.MethodType, name: str) -> Any:

@@ -26,7 +26,7 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
     own = own_dict(obj)
     owner = own if isinstance(obj, types.ModuleType) else obj
     pending = world.overlay.get((id(owner), name), ABSENT)
-    if pending is not ABSENT:
+    if pending is not ABSENT and not _in_slot(obj, name):
         return ABSENT if pending is DELETED else pending
     if own is None:
         return ABSENT
@@ -35,6 +35,12 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
         return let_in(world, own[name], origin.to("item", name))
     world.guard(origin, "ABSENT", name, name)
     return ABSENT
+
+
+def _in_slot(obj: Any, name: str) -> bool:
+    """Whether a class of the object keeps the attribute of this name elsewhere than in the dictionary."""
+    kept = next((vars(base)[name] for base in type(obj).__mro__ if name in vars(base)), None)
+    return isinstance(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
 
 
 class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
@@ -64,10 +70,11 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         world, obj = self._world, self._obj
         own = own_dict(obj) or {}
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
-        names = [n for n in own if world.overlay.get((id(obj), n), ABSENT) is not DELETED]
+        names = [n for n in own if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
         if isinstance(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
             raise Interrupt("unsupported-code", "a walk over globals that were written")
-        return names + [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
+        added = [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
+        return names + [n for n in added if not _in_slot(obj, n)]
 
     def _find(self, name: Any) -> Any:
         if isinstance(name, str):
@@ -76,18 +83,20 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
             hash(name)
         return ABSENT
 
-    def _writable(self) -> None:
+    def _writable(self, name: Any) -> None:
         if isinstance(self._obj, types.ModuleType):   # functions of the module read these places as globals
             raise Interrupt("effect-object", f"the globals of {self._obj.__name__}")
+        if isinstance(name, str) and _in_slot(self._obj, name):   # one name for two places
+            raise Interrupt("effect-object", f"{type(self._obj).__qualname__}.__dict__[{name!r}] beside a slot")
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._writable()
+        self._writable(name)
         self._world.overlay[(id(self._obj), name)] = value
         self._world.write("setdict", self._obj, name, value)
         _core.forget(self._obj, name)
 
     def __delitem__(self, name: str) -> None:
-        self._writable()
+        self._writable(name)
         if name not in self:
             raise KeyError(name)
         self._world.overlay[(id(self._obj), name)] = DELETED
