@@ -10,6 +10,7 @@ import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
+from ..graph.symbols import source_called
 from .table import register
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
@@ -107,7 +108,7 @@ def _own(graph_module: GraphModule) -> GraphModule:
     copy.meta.update(graph_module.meta)
     # What follows makes AOTAutograd look for inputs whose address stays (graph/naming.py).
     copy.meta.setdefault("dynamo_compile_id", None)
-    copy._param_name_to_source = {}
+    copy._param_name_to_source = {name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())}
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
     return copy

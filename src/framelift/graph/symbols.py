@@ -26,7 +26,7 @@ from .facts import Facts, symbolic_facts
 from .numbers import Bool, Float, Int, NUMBERS
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = ["Calculation", "Drawn", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget"]
+__all__ = ["Calculation", "Drawn", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget", "source_called"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -52,6 +52,11 @@ class _Place(Source):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Place) and str(self.text) == str(other.text)
+
+
+def source_called(text: str) -> Source:
+    """What torch's compilers take for the source of an input or attribute: nothing but its name."""
+    return _Place(text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -47,6 +47,7 @@ from .counters import note
 from .defects import is_defect, tell_of_defect
 from .failing import place_of, raising, runnable, undoing
 from .frames import muted, resolve_code, skipped
+from .freezing import frozen
 from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
@@ -233,6 +234,7 @@ class Driver:
         graph = None
         info.operations = finished.n_ops
         if finished.n_ops or plan.outputs:
+            finished = frozen(session, finished)
             info.graph_module = finished.graph_module
             info.examples = finished.inputs
             if session.recorder.symbols is not None:
