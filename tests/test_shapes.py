@@ -115,9 +115,53 @@ def test_a_tensor_of_fewer_dimensions_comes_after_sizes_that_changed():
     assert captures == 4 and all(entry.info.graph_module is not None for entry in callable_.entries)
 
 
-def test_sizes_zero_and_one_have_captures_of_their_own():
-    captures, _ = run(lambda x: x * 2 + x.shape[0], rows(4, 5, 1, 6, 0, 1, 0, 9))
-    assert captures == 4
+LINEAR = torch.nn.Linear(3, 3)
+#: programs whose graph is the same whatever the size
+OF_ANY_SIZE = {
+    "elementwise": lambda x: x * 2 + x.shape[0], "sum": lambda x: x.sum(0) / max(1, 2), "linear": LINEAR, "cat": lambda x: torch.cat([x, x * 2]),
+    "view": lambda x: x.view(x.shape[0], 3, 1).transpose(1, 2).reshape(x.shape[0], 3), "product": lambda x: torch.softmax(x @ x.t(), -1),
+    "made inside": lambda x: x + torch.ones(x.shape[0], 3), "shape": lambda x: (x * 2, x.shape, x.size(0) * 2)}
+#: programs that ask for the size, or where torch does
+BY_SIZE = {
+    "asked": lambda x: x * 2 if x.shape[0] > 1 else x - 1, "loop": lambda x: [x[i] for i in range(x.shape[0])], "squeeze": lambda x: x.squeeze(),
+    "order in memory": lambda x: x.t() + 1, "text": lambda x: (x + 1, f"{x.shape[0]}"), "expanded": lambda x: x.expand(4, 3) if x.shape[0] in (1, 4) else x}
+
+
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_sizes_zero_and_one_share_a_capture_where_the_graph_is_the_same(name):
+    fn = OF_ANY_SIZE[name]
+    assert run(fn, rows(4, 5, 1, 6, 0, 1, 0, 9))[0] == 3
+    assert run(fn, rows(4, 1, 0, 7, 9))[0] == 2
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_sizes_zero_and_one_have_captures_of_their_own_where_the_graph_differs(name):
+    assert run(BY_SIZE[name], rows(4, 5, 1, 6, 0, 1, 0))[0] >= 4
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gradients_of_a_capture_for_all_sizes(backend):
+    framelift.reset()
+    fn = lambda x: (LINEAR(x).relu() * x.shape[0]).sum(0)  # noqa: E731
+    captured = framelift.compile(fn, backend=backend)
+    for n in (4, 1, 0, 7):
+        found = []
+        for one in (fn, captured):
+            x = torch.linspace(-1, 1, 3 * n).view(n, 3).requires_grad_()
+            one(x).sum().backward()
+            found.append((x.grad, LINEAR.weight.grad.clone()))
+            LINEAR.weight.grad = None
+        torch.testing.assert_close(*found)
+    assert framelift.stats()["captures"] == 2
+
+
+def test_a_compiler_that_takes_no_size_it_does_not_know():
+    def backend(graph, examples):
+        if any(type(one) is torch.SymInt and one.node.hint is None for one in examples):
+            raise ValueError("which size?")
+        return graph
+
+    assert run(OF_ANY_SIZE["elementwise"], rows(4, 5, 1, 6, 0, 1, 9), backend=backend)[0] == 4
 
 
 def test_two_inputs_that_must_agree():

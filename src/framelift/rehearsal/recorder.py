@@ -196,6 +196,10 @@ class Recorder:
         """The tensors from outside."""
         return list(self._inputs.values())
 
+    def values(self) -> list[Value]:
+        """All tensors that captured code has seen, in the order it did."""
+        return list(self._values.values())
+
     def input_value(self, tensor: torch.Tensor) -> Value:
         """The record of a tensor from outside that was met."""
         return self._inputs[id(tensor)]

@@ -151,7 +151,7 @@ class Driver:
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
-            entries.insert(0, entry)
+            entries.insert(len(entries) if info.general else 0, entry)   # asked last: compilers know more of a size that is 2 at least
             entry_made(function.__code__, info)
             return True
 
@@ -172,7 +172,7 @@ class Driver:
                                  unread=self.breaks.unread(code))
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
-        info.guard_count = len(world.guards)
+        info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
         if isinstance(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
@@ -218,13 +218,14 @@ class Driver:
             except Interrupt as interrupt:
                 if interrupt.reason.id != "symbolic-number" or not _has_fewer(session):
                     return session, session, plan, interrupt, None, []
-                dynamism = NOTHING
+                dynamism = _fewer(session, seen, self.dynamic)
             except SkipFrame as skip:
                 return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
             except BackendCompilerFailed as error:
                 if not _has_fewer(session):
                     raise
-                dynamism = dynamism_for(seen, self.dynamic) if seen.keep_floats_static(session, error) else NOTHING
+                known = seen.keep_floats_static(session, error)
+                dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
             again = functools.partial(once, function, locals_, dynamism)
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
@@ -348,6 +349,11 @@ class Driver:
 def _has_fewer(session: Session) -> bool:
     """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
     return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
+
+
+def _fewer(session: Session, seen: Seen, dynamic: bool | None) -> Dynamism:
+    """What is symbolic in the rehearsal after one whose symbols did not do."""
+    return dynamism_for(seen, dynamic) if session.world.dynamism.general else NOTHING
 
 
 def _for_backend(moment: Moment, name: str) -> Moment:

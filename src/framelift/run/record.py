@@ -194,6 +194,7 @@ class Capture:
     graph_module: Any = None
     source: str = ""            # the entry, as Python source
     operations: int = 0
+    general: bool = False       # sizes 0 and 1 are no constants of the capture: one for all sizes
     replayable: bool = False    # a call whose graph fails is run again in plain Python
     stacks: tuple[Any, ...] = ()   # the program's frames at the operations of the graph
     failures: int = 0           # calls whose graph failed where plain Python did not

@@ -22,6 +22,7 @@ from ..origin import Origin, const
 from ..reasons import Interrupt
 from ..world.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..world.leaves import is_constant
+from .general import is_same_graph
 
 __all__ = ["Seen", "dynamism_for", "rehearse_with"]
 
@@ -148,12 +149,12 @@ class Seen:
         return True
 
 
-def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False) -> Dynamism:
-    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before."""
+def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
+    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`: also sizes 0 and 1."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
     return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
-                    fresh=seen.fresh, scalars=scalars and automatic)
+                    fresh=seen.fresh, scalars=scalars and automatic, general=general)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
@@ -161,6 +162,16 @@ Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, 
 
 def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
+    """Rehearse with what is known to change as symbols; sizes 0 and 1 too, where the graph is the same for these."""
+    found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
+    if found[2] is not None or not found[0].world.dynamism.lone:
+        return found
+    general = rehearse(function, locals_, dynamism_for(seen, dynamic, general=True))
+    return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
+
+
+def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
     found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
     if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):

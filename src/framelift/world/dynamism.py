@@ -82,7 +82,7 @@ class Dynamism:
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
                  marks: bool = True, whole: Container[str] | None = None, fresh: bool = False,
-                 scalars: bool = False) -> None:
+                 scalars: bool = False, general: bool = False) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
@@ -91,6 +91,8 @@ class Dynamism:
         self.fresh = fresh   # goes on behind a break: functions that the frame had made are others at each call
         self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
         self.early: list[str] = []   # the places of those
+        self.general = general   # sizes 0 and 1 that were seen to change are numbers that nothing is known of
+        self.lone = False        # there are such sizes, and they are constants
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.quiet = not known and not everything and not self.values and not fresh
@@ -198,13 +200,20 @@ class Dynamism:
             with torch._C.DisableTorchFunction():
                 if tensor.layout is not torch.strided or tensor.is_nested:   # others have no sizes or strides to ask for
                     return _NONE, NO_MARKS
-                strides = self._strides(tensor, origin)
-                return self._dims(tensor, origin), NO_MARKS if not strides else Marks({}, strides=strides)
+                strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
+                unknown = self._unknown(tensor, dims)
+                return dims, Marks({}, unknown, strides) if strides or unknown else NO_MARKS
         with torch._C.DisableTorchFunction():
             marks, maybe, static = marks_of(tensor)
             asked = self._dims(tensor, origin) | maybe
             dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < tensor.dim())
             return dims, replace(marks, strides=self._strides(tensor, origin))
+
+    def _unknown(self, tensor: torch.Tensor, dims: frozenset[int]) -> frozenset[int]:
+        """Of the dimensions that change, those of size 0 and 1, where they are to have no capture of their own."""
+        lone = frozenset(dim for dim in dims if tensor.size(dim) < 2) if not self.everything else _NONE
+        self.lone = self.lone or bool(lone)
+        return lone if self.general else _NONE
 
     def _strides(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         """The dimensions whose stride was seen to change."""
