@@ -153,3 +153,28 @@ def test_what_modules_do_with_attributes_is_not_captured_on_its_own() -> None:
     framelift.reset()
     assert framelift.compile(f, backend="eager")(torch.ones(2, 3)) == (2, 3)
     assert not any(frame["name"].startswith("Module.__") for frame in framelift.stats()["frames"])
+
+
+def test_helpers_of_a_dispatch_that_runs_plainly_are_not_captured_on_their_own() -> None:
+    def doubled(x):
+        return x * 2
+
+    class Dispatching(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return Dispatching(doubled(func(*(arg.inner if isinstance(arg, cls) else arg for arg in args))))
+
+    def f(x):
+        return (x + 1).inner
+
+    framelift.reset()
+    x = Dispatching(torch.ones(3))
+    assert torch.equal(framelift.compile(f, backend="eager")(x), f(x))
+    assert not any("doubled" in frame["name"] for frame in framelift.stats()["frames"])

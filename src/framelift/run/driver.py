@@ -100,6 +100,8 @@ class Driver:
             return False
         if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
             return False   # about the values at hand
+        if _is_below_autograd():
+            return False   # about the moment
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)
 
@@ -381,6 +383,11 @@ def _watching_hooks(entry: Any, places: list[int]) -> Any:
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         return _core.MISS if _core.hooked(tuple([inputs[i] for i in places])) else entry(inputs, externals)
     return run
+
+
+def _is_below_autograd() -> bool:
+    """Whether the thread is in the midst of an operation, one of a subclass or a mode that dispatches."""
+    return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
 def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
