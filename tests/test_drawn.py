@@ -1,10 +1,11 @@
-"""Numbers drawn from Python's random generators outside: every call draws anew, as plain Python does, and no state is guarded."""
+"""Numbers drawn from Python's and numpy's random generators outside: every call draws anew, as plain Python does, and no state is guarded."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from framelift import config
 
 X = torch.ones(2)
 OWN = random.Random(3)
+STATE = np.random.RandomState(4)
 
 
 class Loaded(random.Random):
@@ -30,7 +32,11 @@ def compare(program: Any, *args: Any, calls: int = 10, backend: Any = "eager", *
     for function in (program, compiled):
         random.seed(5)
         OWN.seed(6)
-        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate())] for _ in range(calls)])
+        np.random.seed(7)
+        STATE.seed(8)
+        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate()), np.random.get_state()[1:], STATE.get_state()[1:]]
+                     for _ in range(calls)])
+        rows[-1] = str(rows[-1])
     assert rows[0] == rows[1]
     return compiled
 
@@ -157,3 +163,45 @@ def test_without_symbols_the_state_is_a_fact() -> None:
 
     with config.patch(recompile_limit=20):
         compare(program, X, calls=3)
+
+
+# ---- numpy ----------------------------------------------------------------------------------------------------------
+
+def changed_later(x):
+    values = [1, 2, 3]
+    chosen = np.random.choice(values)
+    values[0] = 9
+    return x + chosen, values
+
+
+def written_to(x):
+    made = np.random.rand(2)
+    made[0] = 5
+    x.mul_(1.0)
+    return made, torch.from_numpy(made) + x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [
+    lambda x: x + torch.from_numpy(np.random.randn(2)), lambda x: x * np.random.rand() + np.random.randint(0, 9), changed_later, written_to,
+    lambda x: np.random.uniform(low=-1, high=1, size=(2, 2)), lambda x: x[torch.from_numpy(np.random.permutation(2))], lambda x: x + STATE.rand(),
+    lambda x: (x + random.random() + np.random.random(), np.random.normal(loc=3.0)), lambda x: (np.random.randn(3), np.random.rand(), x + 1)[2],
+    lambda x: torch.tensor([np.random.uniform(size=(2, 1))] * 2, dtype=torch.float32) + x])
+def test_numpys_generators(program: Any, backend: str) -> None:
+    assert len(compare(program, X, fullgraph=True, backend=backend).entries) == 1
+
+
+def test_numpys_numbers_that_decide() -> None:
+    assert len(compare(lambda x: x + 1 if np.random.rand() < 0.5 else x - 1, X, fullgraph=True).entries) == 2
+
+
+def seeding(x):
+    np.random.seed(3)
+    return x + np.random.rand()
+
+
+@pytest.mark.parametrize("program", [
+    seeding, lambda x: x + len(np.random.choice(["a", "bc"])), lambda x: x + np.random.RandomState(np.random.PCG64(3)).rand(),
+    lambda x: torch.vmap(lambda y: y * np.random.rand())(x), lambda x: x + np.random.get_state()[2]])
+def test_numpys_generators_that_plain_python_uses(program: Any) -> None:
+    compare(program, X)

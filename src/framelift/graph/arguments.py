@@ -122,7 +122,8 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return arg.item()
     if kind.__name__ == "Opaque":
         arg.value   # any use of it says why that cannot be
-    raise Interrupt("torch-operation", f"with an argument of type {kind.__module__}.{kind.__qualname__}")
+    shown = kind if isinstance(vars(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
+    raise Interrupt("torch-operation", f"with an argument of type {shown.__module__}.{shown.__qualname__}")
 
 
 def _stray(tensor: torch.Tensor) -> BaseException:

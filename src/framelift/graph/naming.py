@@ -53,7 +53,7 @@ def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[An
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
-        if not isinstance(tensor, torch.Tensor):
+        if not isinstance(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
             continue
         marked = tensor.__dict__.get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}

@@ -159,7 +159,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     names = set().union(*map(_names, used), *(row[1] for row in checks))
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [argument for argument in arguments or () if isinstance(argument, torch.Tensor)]
+    tensors: list[torch.Tensor] = [a for a in arguments or () if isinstance(a, torch.Tensor) and id(a) not in symbols.drawn_tensors]
     known = set(map(id, tensors))
     stride_rows = []
     # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by every answer about its layout
@@ -187,9 +187,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             if meaning.place not in generators:
                 generators[meaning.place] = f"generator_{len(generators)}"
                 places.append((generators[meaning.place], meaning.place))
-            rest = "".join(f", {_text(arg)}" for arg in meaning.args)
-            constants[f"call_{meaning.func.__name__.strip('_')}"] = meaning.func
-            lines.append(f"{name} = call_{meaning.func.__name__.strip('_')}({generators[meaning.place]}{rest})")
+            constants[f"draw_{name}"] = meaning.func
+            lines.append(f"{name} = draw_{name}({', '.join([generators[meaning.place], *map(_text, meaning.args)])})")
         else:
             lines.append(f"{name} = {_call_text(meaning.func, meaning.args, constants)}")
     numbers = [f"{name}" for name, _ in places]
@@ -203,7 +202,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     if body:
         text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
     if arguments is not None:
-        given = [f"i{_index(tensors, a)}" if isinstance(a, torch.Tensor) else a if type(a) is str
+        given = [f"torch.from_numpy({symbols.drawn_tensors[id(a)][0]})" if id(a) in symbols.drawn_tensors
+                 else f"i{_index(tensors, a)}" if isinstance(a, torch.Tensor) else a if type(a) is str
                  else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]

@@ -149,6 +149,7 @@ class Symbols:
         self.refused: list[str] = []                             # inputs that are not what the user declared
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
         self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
+        self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}   # by id
         self.scalars = False                                     # some of the numbers are numpy's
         self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
         self._count = 0
@@ -224,15 +225,20 @@ class Symbols:
             return scalar
         return self._new_int(value, FromNumber(place), words)
 
-    def drawn(self, func: Callable[..., Any], args: tuple[Any, ...], place: Any, hint: Any) -> Any:
+    def drawn(self, meaning: Drawn, hint: Any, words: str) -> Any:
         """A number that every call draws anew; `hint` is what this call will draw."""
-        meaning = Drawn(func, args, place)
-        words = f"{func.__name__}()"
         if type(hint) is int:
             return self._new_int(hint, meaning, words)
-        made = self._new_float(hint, meaning, None, ())
+        made = self._new_float(hint, meaning, None, ()) if type(hint) is float else self._new_scalar(hint, meaning)
         self.words[made.name] = words
         return made
+
+    def drawn_tensor(self, meaning: Drawn, tensor: torch.Tensor) -> None:
+        """An array that every call draws anew; `tensor` holds what this call will draw, and stands for it among the graph's inputs."""
+        self._count += 1
+        name = f"d{self._count}"
+        self.meanings[name] = meaning
+        self.drawn_tensors[id(tensor)] = (name, tensor)
 
     def _new_int(self, value: int, meaning: Any, words: str) -> Any:
         source = _Place(f"{words}#{len(self.meanings)}")

@@ -22,6 +22,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_pickle,
     substitutes_print,
     substitutes_logging,
+    substitutes_numpy_random,
     substitutes_random,
     substitutes_settings,
     substitutes_stdlib,

@@ -18,7 +18,7 @@ from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
 from ..origin import const
 from ..reasons import Interrupt
-from ..world.arrays import array_over, numpy, tensor_of, tnp
+from ..world.arrays import Array, array_over, numpy, tensor_of, tnp
 from ..world.importer import let_in
 from ..world.leaves import is_leaf
 from .numpy_answers import Differs, ask, shown
@@ -255,10 +255,21 @@ def _has_scalar(value: Any) -> bool:
     return type(value) is NumpyNumber or numpy is not None and issubclass(type(value), numpy.generic)
 
 
+def _are_alike(data: Any) -> bool:
+    """Whether this is a list of arrays of one shape and kind."""
+    if type(data) not in (list, tuple) or not data or not all(type(array) is Array for array in data):
+        return False
+    first, *others = map(tensor_of, data)
+    return bool(first.dim()) and all(one.shape == first.shape and one.dtype is first.dtype for one in others)
+
+
 def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and its kin, given an array."""
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
+    if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
+        made = session.recorder.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
+        return session.recorder.call(torch.as_tensor, (made, *args[1:]), kwargs) if len(args) > 1 or kwargs else made
     if not args or not isinstance(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
     tensor = tensor_of(args[0])

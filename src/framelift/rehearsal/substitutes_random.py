@@ -14,11 +14,12 @@ import weakref
 from typing import Any
 
 from .. import _core
+from ..graph.symbols import Drawn
 from ..reasons import Interrupt
 from ..world.dynamism import NOTHING
 from .registry import substitute
 
-__all__ = ["forget", "note_decided"]
+__all__ = ["forget", "may_follow", "note_decided"]
 
 _read_state = _random.Random.getstate
 #: code whose last capture depended on the state of a generator outside
@@ -74,12 +75,15 @@ def _given(session: Any, generator: Any) -> None:
 
 def _may_follow(session: Any, generator: Any) -> bool:
     """Whether what is drawn now may be a symbolic number."""
-    if _is_known(session, generator) or session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body():
-        return False
-    if session.shadow_of(generator) is None or session.recorder.in_transform():
+    return not _is_known(session, generator) and session.shadow_of(generator) is not None and may_follow(session, type(generator).__qualname__)
+
+
+def may_follow(session: Any, generator: str) -> bool:
+    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where plain Python is to draw it."""
+    if session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body() or session.recorder.in_transform():
         return False
     if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.whole:
-        raise Interrupt("random-state", type(generator).__qualname__)
+        raise Interrupt("random-state", generator)
     return True
 
 
@@ -88,7 +92,7 @@ def _followed(session: Any, callable_: Any, generator: Any, args: tuple[Any, ...
     hint = callable_(generator, *args)
     session.shadow_of(generator).before[:] = [_read_state(generator)]   # the real one gets there by itself
     record = session.world.by_seen[id(generator)]
-    return session.recorder.with_symbols().drawn(callable_, args, record.origin, hint)
+    return session.recorder.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
 
 
 @substitute(_random.Random.random, _random.Random.getrandbits)

@@ -90,7 +90,7 @@ def putting_back(entry: Any, before: Preamble) -> Any:
     places = [len(before.tensors) + i for i in before.drawn.generators]
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        kept = [(inputs[place], _state(inputs[place])) for place in places]
+        kept = [(inputs[place], state_of(inputs[place])) for place in places]
         done = False
         try:
             result = entry(inputs, externals)
@@ -98,11 +98,21 @@ def putting_back(entry: Any, before: Preamble) -> Any:
             return result
         finally:
             for generator, state in () if done else kept:
-                _set_state(generator, state)
+                put_state(generator, state)
     return run if places else entry
 
 
-_state, _set_state = _random.Random.getstate, _random.Random.setstate
+def state_of(generator: Any) -> Any:
+    """The state of one of Python's generators, or of numpy's."""
+    return _random.Random.getstate(generator) if isinstance(generator, _random.Random) else generator.get_state(legacy=False)
+
+
+def put_state(generator: Any, state: Any) -> None:
+    """Give a generator that state again."""
+    if isinstance(generator, _random.Random):
+        _random.Random.setstate(generator, state)
+    else:
+        generator.set_state(state)
 
 
 def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
@@ -114,7 +124,8 @@ def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
 
     def concrete(argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
-            return Input.of(argument, str(session.world.memo[id(argument)].origin))
+            record = session.world.memo.get(id(argument))
+            return Input.of(argument, str(record.origin) if record is not None else "drawn")
         if isinstance(argument, str):
             meaning = symbols.meanings[argument]
             if type(meaning) is FromSize:

@@ -455,8 +455,16 @@ def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 
+def _random_state(world: World, value: Any, origin: Origin) -> Any:
+    """A generator is itself: its methods have substitutes, or are not known."""
+    world.guard(origin, "TYPE", type(value))
+    _core.mark_external(value)
+    return world.register(value, value, origin)
+
+
 NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
-    numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant}
+    numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant, numpy.random.RandomState: _random_state,
+    type(numpy.random.RandomState.rand): _constant}   # of Cython, or a method descriptor
 
 
 @rule(*SEQUENCE_ITERATORS)

@@ -1,0 +1,70 @@
+"""numpy's RandomState, and numpy.random's functions, which are one's methods: every call draws anew, before the graph, from the real generator.
+
+Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to plain Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ..graph.numpy_numbers import SCALARS
+from ..graph.symbols import Drawn
+from ..reasons import Interrupt
+from ..world.arrays import array_over, numpy
+from ..world.leaves import is_leaf
+from .registry import substitute
+from .substitutes_random import may_follow
+
+__all__: list[str] = []
+
+#: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between what bounds
+_DRAWS = """rand randn random random_sample ranf sample uniform normal standard_normal randint random_integers choice permutation exponential
+    standard_exponential beta gamma standard_gamma poisson binomial geometric laplace logistic lognormal gumbel triangular vonmises weibull rayleigh
+    chisquare pareto power multinomial dirichlet"""
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return is_leaf(value) and type(value) in (int, float, bool, str, type(None))
+
+
+def _copy(session: Any, generator: Any) -> Any:
+    """The private copy that this rehearsal draws from."""
+    copies = session.notes.setdefault("numpy.random", {})
+    if id(generator) not in copies:
+        copy = numpy.random.RandomState()
+        copy.set_state(generator.get_state(legacy=False))
+        copies[id(generator)] = copy
+    return copies[id(generator)]
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, which nobody changes later."""
+    return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
+
+
+def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    recorder = session.recorder
+    record = session.world.by_seen.get(id(args[0])) if args else None
+    name = f"numpy.random.{callable_.__name__}"
+    if record is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))) or type(args[0]._bit_generator) is not numpy.random.MT19937:
+        raise Interrupt("unknown-callable", f"{name} of other than plain values")
+    given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
+    hint = callable_(_copy(session, args[0]), *given, **named)
+    tensor = torch.from_numpy(hint) if type(hint) is numpy.ndarray and type(getattr(torch, hint.dtype.name, None)) is torch.dtype else None
+    number = type(hint) is float or type(hint) in SCALARS or type(hint) is int and -2**62 < hint < 2**62
+    if not may_follow(session, "numpy's generator") or tensor is None and not number:
+        raise Interrupt("random-state", "numpy's generator")
+    symbols, meaning = recorder.with_symbols(), Drawn(functools.partial(callable_, **named) if named else callable_, given, record.origin)
+    if tensor is None:
+        return symbols.drawn(meaning, hint, f"{name}()")
+    symbols.drawn_tensor(meaning, tensor)
+    return array_over(recorder.call(torch.clone, (recorder.stand_in(tensor, "drawn"),), {}), owns=True)
+
+
+if numpy is not None:
+    substitute(*(getattr(numpy.random.RandomState, _name) for _name in _DRAWS.split() if hasattr(numpy.random.RandomState, _name)))(_draw)
