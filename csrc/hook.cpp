@@ -17,7 +17,7 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_receiver, *name_note_function, *name_note_class, *name_refuse, *name_frames;
+static PyObject *name_note_receiver, *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -169,6 +169,7 @@ static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* loca
   return done ? 0 : -1;
 }
 
+bool is_symbolic_number(PyObject* value);  // calls.cpp
 PyObject* open_coroutine(Rehearsal* r);  // one that waits or was never started; borrowed
 
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
@@ -222,6 +223,12 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
       if (!result) note_interrupt(r);
     } else {
       result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)), frame->f_locals);
+      if (result && is_symbolic_number(result) && frame_code(frame)->co_argcount > 0 && frame->localsplus[0]) {
+        // A special method that C code called: it takes nothing but numbers of its own types.
+        PyObject* asked[] = {function, frame->localsplus[0], result};
+        PyObject* plain = ask_session(r, name_answered, asked, 3);
+        Py_SETREF(result, plain);
+      }
       if (result && (PyGen_CheckExact(result) || PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)) && frame_code(frame)->co_flags & waits) {
         // A coroutine lives to the end: whether it was ever awaited, and what it does when it is dropped, is looked at there.
         PyObject* reference = PyCoro_CheckExact(result) ? Py_NewRef(result) : PyWeakref_NewRef(result, nullptr);
@@ -542,6 +549,7 @@ bool init_hook(PyObject* module) {
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");
+  name_answered = PyUnicode_InternFromString("answered");
   return extra_index >= 0 && PyModule_AddFunctions(module, methods) == 0;
 }
 

@@ -39,6 +39,7 @@ from .marks import disabled, follow_options, forbidden, handler_of
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
+from .substitutes_numbers import taken_by_c_code
 from .triton_kernels import meet_triton
 from .wrapped import attribute_of_result, holds
 
@@ -428,6 +429,10 @@ class Session:
         if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
         return None
+
+    def answered(self, function: types.FunctionType, receiver: Any, result: Any) -> Any:
+        """A method ends with a symbolic number: what its caller gets."""
+        return taken_by_c_code(function, receiver, result)
 
     def warned(self, text: str, kind: type) -> bool:
         """C code is about to warn: whether nobody hears of it."""

@@ -26,7 +26,7 @@ from . import substitutes_callbacks  # noqa: F401  (its rows come before those h
 from .assumptions import assertion, assume
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
-__all__ = ["handle"]
+__all__ = ["handle", "taken_by_c_code"]
 
 Handler = Callable[[Any, tuple[Any, ...]], Any]
 
@@ -42,6 +42,22 @@ _ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc,
 _REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10 log1p log2 pow radians
     sin sinh sqrt tan tanh copysign cbrt"""
 _FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)}
+
+
+#: special methods whose results C code takes by their exact types
+_PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint".split())
+
+
+def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
+    """What a method gives: the plain number where the receiver's class has it as a special method that must not give anything else."""
+    if type(result) not in (Int, Float, Bool):
+        return result
+    for base in type(receiver).__mro__:
+        for name in _PLAIN:
+            found = vars(base).get(name)
+            if getattr(found, "__func__", found) is function:
+                return result.value()
+    return result
 
 
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
