@@ -219,3 +219,37 @@ def test_determinism_is_switched_inside() -> None:
     finally:
         torch.use_deterministic_algorithms(False)
     check(around, torch.ones(3))
+
+
+# ---- histories that are asked for -------------------------------------------------------------------------------------
+
+def _who_has_a_history(x):
+    y = x * 2
+    return [t.grad_fn is None for t in (x, y, y.detach(), x * 3)], y.grad_fn is not None and y.exp(), y.retains_grad, getattr(y, "grad_fn", None) is y.grad_fn
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_whether_there_is_a_history_is_known(grad):
+    x = torch.ones(3, requires_grad=grad)
+    fast = framelift.compile(_who_has_a_history, backend="eager", fullgraph=True)
+    got, want = fast(x), _who_has_a_history(x)
+    assert got[0] == want[0] and got[2:] == want[2:] and (torch.equal(got[1], want[1]) if grad else got[1] is want[1])
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: (x * 2).grad_fn is (x * 3).grad_fn, lambda x: [t.grad_fn for t in (x * 2).unbind()][0] is None, lambda x: type((x * 2).grad_fn).__name__,
+    lambda x: isinstance((x * 2).grad_fn, torch.autograd.graph.Node), lambda x: bool((x * 2).grad_fn), lambda x: (x * 2).grad_fn in [None],
+    lambda x: (x * 2).grad_fn.name(), lambda x: len({(x * 2).grad_fn: 1})], ids=range(8))
+def test_which_history_it_is_is_plain_pythons(fn):
+    x = torch.ones(3, requires_grad=True)
+    assert framelift.compile(fn, backend="eager")(x) == fn(x)
+
+
+def test_a_history_is_another_one_after_a_change_in_place():
+    def f(x):
+        y = x * 2
+        before = y.grad_fn
+        y.add_(1)
+        return before is y.grad_fn, y
+    got, want = framelift.compile(f, backend="eager")(x := torch.ones(3, requires_grad=True)), f(x)
+    assert got[0] is want[0] is False and torch.equal(got[1], want[1])

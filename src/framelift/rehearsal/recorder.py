@@ -78,6 +78,7 @@ class Recorder:
         self.regions = 0                            # nested compile regions met
         self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
+        self.history: Any = None                    # whose history the program looked at last, and a reference to what stands for it
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
         self.storages: dict[int, Storage] = {}     # of real tensors

@@ -5,6 +5,7 @@ Attributes that torch defines and that have no answer here interrupt.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from ..graph.targets import getter_target
 from ..graph.values import Value
 from ..reasons import Interrupt
+from ..world.opaque import unknown_object
 
 __all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
 
@@ -60,10 +62,26 @@ def _grad(recorder: Any, value: Value) -> Any:
 
 
 @answer("grad_fn")
-def _grad_fn(_recorder: Any, value: Value) -> Any:
+def _grad_fn(recorder: Any, value: Value) -> Any:
+    """That there is a history is known, which object it is is not: so the program may hold one such object at a time."""
     if value.facts.is_leaf:
         return None
-    raise Interrupt("tensor-data", "Tensor.grad_fn")
+    key = (value, sum(one.storage is value.storage for one in recorder.written))
+    held = recorder.history and recorder.history[1]()
+    if held is not None:
+        if recorder.history[0] != key:
+            raise Interrupt("tensor-data", "Tensor.grad_fn")
+        return held
+    made = unknown_object("tensor-data", "Tensor.grad_fn")
+    recorder.history = (key, weakref.ref(made))
+    return made
+
+
+@answer("retains_grad")
+def _retains_grad(_recorder: Any, value: Value) -> bool:
+    if value.external is not None and not value.facts.is_leaf:
+        raise Interrupt("tensor-data", "Tensor.retains_grad")
+    return False
 
 
 def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..reasons import Interrupt
 
-__all__ = ["Opaque", "opaque_for"]
+__all__ = ["Opaque", "opaque_for", "unknown_object"]
 
-_real: dict[int, tuple[type, str, str]] = {}
+_real: dict[int, tuple[type | None, str, str]] = {}
 
 
 def _name(cls: type) -> str:
@@ -22,7 +22,7 @@ class Opaque:
 
     def __getattribute__(self, name: str) -> Any:
         cls, reason, detail = _real[id(self)]
-        if name == "__class__":
+        if name == "__class__" and cls is not None:
             return cls
         raise Interrupt(reason, detail)
 
@@ -50,4 +50,11 @@ def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> O
     """A new placeholder for `value`; the caller records which object it stands for."""
     made = Opaque()
     _real[id(made)] = (type(value), reason, detail or _name(type(value)))
+    return made
+
+
+def unknown_object(reason: str, detail: str) -> Opaque:
+    """A placeholder for an object that will exist when the graph runs: it is there, and that is all that is known of it."""
+    made = Opaque()
+    _real[id(made)] = (None, reason, detail)
     return made
