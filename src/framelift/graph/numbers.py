@@ -400,5 +400,5 @@ for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", 
 for _cls, _kind in ((Int, int), (Float, float)):
     _cls.__name__ = _kind.__name__   # as CPython's own errors call it
     for _name in dir(_kind):
-        if not _name.startswith("_") and _name not in vars(_cls):
+        if (not _name.startswith("_") or _name == "__getnewargs__") and _name not in vars(_cls):
             setattr(_cls, _name, _taken(_name))

@@ -18,7 +18,7 @@ from . import (  # noqa: F401  (each fills the registry)
     substitutes_mappings,
     substitutes_numpy,
     substitutes_operator,
-    substitutes_json,
+    substitutes_solid,
     substitutes_pickle,
     substitutes_print,
     substitutes_logging,

@@ -1,4 +1,4 @@
-"""JSON: C code that goes through containers, and knows numbers and containers by their memory."""
+"""C code that goes through containers it is given, and knows numbers and containers by their memory."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from .substitutes_views import VIEWS, refusal
 __all__: list[str] = []
 
 
-def _solid(value: Any, above: tuple[int, ...] = ()) -> Any:
+def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
     """A value with plain numbers in place of symbolic ones, also inside of containers."""
     kind = type(value)
     if kind in NUMBERS:
         return value.value()
     if issubclass(kind, VIEWS):
-        raise refusal("json.dumps", (value,))
+        raise refusal(name, (value,))
     if kind not in (list, tuple, dict) or id(value) in above:
         return value
     above = (*above, id(value))
     if kind is dict:
-        pairs = [(_solid(key), _solid(item, above)) for key, item in value.items()]
+        pairs = [(_solid(key, name), _solid(item, name, above)) for key, item in value.items()]
         return dict(pairs) if any(a is not b or c is not d for (a, c), (b, d) in zip(pairs, value.items())) else value
-    items = [_solid(item, above) for item in value]
+    items = [_solid(item, name, above) for item in value]
     return kind(items) if any(map(operator.is_not, items, value)) else value
 
 
-@substitute(json.encoder.c_make_encoder.__call__)
-def _encode(_session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _core.natively(callable_, tuple(map(_solid, args)), {name: _solid(arg) for name, arg in kwargs.items()})
+@substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)
+def _call(_session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
+    return _core.natively(callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()})
