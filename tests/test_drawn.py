@@ -205,3 +205,18 @@ def seeding(x):
     lambda x: torch.vmap(lambda y: y * np.random.rand())(x), lambda x: x + np.random.get_state()[2]])
 def test_numpys_generators_that_plain_python_uses(program: Any) -> None:
     compare(program, X)
+
+
+def test_many_numbers_are_facts_of_the_state() -> None:
+    """Thousands of symbols would take longer to follow than the program is worth."""
+    def program(x: Any) -> Any:
+        total = 0
+        for _ in range(2000):
+            total = (total << 1 ^ random.getrandbits(8)) & 0xFFFF
+        return x + total
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for seed in (1, 2):
+        random.seed(seed)
+        want, after = program(torch.ones(1)), random.random()
+        random.seed(seed)
+        assert torch.equal(compiled(torch.ones(1)), want) and random.random() == after

@@ -28,6 +28,8 @@ _guarded: weakref.WeakSet[Any] = weakref.WeakSet()
 _decided: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _MOST_DECIDED = 4
 _MOST_BITS = 62
+#: so many symbolic numbers in one rehearsal; what is calculated of more takes longer than it is worth
+_MOST_DRAWN = 128
 
 
 def note_decided(code: types.CodeType, relations: int) -> None:
@@ -84,6 +86,9 @@ def may_follow(session: Any, generator: str) -> bool:
         return False
     if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.whole:
         raise Interrupt("random-state", generator)
+    session.notes["drawn"] = drawn = session.notes.get("drawn", 0) + 1
+    if drawn > _MOST_DRAWN:
+        raise Interrupt("symbolic-number", f"more than {_MOST_DRAWN} numbers drawn from {generator}")
     return True
 
 
