@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import io
 import logging
 import warnings
@@ -440,3 +441,21 @@ def test_modules_of_fakes_are_exported() -> None:
     leaked = mode.from_tensor(torch.ones(2))
     with pytest.raises(framelift.exc.Unsupported, match="FakeTensor"):
         export_graph(lambda x: x + leaked)(torch.ones(2))
+
+
+def test_a_float_of_the_data_made_a_size() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            rows = int(x.item())
+            torch._check(rows >= 2)
+            torch._check(rows <= 9)
+            return torch.zeros(rows), torch.tensor([math.ceil(x.item())])
+
+    program = export(Model(), (torch.tensor(3.7),), strict=True)
+    for value in (3.7, 5.2, 2.0):
+        assert _same(program.module()(torch.tensor(value)), Model()(torch.tensor(value)))
+
+
+def test_what_has_no_form_in_a_graph_is_refused_in_words() -> None:
+    with pytest.raises(framelift.exc.Unsupported):
+        export_graph(lambda x: torch.zeros(int(x.item() * 2.5)))(torch.tensor(3.7))

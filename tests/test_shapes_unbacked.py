@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -61,6 +63,21 @@ def test_sizes_of_results(fn):
 
 def test_floats():
     assert run(lambda x: x * x[0].item() + x.sum().item() / 2, [(torch.tensor([float(n), 2.0]),) for n in range(3)]) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [
+    lambda x: int(x.item()) + 1, lambda x: torch.tensor([math.ceil(x.item()), math.floor(x.item())]), lambda x: x * math.trunc(x.item())])
+def test_floats_made_ints(fn, backend):
+    assert run(fn, [(torch.tensor(value),) for value in (3.7, -5.2, 2.0, 1e9)], backend) == 1
+
+
+def test_a_float_that_is_no_int_is_the_programs_error():
+    with config.patch(capture_scalar_outputs=True):
+        captured = framelift.compile(lambda x: x * int(x.item()), backend="eager", fullgraph=True)
+        assert captured(torch.tensor(2.5)) == 5
+        with pytest.raises(OverflowError, match="infinity"):
+            captured(torch.tensor(float("inf")))
 
 
 def test_a_number_that_nobody_uses_is_not_waited_for():

@@ -11,9 +11,10 @@ import torch
 from ..graph.naming import source_name
 from ..graph.numbers import NUMBERS
 from ..graph.symbols import FromNumber, FromSize
+from ..reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
 from .relations import Relied, relied_on
-from .session import rehearse_call
+from .session import refuse, rehearse_call
 
 __all__ = ["Captured", "called_as", "capture", "put", "put_state"]
 
@@ -45,6 +46,9 @@ def capture(call: Call, dynamism: ExportDynamism) -> Captured:
         module = builder.build(exit_, len(asked))
         relied = relied_on(recorder.symbols, call) if recorder.symbols is not None else Relied({})
         return Captured(module, exit_.spec, relied, [str(guard) for guard in session.world.guards], finished.n_ops)
+    except Interrupt as stop:   # the rehearsal went through, but not all of it has a form in a graph
+        refuse(stop, session, getattr(call.root, "__qualname__", type(call.root).__qualname__))
+        raise
     finally:
         session.close()
 

@@ -29,7 +29,7 @@ from ..run.driver import capture_lock, rehearse
 from ..run.messages import break_of, full_graph_message, uncaptured_message
 from ..world.dynamism import Dynamism
 
-__all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "rehearse_call"]
+__all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "rehearse_call"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,13 +229,14 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
             warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)
         return session, found
     try:
-        _refuse(stop, session, name)
+        refuse(stop, session, name)
     finally:
         session.close()
     raise InternalError("unreachable")
 
 
-def _refuse(stop: BaseException, session: Any, name: str) -> None:
+def refuse(stop: BaseException, session: Any, name: str) -> None:
+    """Raise what the user is told of a call that cannot be captured whole."""
     if not isinstance(stop, Interrupt):
         raise stop
     if stop.error is not None:

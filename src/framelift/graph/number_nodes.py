@@ -5,6 +5,7 @@ The torch API's own convention: a symbolic int is an input of its own, a float i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -76,6 +77,17 @@ class _Analysis(PythonReferenceAnalysis):   # type: ignore[misc]
         for value, condition in choices[-2::-1]:
             chosen = torch.sym_ite(condition, value, chosen)
         return chosen
+
+
+def _made_int(func: Any) -> Any:
+    """A float of the graph made an int, as one node: torch's own analysis would ask the proxy itself."""
+    def call(value: Any, *_rest: Any) -> Any:
+        return Proxy(value.node.graph.call_function(func, (value.node,)), value.tracer)
+    return staticmethod(call)
+
+
+for _name, _func in (("ceil_to_int", math.ceil), ("floor_to_int", math.floor), ("trunc_to_int", math.trunc)):
+    setattr(_Analysis, _name, _made_int(_func))
 
 
 class NumberNodes:

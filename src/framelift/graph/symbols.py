@@ -406,7 +406,10 @@ class Symbols:
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
-        """A float made an int: a symbol of its own, calculated at every call."""
+        """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the graph."""
+        if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
+            self.meanings.setdefault(str(number.raw.node.expr), Calculation(_itself, (number,)))
+            return self.shown(self.guarded(lambda: func(number.raw), "the value"))
         hint = func(_hint(number))
         if not -2**62 < hint < 2**62:
             return func(number.value())
