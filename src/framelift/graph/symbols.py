@@ -149,6 +149,7 @@ class Symbols:
         self.refused: list[str] = []                             # inputs that are not what the user declared
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
         self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
+        self._drawn: set[str] = set()                            # names of what is drawn, and of floats calculated from it
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}   # by id
         self.scalars = False                                     # some of the numbers are numpy's
         self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
@@ -231,6 +232,7 @@ class Symbols:
             return self._new_int(hint, meaning, words)
         made = self._new_float(hint, meaning, None, ()) if type(hint) is float else self._new_scalar(hint, meaning)
         self.words[made.name] = words
+        self._drawn.add(made.name)
         return made
 
     def drawn_tensor(self, meaning: Drawn, tensor: torch.Tensor) -> None:
@@ -403,6 +405,10 @@ class Symbols:
         hint = func(*map(_hint, args))
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
+        if any(type(arg) is Float and arg.name in self._drawn for arg in args):   # compilers cannot take it for a constant, as some would arithmetic
+            made = self._new_float(hint, Outside(func, args), None, ())
+            self._drawn.add(made.name)
+            return made
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
