@@ -6,6 +6,7 @@ attribute of a tensor is in torch_rules_attributes.py.  Handlers run with torch 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 import torch._refs
 
 from .. import _core
+from ..graph.facts import SymbolicFacts
 from ..graph.number_nodes import numbers_in
 from ..graph.settings import SETTERS, asks_default_dtype
 from ..graph.state import choosing_kernels
@@ -247,15 +249,44 @@ def _holds_stand_in(recorder: Any, data: Any) -> bool:
     return recorder.is_stand_in(data)
 
 
-def _stacked(recorder: Any, data: Any) -> Any:
-    """A list of tensors of one number each, and of one dtype, as one tensor; None where it is something else."""
-    if type(data) not in (list, tuple) or not all(map(recorder.is_stand_in, data)):
+def _nest(data: Any) -> tuple[tuple[int, ...], list[Any]] | None:
+    """The shape of a nest of lists, and what it holds; None where the rows are of different lengths."""
+    if type(data) not in (list, tuple):
+        return (), [data]
+    rows = [_nest(item) for item in data]
+    if not rows or any(row is None or row[0] != rows[0][0] for row in rows):   # type: ignore[index]
         return None
-    kinds = {(facts.dtype, facts.device) for facts in (recorder.value_of(item).facts for item in data)}
-    if len(kinds) > 1 or any(device.type != "cpu" for _, device in kinds) or any(recorder.value_of(x).facts.size for x in data):
+    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index, union-attr]
+
+
+def _stacked(recorder: Any, data: Any, dtype: torch.dtype | None) -> Any:
+    """A nest of tensors of one number each, and of plain numbers, as one tensor; None where it is something else."""
+    found = _nest(data)
+    if found is None or not all(recorder.is_stand_in(item) or type(item) in (bool, int, float) for item in found[1]):
         return None
-    detached = [recorder.record(target_of(torch.Tensor.detach), (x,), {}) for x in data]
-    return recorder.record(target_of(torch.stack), (detached,), {})
+    facts = [recorder.value_of(item).facts for item in found[1] if recorder.is_stand_in(item)]
+    if any(one.device.type != "cpu" or type(one) is SymbolicFacts or one.size.numel() != 1 for one in facts):
+        return None
+    kinds = {one.dtype for one in facts} | {torch.get_default_dtype() if type(item) is float else torch.int64 if type(item) is int else torch.bool
+                                            for item in found[1] if not recorder.is_stand_in(item)}
+    common = functools.reduce(torch.promote_types, kinds)
+    if dtype is not None and dtype is not common and (dtype.is_complex or common.is_complex or common.is_floating_point and not dtype.is_floating_point):
+        return None   # fractions are refused where whole numbers are wanted
+    wanted = common if dtype is None else dtype
+
+    def single(item: Any) -> Any:
+        if not recorder.is_stand_in(item):
+            return recorder.record(target_of(torch.tensor), (item,), {"dtype": wanted})
+        facts = recorder.value_of(item).facts
+        made = recorder.record(target_of(torch.Tensor.detach), (item,), {})
+        made = recorder.record(target_of(torch.Tensor.reshape), (made, ()), {}) if facts.size else made
+        # A whole number becomes a fraction by way of Python's float.
+        through = () if facts.dtype is wanted else (wanted,) if facts.dtype.is_floating_point or not wanted.is_floating_point else (torch.float64, wanted)
+        for kind in through:
+            made = recorder.record(target_of(torch.Tensor.to), (made, kind), {})
+        return made
+    made = recorder.record(target_of(torch.stack), (list(map(single, found[1])),), {})
+    return made if len(found[0]) == 1 else recorder.record(target_of(torch.Tensor.reshape), (made, found[0]), {})
 
 
 def _from_data(func: Any, position: int) -> Handler:
@@ -263,11 +294,13 @@ def _from_data(func: Any, position: int) -> Handler:
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
-            data = _stacked(recorder, data)
-            elsewhere = kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "cpu"
+            like = recorder.value_of(args[0]).facts if position else None
+            data = _stacked(recorder, data, kwargs.get("dtype") or (like.dtype if like is not None else None))
+            device = kwargs.get("device") or (like.device if like is not None else "cpu")
+            elsewhere = torch.device(device).type != "cpu"
             if data is None or len(args) != position + 1 or kwargs.keys() - {"dtype", "device"} or elsewhere:
                 raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
-            return data if kwargs.get("dtype") is None else recorder.record(target_of(torch.Tensor.to), (data, kwargs["dtype"]), {})
+            return data
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
             return recorder.record(target_of(torch._refs.tensor), args, kwargs)   # the C function takes the numbers' values
         if func is torch.Tensor.new_tensor and recorder.symbols is not None and len(args) == 2 and not kwargs and numbers_in(data):
