@@ -5,8 +5,10 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
+import decimal
 import enum
 import functools
+import importlib
 import inspect
 import itertools
 import operator
@@ -15,6 +17,7 @@ import re
 import sys
 import threading
 import traceback
+import types
 import unittest
 
 import pytest
@@ -615,3 +618,24 @@ def test_templates_that_read_attributes() -> None:
         world.args[1].name = "other"
 
     check(f, torch.ones(2), Named("first"), mutate=other, calls=3, graphs=2, captures=2)
+
+
+def test_modules_imported_by_name(monkeypatch):
+    def program(x, name):
+        try:
+            module = importlib.import_module(name, "collections")
+        except ImportError as error:
+            return x - 1, error.name
+        return x + len(module.__name__), module
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for name in ("json", ".abc", "json.decoder", "json"):
+        want, got = program(X, name), compiled(X, name)
+        assert torch.equal(want[0], got[0]) and want[1] is got[1]
+    monkeypatch.setitem(sys.modules, "json", types.ModuleType("other_json"))
+    want, got = program(X, "json"), compiled(X, "json")
+    assert torch.equal(want[0], got[0]) and want[1] is got[1]
+    assert framelift.compile(program, backend="eager")(X, "no_such_module")[1] == "no_such_module"
+
+
+def test_decimals_of_floats():
+    check(lambda x: (x + 1, decimal.Decimal.from_float(0.25) + 1, decimal.Decimal.from_float(3)), X)

@@ -79,7 +79,7 @@ def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         world.write("setvar", variable, None, token.old_value)
 
 
-@substitute(decimal.Decimal, decimal.Decimal.from_float, decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
+@substitute(decimal.Decimal, vars(decimal.Decimal)["from_float"], decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
 def _decimal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
     plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
 import _warnings
 import gc
@@ -70,6 +72,18 @@ def _unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
     if length > 2:   # no smaller limit lets this very call happen
         session.world.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"))
     return function
+
+
+@substitute(importlib.import_module)
+def _import_module(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As an import statement: the machinery runs unwatched, and the module is what it is in sys.modules."""
+    name, package = args
+    module = callable_(name, package)
+    if type(name) is not str or not isinstance(module, types.ModuleType):
+        raise Interrupt("unsupported-code", "importlib.import_module of other than a module")
+    absolute = importlib.util.resolve_name(name, package) if name.startswith(".") else name
+    session.world.guard(const(sys.modules).to("item", absolute), "IS", module)
+    return module
 
 
 _END = object()
