@@ -294,3 +294,27 @@ def test_buffers_made_inside():
 def test_legacy_classes_make_tensors_of_data():
     check(lambda x: (torch.FloatTensor([1, 2]), torch.LongTensor([[1.5], [2]]), torch.BoolTensor((2, 0)), torch.ByteTensor([True]), x + 1), torch.ones(2))
     check(lambda x: torch.FloatTensor(x), torch.ones(2), breaks=None, graphs=None)
+
+
+@pytest.mark.parametrize("make", [lambda y: torch.ones(3, requires_grad=True), lambda y: nn.Parameter(y.detach().clone())])
+def test_a_leaf_that_is_a_result_beside_what_depends_on_it_is_made_in_plain_python(make):
+    def program(x):
+        y = x.sin()
+        leaf = make(y)
+        return leaf, (leaf * y).cos() + 1
+
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append([node.name for node in graph.graph.nodes if node.op == "call_method"])
+        return graph
+
+    compiled = framelift.compile(program, backend=backend)
+    for _ in range(3):
+        pairs = [function(torch.arange(3.0)) for function in (program, compiled)]
+        for leaf, result in pairs:
+            result.sum().backward()
+        assert torch.equal(pairs[0][0].grad, pairs[1][0].grad) and torch.equal(pairs[0][1], pairs[1][1])
+    assert graphs[0] == ["sin"] and graphs[-1] == ["cos"]   # between them `make`, captured on its own
+    with pytest.raises(framelift.exc.Unsupported, match=r"leaf = make\(y\)"):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.arange(3.0))

@@ -28,7 +28,8 @@ def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:
     if recorder.stays == UNKNOWN or any(storage.written for storage in recorder.storages.values()):
         return False   # what cannot be undone must not have happened when an assumption is found wrong
     wrong = recorder.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
-    wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
+    if value.facts.size:
+        wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
     device = value.facts.device
     if device in recorder.violated:
         wrong = recorder.record(target_of(torch.logical_or), (recorder.violated[device], wrong), {})

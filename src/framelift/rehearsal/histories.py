@@ -6,7 +6,10 @@ returned becomes what it is in plain Python afterwards (graph/replay.py).
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -15,7 +18,18 @@ from ..graph.targets import target_of
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["without_histories"]
+__all__ = ["may_make_leaf", "without_histories"]
+
+
+_LEAF = "a leaf made inside, as a result beside others that may depend on it,"
+#: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
+_PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
+
+
+def may_make_leaf(recorder: Any) -> None:
+    """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
+    if recorder.code in _PLAIN_LEAVES:
+        raise Interrupt("torch-operation", _LEAF)
 
 
 def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
@@ -29,7 +43,9 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
     with torch._C.DisableTorchFunction():
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
-            raise Interrupt("torch-operation", "a leaf made inside, as a result beside others that may depend on it,")
+            stop = Interrupt("torch-operation", _LEAF)
+            stop.first = functools.partial(_PLAIN_LEAVES.add, recorder.code) if recorder.code is not None else None
+            raise stop
         if recorder.differentiable and "" in fates.values():   # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
         odd = {i: fate for i, fate in fates.items() if fate}

@@ -70,6 +70,7 @@ class Recorder:
         self.guard_values: Callable[[list[torch.Tensor]], bool] | None = None   # guards what inputs hold; set by the session
         self.facts = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
             [value.external for value in values]))
+        self.code: Any = None                       # of the root; set by the session
         self.drawing = Drawing()                    # generators of random numbers
         self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
         self.assumes = True                         # the program may be taken to go on where the other side raises

@@ -95,7 +95,7 @@ class Session:
         self.recorder.grad_of = self._grad_of
         self.recorder.guard_values = self._guard_values
         self.recorder.guard_text = functools.partial(guard_text, self.world)
-        self.recorder.assumes = function.__code__ not in _WITHOUT_ASSUMPTIONS
+        self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in _WITHOUT_ASSUMPTIONS
         self.recorder.stop_assuming = functools.partial(_WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()

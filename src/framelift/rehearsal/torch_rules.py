@@ -23,6 +23,7 @@ from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
 from .assumptions import assume
+from .histories import may_make_leaf
 from .known_calls import with_numbers
 
 __all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for", "touch_settings"]
@@ -348,6 +349,7 @@ def make_leaf(recorder: Any, tensor: Any, wanted: Any) -> None:
     if wanted is not True or value.external is not None or not value.facts.is_leaf or recorder.in_transform() or recorder.tape_is_a_body() or not (
             dtype.is_floating_point or dtype.is_complex):
         raise Interrupt("torch-operation", "Tensor.requires_grad_, which changes a tensor's autograd state")
+    may_make_leaf(recorder)
     recorder.append(target_of(torch.Tensor.requires_grad_), [value])
     value.facts = value.facts.but(requires_grad=True)
     value.rooted = "tensor"

@@ -218,6 +218,9 @@ class Driver:
             try:
                 return first, session, plan, stop, *self._compile(session, plan, info)
             except Interrupt as interrupt:
+                if interrupt.first is not None:
+                    interrupt.first()
+                    continue
                 if interrupt.reason.id != "symbolic-number" or not _has_fewer(session):
                     return session, session, plan, interrupt, None, []
                 dynamism = _fewer(session, seen, self.dynamic)
