@@ -15,6 +15,8 @@ from framelift import config
 X = torch.ones(2)
 OWN = random.Random(3)
 STATE = np.random.RandomState(4)
+MODERN = np.random.default_rng(4)
+SHARED = np.random.RandomState(STATE._bit_generator)
 
 
 class Loaded(random.Random):
@@ -34,7 +36,9 @@ def compare(program: Any, *args: Any, calls: int = 10, backend: Any = "eager", *
         OWN.seed(6)
         np.random.seed(7)
         STATE.seed(8)
-        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate()), np.random.get_state()[1:], STATE.get_state()[1:]]
+        SHARED.set_state(STATE.get_state())
+        MODERN.bit_generator.state = np.random.PCG64(9).state
+        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate()), np.random.get_state()[1:], STATE.get_state()[1:], MODERN.bit_generator.state]
                      for _ in range(calls)])
         rows[-1] = str(rows[-1])
     assert rows[0] == rows[1]
@@ -185,6 +189,7 @@ def written_to(x):
 @pytest.mark.parametrize("program", [
     lambda x: x + torch.from_numpy(np.random.randn(2)), lambda x: x * np.random.rand() + np.random.randint(0, 9), changed_later, written_to,
     lambda x: np.random.uniform(low=-1, high=1, size=(2, 2)), lambda x: x[torch.from_numpy(np.random.permutation(2))], lambda x: x + STATE.rand(),
+    lambda x: x * MODERN.random() + torch.from_numpy(MODERN.normal(size=2)) + MODERN.integers(0, 9), lambda x: (x + STATE.randn() + SHARED.randn(), STATE.randn()),
     lambda x: (x + random.random() + np.random.random(), np.random.normal(loc=3.0)), lambda x: (np.random.randn(3), np.random.rand(), x + 1)[2],
     lambda x: torch.tensor([np.random.uniform(size=(2, 1))] * 2, dtype=torch.float32) + x])
 def test_numpys_generators(program: Any, backend: str) -> None:
@@ -192,6 +197,7 @@ def test_numpys_generators(program: Any, backend: str) -> None:
 
 
 def test_numpys_numbers_that_decide() -> None:
+    assert len(compare(lambda x: x + 1 if MODERN.random() < 0.5 and STATE.normal() + SHARED.normal() < 9 else x - 1, X, fullgraph=True).entries) == 2
     assert len(compare(lambda x: x + 1 if np.random.rand() < 0.5 else x - 1, X, fullgraph=True).entries) == 2
 
 

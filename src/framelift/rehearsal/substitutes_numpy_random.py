@@ -1,4 +1,4 @@
-"""numpy's RandomState, and numpy.random's functions, which are one's methods: every call draws anew, before the graph, from the real generator.
+"""numpy's Generator and RandomState, and numpy.random's functions, which are one's methods: every call draws anew, before the graph, from the real generator.
 
 Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to plain Python.
 """
@@ -21,7 +21,7 @@ from .substitutes_random import may_follow
 __all__: list[str] = []
 
 #: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between what bounds
-_DRAWS = """rand randn random random_sample ranf sample uniform normal standard_normal randint random_integers choice permutation exponential
+_DRAWS = """rand randn random random_sample ranf sample uniform normal standard_normal randint integers random_integers choice permutation exponential
     standard_exponential beta gamma standard_gamma poisson binomial geometric laplace logistic lognormal gumbel triangular vonmises weibull rayleigh
     chisquare pareto power multinomial dirichlet"""
 
@@ -33,12 +33,18 @@ def _is_plain(value: Any) -> bool:
 
 
 def _copy(session: Any, generator: Any) -> Any:
-    """The private copy that this rehearsal draws from."""
-    copies = session.notes.setdefault("numpy.random", {})
+    """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it cannot be copied."""
+    source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
+    legacy = type(generator) is numpy.random.RandomState
+    if type(source) not in ((numpy.random.MT19937,) if legacy else _SOURCES):
+        return None
+    if id(source) not in copies:
+        copies[id(source)] = type(source)()
+        copies[id(source)].state = source.state
     if id(generator) not in copies:
-        copy = numpy.random.RandomState()
-        copy.set_state(generator.get_state(legacy=False))
-        copies[id(generator)] = copy
+        made = copies[id(generator)] = type(generator)(copies[id(source)])
+        if legacy:   # it keeps a number for the next time
+            made.set_state({**generator.get_state(legacy=False), **made._bit_generator.state})
     return copies[id(generator)]
 
 
@@ -51,10 +57,11 @@ def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     recorder = session.recorder
     record = session.world.by_seen.get(id(args[0])) if args else None
     name = f"numpy.random.{callable_.__name__}"
-    if record is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))) or type(args[0]._bit_generator) is not numpy.random.MT19937:
+    copy = _copy(session, args[0]) if record is not None else None
+    if copy is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))):
         raise Interrupt("unknown-callable", f"{name} of other than plain values")
     given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
-    hint = callable_(_copy(session, args[0]), *given, **named)
+    hint = callable_(copy, *given, **named)
     tensor = torch.from_numpy(hint) if type(hint) is numpy.ndarray and type(getattr(torch, hint.dtype.name, None)) is torch.dtype else None
     number = type(hint) is float or type(hint) in SCALARS or type(hint) is int and -2**62 < hint < 2**62
     if not may_follow(session, "numpy's generator") or tensor is None and not number:
@@ -66,5 +73,8 @@ def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return array_over(recorder.call(torch.clone, (recorder.stand_in(tensor, "drawn"),), {}), owns=True)
 
 
+_SOURCES: tuple[type, ...] = ()
 if numpy is not None:
-    substitute(*(getattr(numpy.random.RandomState, _name) for _name in _DRAWS.split() if hasattr(numpy.random.RandomState, _name)))(_draw)
+    _SOURCES = tuple(getattr(numpy.random, _name) for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64") if hasattr(numpy.random, _name))
+    for _kind in (numpy.random.RandomState, numpy.random.Generator):
+        substitute(*(getattr(_kind, _name) for _name in _DRAWS.split() if hasattr(_kind, _name)))(_draw)

@@ -104,15 +104,19 @@ def putting_back(entry: Any, before: Preamble) -> Any:
 
 def state_of(generator: Any) -> Any:
     """The state of one of Python's generators, or of numpy's."""
-    return _random.Random.getstate(generator) if isinstance(generator, _random.Random) else generator.get_state(legacy=False)
+    if isinstance(generator, _random.Random):
+        return _random.Random.getstate(generator)
+    return generator.get_state(legacy=False) if hasattr(generator, "get_state") else generator.bit_generator.state
 
 
 def put_state(generator: Any, state: Any) -> None:
     """Give a generator that state again."""
     if isinstance(generator, _random.Random):
         _random.Random.setstate(generator, state)
-    else:
+    elif hasattr(generator, "set_state"):
         generator.set_state(state)
+    else:
+        generator.bit_generator.state = state
 
 
 def first_given(session: Any, finished: Any) -> tuple[Any, ...]:

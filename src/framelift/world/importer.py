@@ -464,7 +464,7 @@ def _random_state(world: World, value: Any, origin: Origin) -> Any:
 
 NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
     numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant, numpy.random.RandomState: _random_state,
-    type(numpy.random.RandomState.rand): _constant}   # of Cython, or a method descriptor
+    numpy.random.Generator: _random_state, type(numpy.random.RandomState.rand): _constant}   # of Cython, or a method descriptor
 
 
 @rule(*SEQUENCE_ITERATORS)
