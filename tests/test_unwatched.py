@@ -323,3 +323,62 @@ def factory_that_reads() -> Any:
 
 def test_factories_of_missing_keys() -> None:
     in_fresh_worlds(factory_that_reads)
+
+
+# ---- functions declared to be one node --------------------------------------------------------------------------------
+
+class _Options:
+    scale = 2.0
+    calls = 0
+
+
+OPTIONS, SHIFTS, CALLS = _Options(), [1.0], [0]
+
+
+def _one_node(x, by=3.0):
+    CALLS[0] += 1
+    OPTIONS.calls += 1
+    return x * OPTIONS.scale * by + SHIFTS[0]
+
+
+@pytest.mark.parametrize("mark", [framelift.allow_in_graph, framelift.nonstrict_trace])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_a_function_of_one_node_reads_is_guarded(mark, backend):
+    framelift.reset()
+    inside = mark(types.FunctionType(_one_node.__code__, globals(), "inside", (3.0,)))
+
+    def f(x):
+        return inside(x) + 1
+    fast, x = framelift.compile(f, backend=backend, fullgraph=True), torch.ones(2)
+    try:
+        for change in (lambda: None, lambda: None, lambda: setattr(OPTIONS, "scale", 5.0), lambda: SHIFTS.__setitem__(0, 4.0)):
+            change()
+            got = fast(x)
+            assert torch.equal(got, x * OPTIONS.scale * 3.0 + SHIFTS[0] + 1)
+        assert framelift.stats()["captures"] == 3
+    finally:
+        vars(OPTIONS).pop("scale", None)
+        SHIFTS[0] = 1.0
+
+
+def test_what_a_function_of_one_node_counts_is_counted_once():
+    inside = framelift.allow_in_graph(types.FunctionType(_one_node.__code__, globals(), "counting", (3.0,)))
+    fast = framelift.compile(lambda x: inside(x), backend="eager", fullgraph=True)
+    before = CALLS[0], OPTIONS.calls
+    for i in range(1, 4):
+        fast(torch.ones(2))
+        assert (CALLS[0], OPTIONS.calls) == (before[0] + i, before[1] + i)
+
+
+def test_what_captured_code_changes_before_a_function_of_one_node_reads_it():
+    inside = framelift.allow_in_graph(types.FunctionType(_one_node.__code__, globals(), "reading", (3.0,)))
+
+    def f(x, value):
+        OPTIONS.scale = value
+        return inside(x)
+    fast = framelift.compile(f, backend="aot_eager")
+    try:
+        for value in (1.0, 2.0, 2.0):
+            assert torch.equal(fast(torch.ones(2), value), torch.ones(2) * value * 3.0 + SHIFTS[0])
+    finally:
+        vars(OPTIONS).pop("scale", None)

@@ -26,6 +26,7 @@ from ..graph.targets import target_of
 from ..graph.values import Body, Value
 from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
+from ..world.unwatched_reads import UnwatchedReads
 from . import marks
 from .bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from .registry import substitute
@@ -76,6 +77,7 @@ def bound_apply(callable_: Any) -> Any:
 def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, *inputs = args
     if marks.handler_of(cls) is marks.allowed:   # the program vouches for it
+        UnwatchedReads.of(session.world).follow(cls)
         return marks.allowed(session, _applier(cls), tuple(inputs), kwargs)
     forward, setup, backward = _methods(cls)
     if setup is not None:

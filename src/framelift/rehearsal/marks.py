@@ -24,6 +24,7 @@ from ..world.importer import let_in
 from ..world.lazy import View
 from ..world.leaves import is_constant, is_leaf
 from ..world.owners import own_dict
+from ..world.unwatched_reads import UnwatchedReads
 from .registry import CODE_HANDLERS, SUBSTITUTES
 from .substitutes_code import optimizer_break
 
@@ -214,6 +215,7 @@ def replaced(substitute_: Callable[..., Any]) -> Handler:
 
 def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph, whatever is inside."""
+    UnwatchedReads.of(session.world).follow(callable_)
     return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
 
 
@@ -231,6 +233,7 @@ def _as_function(callable_: Any) -> Any:
 def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
     from torch.utils import _pytree as pytree
+    UnwatchedReads.of(session.world).follow(callable_)
     leaves, structure = pytree.tree_flatten((args, kwargs))
     if any(issubclass(type(leaf), View) for leaf in leaves):
         raise Interrupt("too-large", f"a container given to {_name(callable_)}")

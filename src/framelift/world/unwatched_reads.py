@@ -1,6 +1,6 @@
 """What code that runs unwatched may read: found in its code, by the names it uses, and guarded as it was before it ran.
 
-The methods of a wrapper subclass run below the torch API: at capture over fakes, and with some compilers never again.  Constants, containers, helpers and
+The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and with some compilers never again.  Constants, containers, helpers and
 attributes of objects that they name are followed as far as the program's own code goes; names are taken together, since a helper may be given any of the
 objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back, and not guarded.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..guard.kinds import same_leaf
 from ..origin import Missing, Origin, const, fetch
 from ..reasons import Interrupt
@@ -27,12 +28,13 @@ __all__ = ["UnwatchedReads"]
 
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)
+_CALLED = ("__call__", "forward", "backward", "setup_context")
 
 
 def _is_own(module: Any) -> bool:
-    """Whether a module belongs to the program or a library, not to Python or torch."""
+    """Whether a module belongs to the program or a library, not to Python, torch or framelift."""
     first = module.partition(".")[0] if type(module) is str else ""
-    return first != "torch" and first not in sys.stdlib_module_names
+    return first not in ("torch", "framelift") and first not in sys.stdlib_module_names
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -54,10 +56,12 @@ class UnwatchedReads:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._who = ""
         self._met: dict[int, Any] = {}                                   # objects followed
         self._names: set[str] = set()
         self._owners: list[tuple[Any, set[str]]] = []                    # what has attributes, and the names asked of it
         self._found: list[tuple[Origin, str, Any]] = []                  # guards to be
+        self._absent: list[tuple[Any, str]] = []                         # attributes of classes that an instance does not hide
         self._looked_up: list[tuple[type, str, Any]] = []                # attributes of classes
         self._kept: list[tuple[Any, Any]] = []                           # containers, cells and entries, and what they held
         world.finishing.append(self.finish)
@@ -69,11 +73,23 @@ class UnwatchedReads:
         found = next((look.__self__ for look in world.finishing if isinstance(getattr(look, "__self__", None), cls)), None)
         return found or cls(world)
 
-    def follow(self, cls: type, functions: list[types.FunctionType]) -> None:
+    def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:
         """These methods of a class run unwatched."""
+        self._who = f"{cls.__qualname__}.__torch_dispatch__"
         self._add_owner(cls)
         for function in functions:
             self._follow_function(function)
+        self._follow_names()
+
+    def follow(self, callable_: Any) -> None:
+        """Calls of this run unwatched."""
+        self._who = getattr(callable_, "__qualname__", type(callable_).__qualname__)
+        if type(callable_) is not types.FunctionType:
+            self._names.update(_CALLED)
+        self._value(None, callable_)
+        self._follow_names()
+
+    def _follow_names(self) -> None:
         todo = True
         while todo:
             todo = False
@@ -96,6 +112,12 @@ class UnwatchedReads:
         self._met[id(function)] = function
         self._names.update(_names(function.__code__))
         self._add_owner(function.__globals__)
+        if _core.is_internal(function):   # made by captured code, which is watched
+            return
+        for i, default in enumerate(function.__defaults__ or ()):
+            self._value(const(function).to("default", i), default)
+        for name, default in (function.__kwdefaults__ or {}).items():
+            self._value(const(function).to("kwdefault", name), default)
         for i, cell in enumerate(function.__closure__ or ()):
             place = const(function).to("cell", i).to("contents")
             try:
@@ -114,8 +136,10 @@ class UnwatchedReads:
                 self._looked_up.append((owner, name, vars(base)[name]))
                 if not is_leaf(vars(base)[name]):
                     self._value(None, vars(base)[name])
-        else:
+        elif name in vars(owner):
             self._entry(vars(owner), name, const(owner).to("dict"))
+        elif any(name in vars(base) for base in _mro(type(owner)) if base is not object):   # one of the instance's own would hide it
+            self._absent.append((owner, name))
 
     def _entry(self, table: dict[str, Any], name: str, place: Origin) -> None:
         if name in table:
@@ -126,6 +150,8 @@ class UnwatchedReads:
         """What was found at `place`; None: that is guarded."""
         if is_leaf(value):
             self._add(place, "EQ", value)
+            return
+        if _core.is_internal(value):
             return
         self._add(place, "IS", value)
         kind = type(value)
@@ -187,6 +213,9 @@ class UnwatchedReads:
                 root = root.base
             if id(root.key) not in changed and _is_so(place, kind, value):
                 self._world.guard(place, kind, value, "unwatched" if kind == "CHECK" else 0)
+        for owner, name in self._absent:
+            if name not in vars(owner):
+                self._world.guard(const(owner).to("dict"), "ABSENT", name, name)
         for cls, name, value in self._looked_up:
             if next((vars(base)[name] for base in _mro(cls) if name in vars(base)), self) is value:
                 self._world.lookup(cls, name)
@@ -196,13 +225,15 @@ class UnwatchedReads:
         owners = {id(owner) for owner, _ in self._owners} | {id(module) for module in sys.modules.values() if id(getattr(module, "__dict__", None)) in self._met}
         written = any(owner in owners and name in self._names for owner, name in world.overlay)
         if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):
-            raise Interrupt("tensor-subclass", "whose __torch_dispatch__ may read what captured code changes,")
+            raise Interrupt("effect-object", f"what {self._who} may read")
 
     def put_back(self) -> None:
         """What the code changed while it ran over fakes."""
         for owner, held in self._kept:
             if not _holds(owner, held):
                 _RESTORE[type(owner)](owner, held)
+        for owner, name in self._absent:
+            vars(owner).pop(name, None)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -21,4 +21,4 @@ def note_wrapper_class(world: World, kind: type) -> None:
         if type(function) is types.FunctionType and not kind.__module__.startswith("torch."):
             functions.append(function)
     if functions:
-        UnwatchedReads.of(world).follow(kind, functions)
+        UnwatchedReads.of(world).follow_class(kind, functions)
