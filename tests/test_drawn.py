@@ -226,3 +226,23 @@ def test_many_numbers_are_facts_of_the_state() -> None:
         want, after = program(torch.ones(1)), random.random()
         random.seed(seed)
         assert torch.equal(compiled(torch.ones(1)), want) and random.random() == after
+
+
+def made_inside(x):
+    old, new = np.random.RandomState(3), np.random.default_rng(seed=4)
+    return x * old.rand() + torch.from_numpy(old.randn(2)), new.integers(0, 9), new.normal(size=(2, 2)), old.randint(5)
+
+
+def test_generators_made_inside() -> None:
+    assert len(compare(made_inside, X, fullgraph=True).entries) == 1
+    compare(lambda x: x + np.random.default_rng(3).permutation(10000)[0], X)
+    kept: list[Any] = []
+
+    def keeping(x):
+        kept.append(np.random.RandomState(3))
+        return x + kept[-1].rand()
+
+    compare(keeping, X, calls=2)
+    assert len({made.rand() for made in kept}) == 1 and len(kept) == 4
+    compiled = framelift.compile(lambda x: x + np.random.default_rng().random(), backend="eager")
+    assert not torch.equal(compiled(X), compiled(X))

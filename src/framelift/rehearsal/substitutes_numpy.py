@@ -26,7 +26,7 @@ from .registry import SUBSTITUTES, substitute
 from .substitutes import torch_call
 from .torch_rules import RULES
 
-__all__ = ["numpy_frame"]
+__all__ = ["constant_array", "numpy_frame"]
 
 #: differs from numpy: copies less, looks at memory, or is another operation
 _REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base setflags itemset dump dumps tofile byteswap random from_dlpack
@@ -137,7 +137,7 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         if isinstance(result, numpy.generic) or is_leaf(result):
             return result
     if name in _OF_VALUES and all(map(_is_value, (*args, *kwargs.values()))):
-        made = _constant_array(session, callable_(*args, **kwargs))
+        made = constant_array(session, callable_(*args, **kwargs))
         if made is not None:
             return made
     if name in ("array", "asarray") and args and all(map(_is_value, (*args[1:], *kwargs.values()))):
@@ -147,7 +147,7 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
 
 
-def _constant_array(session: Any, result: Any) -> Any:
+def constant_array(session: Any, result: Any) -> Any:
     """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
     dtype = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
     if type(dtype) is not torch.dtype or dtype.is_complex:

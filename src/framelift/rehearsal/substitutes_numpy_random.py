@@ -1,6 +1,7 @@
 """numpy's Generator and RandomState, and numpy.random's functions, which are one's methods: every call draws anew, before the graph, from the real generator.
 
 Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to plain Python.
+What captured code makes with a seed of its own gives constants.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..reasons import Interrupt
 from ..world.arrays import array_over, numpy
 from ..world.leaves import is_leaf
 from .registry import substitute
+from .substitutes_numpy import constant_array
 from .substitutes_random import may_follow
 
 __all__: list[str] = []
@@ -53,8 +55,28 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
 
 
+def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A generator with a seed: what it draws is known."""
+    if len(args) + len(kwargs) != 1 or kwargs.keys() - {"seed"} or type(next(iter((*args, *kwargs.values())))) is not int:
+        raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} without a plain seed")
+    made = callable_(*args, **kwargs)
+    session.notes.setdefault("numpy.random made", {})[id(made)] = made
+    return made
+
+
+def _known(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a generator made inside draws."""
+    found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
+    shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
+    if shown is None:
+        raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} of many numbers, or of other than plain values,")
+    return shown
+
+
 def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
+    if args and id(args[0]) in session.notes.get("numpy.random made", ()):
+        return _known(session, callable_, args, kwargs)
     record = session.world.by_seen.get(id(args[0])) if args else None
     name = f"numpy.random.{callable_.__name__}"
     copy = _copy(session, args[0]) if record is not None else None
@@ -76,5 +98,6 @@ def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 _SOURCES: tuple[type, ...] = ()
 if numpy is not None:
     _SOURCES = tuple(getattr(numpy.random, _name) for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64") if hasattr(numpy.random, _name))
+    substitute(numpy.random.RandomState, numpy.random.default_rng)(_make)
     for _kind in (numpy.random.RandomState, numpy.random.Generator):
         substitute(*(getattr(_kind, _name) for _name in _DRAWS.split() if hasattr(_kind, _name)))(_draw)
