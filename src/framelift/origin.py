@@ -98,8 +98,15 @@ def _is_object(key: Any) -> bool:
 def _name(obj: Any) -> str:
     if type(obj) is dict:   # a module's globals
         return f"globals of {obj.get('__name__', '?')}"
-    name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
-    return name if isinstance(name, str) else f"<{type(obj).__name__}>"
+    read = type.__getattribute__ if isinstance(obj, type) else object.__getattribute__   # past the program's own
+    for attribute in ("__qualname__", "__name__"):
+        try:
+            name = read(obj, attribute)
+        except AttributeError:
+            continue
+        if isinstance(name, str) and name:
+            return name
+    return f"<{type(obj).__name__}>"
 
 
 #: how roots are shown

@@ -28,6 +28,8 @@ _NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "
                               "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
 _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
              types.ClassMethodDescriptorType)
+#: attributes that `type` keeps in each class for itself, and what they are
+_OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
 
 
@@ -38,8 +40,6 @@ def read_class(world: World, cls: type, name: str) -> Any:
         return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:
         return leaf_attribute(world, cls, name)
-    if name == "__abstractmethods__" and type(_own(cls).get(name)) is frozenset:   # the class's own entry, past the order of its bases
-        return let_in(world, _own(cls)[name], const(cls).to("attr", name))
     if issubclass(meta, enum.EnumMeta):
         member = cls.__dict__.get("_member_map_", {}).get(name, ABSENT)
         if member is not ABSENT:
@@ -64,6 +64,8 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
         return _from_class(world, meta, meta, name, on_meta, cls)
     if on_meta is ABSENT and name in _NATIVE_ON_TYPES and is_data_descriptor(type.__dict__.get(name)):
         return getattr(cls, name)   # before what the class itself holds: a metaclass inherits the descriptor too
+    if name in _OWN_ENTRIES and on_meta is ABSENT:
+        return _own_entry(world, cls, name)
     found = world.lookup(cls, name)
     if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
         return _from_class(world, cls, cls, name, found, None)
@@ -86,9 +88,23 @@ def _on_meta(world: World, meta: type, name: str) -> Any:
     found = ABSENT if meta is type else world.lookup(meta, name)
     if not isinstance(found, _OF_TYPES):
         return found
-    if not hasattr(type, name):
+    if not hasattr(type, name) and name not in _own(type):
         raise Interrupt("opaque-object", f"{meta.__qualname__}.{name}")
     return ABSENT
+
+
+def _own_entry(world: World, cls: type, name: str) -> Any:
+    """What `type` itself looks for in the class alone, past the order of its bases."""
+    if (id(cls), name) in world.overlay:
+        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+    try:
+        value = type.__getattribute__(cls, name)   # annotations that are not there yet are made now, as by any first read
+    except AttributeError:
+        world.guard(const(cls), "CHECK", (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"), name)
+        raise
+    if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
+        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+    return let_in(world, value, const(cls).to("attr", name))
 
 
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
