@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..graph.values import Value
 from ..reasons import Interrupt
 from ..twin import original_of
 from ..world.importer import let_in
@@ -72,23 +73,68 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return made
 
 
+#: their callbacks take an entry out of a weak container, which never leaves a rehearsal
+_CONTAINERS = ("weakref", "_weakrefset")
+
+
 def _keep_alive(session: Any, reference: Any) -> None:
-    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end."""
+    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end.
+
+    The entries of weak containers may go with the frames of the program, when all is over; not before.
+    """
     target = target_of(reference)
     if id(target) in session.world.by_seen or is_constant(target):
         return
     held = session.notes.setdefault("weakly referred to", [])
-    if not held:
+    if "dead" not in session.notes:
+        session.notes["dead"] = []
         session.world.finishing.append(lambda: _check_alive(session, held))
-    held.append(target)
+    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not isinstance(target, torch.Tensor):   # the recorder holds those
+        session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
+    else:
+        held.append(target)
+
+
+def _watched(target: Any, dead: list[str]) -> Any:
+    """Notes the end of an object while captured code runs."""
+    def note(_reference: Any) -> None:
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if original_of(frame.f_code) is not frame.f_code:
+                dead.append(frame.f_code.co_name)
+                return
+            frame = frame.f_back
+    return weakref.ref(target, note)
 
 
 def _check_alive(session: Any, held: list[Any]) -> None:
+    own = {id(held), id(session.world.keep), id(session.world.__dict__), id(session.notes)}
+    for reference in session.notes.get("watched", ()):
+        target = target_of(reference)
+        if target is not None:
+            held.append(target)
+        del target
     while held:
         target = held.pop()
-        others = any(other is target for other in held)
-        if not others and not any(holder is not held for holder in gc.get_referrers(target) if type(holder) is not types.FrameType):
-            raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
+        if not _is_among(target, held) and not _is_held(target, own):
+            session.notes["dead"].append("")
+    if session.notes["dead"]:
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
+
+
+def _is_among(target: Any, held: list[Any]) -> bool:
+    for other in held:   # no generator: its cell would be one more holder
+        if other is target:
+            return True
+    return False
+
+
+def _is_held(target: Any, own: set[int]) -> bool:
+    """Whether an object of the program holds the target: none of ours, and no frame, for these are at their end."""
+    for holder in gc.get_referrers(target):
+        if id(holder) not in own and type(holder) not in (types.FrameType, Value):
+            return True
+    return False
 
 
 @substitute(gc.collect)

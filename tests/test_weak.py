@@ -1,0 +1,250 @@
+"""Weak references and containers: an object that dies inside is dead for the program at once, or the program runs plainly."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from support import check
+
+
+class C:
+    def __init__(self, i: int = 0) -> None:
+        self.i = i
+
+
+def value_dies(x):
+    v = weakref.WeakValueDictionary()
+    a = C()
+    v[1] = a
+    del a
+    return x + 1, len(v), list(v)
+
+
+def reference(x):
+    a = C()
+    r = weakref.ref(a)
+    alive = r() is a
+    del a
+    return x + 1, alive, r() is None
+
+
+def value_of_a_copy_dies(x):
+    a, b, c, d = [C(i) for i in range(4)]
+    u = weakref.WeakValueDictionary()
+    u[a] = b
+    u[c] = d
+    v = copy.copy(u)
+    n = len(v)
+    del b
+    return x + 1, n, len(v)
+
+
+def key_of_a_copy_dies(x):
+    a, b, c, d = [C(i) for i in range(4)]
+    u = weakref.WeakKeyDictionary()
+    u[a] = b
+    u[c] = d
+    v = copy.copy(u)
+    n = len(v)
+    del c, d
+    return x + 1, n, len(v)
+
+
+def one_of_two_dies(x):
+    a, b, c, d = [C(i) for i in range(4)]
+    u = weakref.WeakValueDictionary()
+    u[a] = b
+    u[c] = d
+    del b
+    return x + 1, len(u)
+
+
+def value_of_a_deep_copy_dies(x):
+    a, b, c, d = [C(i) for i in range(4)]
+    u = weakref.WeakValueDictionary()
+    u[a] = b
+    u[c] = d
+    v = copy.deepcopy(u)
+    del u, b
+    return x + 1, len(v)
+
+
+def reference_to_one_of_two(x):
+    a, b = [C(i) for i in range(2)]
+    r = weakref.ref(b)
+    del b
+    return x + 1, r() is None
+
+
+def reference_to_a_member(x):
+    l = [C(i) for i in range(2)]
+    r = weakref.ref(l[1])
+    l.pop()
+    return x + 1, r() is None
+
+
+def member_dies(x):
+    s = weakref.WeakSet([C(1)])
+    a = C(2)
+    s.add(a)
+    return x + 1, len(s)
+
+
+def reference_beside_another_name(x):
+    a = C(1)
+    r = weakref.ref(a)
+    b = a
+    del a
+    k = r() is None
+    b = None
+    return x + 1,k,r() is None
+
+
+def tensor_dies(x):
+    v = weakref.WeakValueDictionary()
+    t = x + 1
+    v[1] = t
+    del t
+    return x + 1, len(v)
+
+
+def value_lives(x):
+    v = weakref.WeakValueDictionary()
+    a = C()
+    v[1] = a
+    return x + 1, len(v), a.i
+
+
+def value_lives_unused(x):
+    v = weakref.WeakValueDictionary()
+    a = C()
+    v[1] = a
+    return (x + 1, len(v), a)[:2]
+
+
+def callback(x):
+    l = []
+    a = C()
+    r = weakref.ref(a, lambda r: l.append(2))
+    del a
+    return x + 1, l
+
+
+def member_is_popped(x):
+    s = weakref.WeakSet()
+    k = [C(1),C(2)]
+    s.update(k)
+    k.pop()
+    return x + 1, len(s)
+
+
+def value_dies_with_a_callee(x):
+    v = weakref.WeakValueDictionary()
+    def g():
+        a = C()
+        v[1] = a
+        return len(v)
+    return x + 1, g(), len(v)
+
+
+def keys_die(x):
+    v = weakref.WeakKeyDictionary()
+    ks = [C(i) for i in range(3)]
+    for k in ks:
+        v[k] = k.i
+    n = sum(v.values())
+    del k
+    ks.clear()
+    return x + 1, n, len(v)
+
+
+def keys_live(x):
+    v = weakref.WeakKeyDictionary()
+    ks = [C(i) for i in range(3)]
+    for k in ks:
+        v[k] = k.i
+    return x + 1, sum(v.values()), len(v), [k.i for k in v], ks[0] in v
+
+
+def name_is_given_to_another(x):
+    v = weakref.WeakValueDictionary()
+    a = C(5)
+    v['a'] = a
+    a = None
+    return x + 1, v.get('a') is None, 'a' in v
+
+
+def cycle(x):
+    v = weakref.WeakSet()
+    a = C(5)
+    a.me = a
+    v.add(a)
+    del a
+    return x + 1, len(v)
+
+
+def cycle_is_collected(x):
+    v = weakref.WeakSet()
+    a = C(5)
+    a.me = a
+    v.add(a)
+    del a
+    gc.collect()
+    return x + 1, len(v)
+
+
+def loop_variable(x):
+    v = weakref.WeakValueDictionary()
+    for i in range(3):
+        a = C(i)
+        v[i] = a
+    return x + 1, sorted(v), len(v)
+
+
+def named_by_an_exception(x):
+    v = weakref.WeakValueDictionary()
+    try:
+        a = C(1)
+        v[1] = a
+        raise ValueError(a)
+    except ValueError:
+        pass
+    del a
+    return x + 1, len(v)
+
+
+def held_by_a_generator(x):
+    v = weakref.WeakValueDictionary()
+    def gen():
+        a = C(1)
+        v[1] = a
+        yield 1
+        yield 2
+    g = gen()
+    n = next(g)
+    k = len(v)
+    g.close()
+    return x + 1, n, k, len(v)
+
+
+LIVE = [reference, reference_to_one_of_two, reference_to_a_member, reference_beside_another_name, value_lives, value_lives_unused, keys_live, cycle]
+DIE = [value_dies, value_of_a_copy_dies, key_of_a_copy_dies, one_of_two_dies, value_of_a_deep_copy_dies, member_dies, tensor_dies, callback, member_is_popped, value_dies_with_a_callee, keys_die, name_is_given_to_another, cycle_is_collected, loop_variable, named_by_an_exception, held_by_a_generator]
+
+
+@pytest.mark.parametrize("program", LIVE)
+def test_what_lives_until_the_end_is_captured(program: Any) -> None:
+    check(program, torch.ones(1))
+
+
+@pytest.mark.parametrize("program", DIE)
+def test_what_dies_inside_is_dead(program: Any) -> None:
+    compiled = framelift.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.ones(1))[1:] == program(torch.ones(1))[1:]
