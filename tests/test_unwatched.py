@@ -382,3 +382,39 @@ def test_what_captured_code_changes_before_a_function_of_one_node_reads_it():
             assert torch.equal(fast(torch.ones(2), value), torch.ones(2) * value * 3.0 + SHIFTS[0])
     finally:
         vars(OPTIONS).pop("scale", None)
+
+
+def _changing_a_cell():
+    k = 1.0
+
+    def inside(x):
+        return x * k
+
+    def f(x, value):
+        nonlocal k
+        k = value
+        return inside(x)
+    framelift.allow_in_graph(inside)
+    return f
+
+
+def _changing_a_global(x, value):
+    global FACTOR
+    FACTOR = value
+    return _by_factor(x)
+
+
+FACTOR = 1.0
+
+
+@framelift.allow_in_graph
+def _by_factor(x):
+    return x * FACTOR
+
+
+@pytest.mark.parametrize("made", [_changing_a_cell, lambda: _changing_a_global])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_variables_that_captured_code_sets_for_a_function_of_one_node(made, backend):
+    fast = framelift.compile(made(), backend=backend)
+    for value in (2.0, 3.0, 3.0):
+        assert fast(torch.ones(2), value).tolist() == [value, value]

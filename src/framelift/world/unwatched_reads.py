@@ -222,8 +222,10 @@ class UnwatchedReads:
 
     def _refuse_pending(self) -> None:
         world = self._world
-        owners = {id(owner) for owner, _ in self._owners} | {id(module) for module in sys.modules.values() if id(getattr(module, "__dict__", None)) in self._met}
-        written = any(owner in owners and name in self._names for owner, name in world.overlay)
+        modules = (sys.modules.get(owner.get("__name__", "")) for owner, _ in self._owners if type(owner) is dict)
+        owners = {id(owner) for owner, _ in self._owners} | set(map(id, modules))   # writes to globals are their module's
+        cells = {id(owner) for owner, _ in self._kept if type(owner) is types.CellType}
+        written = any(owner in cells or owner in owners and name in self._names for owner, name in world.overlay)
         if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):
             raise Interrupt("effect-object", f"what {self._who} may read")
 
