@@ -58,30 +58,38 @@ static Outcome compare(PyObject* a, PyObject* b) {
   return equal < 0 ? Outcome::Error : equal ? Outcome::Holds : Outcome::Fails;
 }
 
-// {(type(x), x) for x in value}
-static PyObject* typed_items(PyObject* value) {
-  PyObject* result = PySet_New(nullptr);
-  PyObject* items = result ? PySequence_List(value) : nullptr;
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items); i++) {
-    PyObject* item = PyList_GET_ITEM(items, i);
-    PyObject* pair = PyTuple_Pack(2, Py_TYPE(item), item);
-    if (!pair || PySet_Add(result, pair) < 0) Py_CLEAR(items);
-    Py_XDECREF(pair);
-  }
-  if (!items) Py_CLEAR(result);
-  Py_XDECREF(items);
-  return result;
-}
-
-static Outcome same_set(PyObject* a, PyObject* b) {
+// Equal sets may hold 1 and True, 0.0 and -0.0: each element is compared with the one that the other set holds in its place.
+static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
   Outcome equal = compare(a, b);
   if (equal != Outcome::Holds) return equal;
-  PyObject* left = typed_items(a);
-  PyObject* right = left ? typed_items(b) : nullptr;
-  equal = right ? compare(left, right) : Outcome::Error;
+  PyObject* held = PyDict_New();
+  PyObject* left = held ? PySequence_List(a) : nullptr;
+  PyObject* right = left ? PySequence_List(b) : nullptr;
+  if (!right) equal = Outcome::Error;
+  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(right); i++)
+    if (PyDict_SetItem(held, PyList_GET_ITEM(right, i), PyList_GET_ITEM(right, i)) < 0) equal = Outcome::Error;
+  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(left); i++) {
+    PyObject* other = PyDict_GetItemWithError(held, PyList_GET_ITEM(left, i));
+    if (other) equal = same_leaf(PyList_GET_ITEM(left, i), other, ran_code);
+    else equal = PyErr_Occurred() ? Outcome::Error : Outcome::Fails;
+  }
+  Py_XDECREF(held);
   Py_XDECREF(left);
   Py_XDECREF(right);
   return equal;
+}
+
+// Ranges of equal numbers may have been asked for in other words.
+static Outcome same_range(PyObject* a, PyObject* b, bool* ran_code) {
+  for (const char* name : {"start", "stop", "step"}) {
+    PyObject* x = PyObject_GetAttrString(a, name);
+    PyObject* y = x ? PyObject_GetAttrString(b, name) : nullptr;
+    Outcome same = y ? same_leaf(x, y, ran_code) : Outcome::Error;
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    if (same != Outcome::Holds) return same;
+  }
+  return Outcome::Holds;
 }
 
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
@@ -111,9 +119,10 @@ Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
     }
     return Outcome::Holds;
   }
+  if (type == &PyRange_Type) return same_range(a, b, ran_code);
   if (is_simple(type)) return compare(a, b);
   *ran_code = true;
-  if (type == &PySet_Type || type == &PyFrozenSet_Type) return same_set(a, b);
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) return same_set(a, b, ran_code);
   return compare(a, b);
 }
 

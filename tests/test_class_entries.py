@@ -7,6 +7,7 @@ import types
 import typing
 from typing import Any
 
+import pytest
 import torch
 
 import framelift
@@ -90,3 +91,32 @@ def test_nobody_asks_a_module_for_names_of_its_own() -> None:
     compiled = framelift.compile(lambda x: x + module.known + module.other, backend="eager", fullgraph=True)
     assert torch.equal(compiled(X), X + 6) and torch.equal(compiled(X), X + 6)
     assert set(asked) == {"other"}
+
+
+def test_an_entry_that_a_base_has_too() -> None:
+    class Base:
+        v = 1
+
+    class Derived(Base):
+        v = 1
+    compiled = framelift.compile(lambda x: (x + Derived.__dict__.get("v", 5), "v" in vars(Derived)), backend="eager", fullgraph=True)
+    assert compiled(X)[1]
+    del Derived.v
+    assert not compiled(X)[1] and torch.equal(compiled(X)[0], X + 5)
+    Derived.v = 7
+    assert compiled(X)[1] and torch.equal(compiled(X)[0], X + 7)
+    del Derived.v
+    assert not compiled(X)[1]
+
+
+@pytest.mark.parametrize("rows", [
+    [range(0, 3, 2), range(0, 4, 2), range(0), range(2, 2)],
+    [frozenset([1]), frozenset([True]), frozenset([0.0]), frozenset([-0.0])],
+    [frozenset([(1,)]), frozenset([(True,)]), frozenset([(1.0,)])],
+])
+def test_equal_values_that_differ(rows: list[Any]) -> None:
+    held: list[Any] = [None]
+    compiled = framelift.compile(lambda x: (x + 1, repr(held[0]), getattr(held[0], "stop", None)), backend="eager", fullgraph=True)
+    for value in (*rows, *reversed(rows)):
+        held[0] = value
+        assert compiled(X)[1:] == (repr(value), getattr(value, "stop", None))

@@ -50,6 +50,8 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         if pending is not ABSENT:
             return ABSENT if pending is DELETED else pending
         if name in _own(cls):
+            if _flags(cls) & _HEAP_TYPE:   # a lookup would go on to the bases
+                world.guard(const(cls), "CHECK", (lambda now: name in _own(now), f"defines {name}"), name)
             return let_in(world, _own(cls)[name], const(cls).to("lookup", name))
         if not isinstance(name, str) or not _flags(cls) & _HEAP_TYPE:
             return ABSENT
