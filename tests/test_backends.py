@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import framelift
 from framelift.backends.registry import compile_graph, lookup, names, register
 from framelift.exc import BackendCompilerFailed, InvalidBackend
 from framelift.rehearsal.recorder import Finished, Recorder
@@ -189,3 +190,43 @@ def test_what_inductor_does_not_know_is_refused_at_once(asked: dict[str, Any], t
 def test_options_are_spelled_as_torch_compile_spells_them() -> None:
     lookup("inductor", options={"max_autotune": True, "triton.cudagraphs": False, "epilogue-fusion": False})
     lookup("inductor", mode="max-autotune")
+
+
+def test_graphs_that_a_compiler_cannot_do_are_left_to_plain_python() -> None:
+    """An operator whose meaning for fakes asks for values: capturing knows its result, a compiler that traces it does not."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        if any(node.target is torch.cumsum for node in graph.graph.nodes):
+            raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default)
+        graphs.append(graph)
+        return graph
+
+    def part(x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x, 0)
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return part(other(x))
+    x = torch.ones(3)
+    framelift.reset()
+    assert torch.equal(framelift.compile(f, backend=backend)(x), f(x)) and len(graphs) == 1
+    assert any("the backend cannot compile" in reason for reason in framelift.stats()["breaks"])
+    with pytest.raises(framelift.exc.Unsupported, match="the backend cannot compile"):
+        framelift.compile(f, backend=backend, fullgraph=True)(x)
+
+
+def test_what_a_program_declared_to_be_one_node_is_its_own_affair() -> None:
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default)
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+    framelift.allow_in_graph(inside)
+    with pytest.raises(framelift.exc.BackendCompilerFailed):
+        framelift.compile(lambda x: inside(x), backend=backend)(torch.ones(2))

@@ -98,6 +98,8 @@ _declare("constant-argument", "{detail} is declared constant, but an argument of
          "Pass values from outside the compiled function.")
 _declare("backend-skip", "the backend asked to leave this frame to plain Python: {detail}",
          "Use another backend to see the graph compiled.")
+_declare("backend-cannot", "the backend cannot compile the graph of this frame: {detail}",
+         "Move the operation it names out of the compiled function, or use another backend.")
 _declare("own-function", "framelift's own function {detail} was called in captured code",
          "Call it outside the compiled function.")
 _declare("result-object", "a value of type {detail} was created inside and cannot be rebuilt outside",

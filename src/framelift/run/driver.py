@@ -18,6 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 
 from .. import _core, config
 from ..emit import PLAIN, build_entry, plan_return
@@ -27,6 +33,7 @@ from ..graph.examples import examples_for
 from ..graph.naming import name_placeholders
 from ..graph.numbers import Float
 from ..graph.replay import with_histories
+from ..graph.targets import OneNode
 from ..graph.wrappers import is_wrapper, leaf_tensors
 from ..guard.explain import explain
 from ..guard.misses import Miss, miss_of
@@ -228,7 +235,10 @@ class Driver:
                 return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
             except BackendCompilerFailed as error:
                 if not _has_fewer(session):
-                    raise
+                    if not _cannot_compile(session, error):
+                        raise
+                    detail = f"{type(error.inner_exception).__name__}: {error.inner_exception}"
+                    return session, session, plan, Interrupt("backend-cannot", detail), None, []
                 known = seen.keep_floats_static(session, error)
                 dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
             again = functools.partial(once, function, locals_, dynamism)
@@ -388,6 +398,15 @@ def _watching_hooks(entry: Any, places: list[int]) -> Any:
     return run
 
 
+#: what compilers find out that eager torch has no trouble with: an operation whose results only data can tell
+_ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException)
+
+
+def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
+    """Whether the compiler cannot do this graph, while plain Python can; what the program itself declared to be one node is its own affair."""
+    return isinstance(error.inner_exception, _ONLY_DATA_TELLS) and not any(type(step.target) is OneNode for step in session.recorder.tape)
+
+
 def _is_below_autograd() -> bool:
     """Whether the thread is in the midst of an operation, one of a subclass or a mode that dispatches."""
     return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
@@ -428,7 +447,7 @@ def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
 
 
 #: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
-_WHOLE_FRAME = frozenset(("active-mode", "active-transform", "lazy-module", "skip-frame", "backend-skip", "symbolic-number"))
+_WHOLE_FRAME = frozenset(("active-mode", "active-transform", "lazy-module", "skip-frame", "backend-skip", "backend-cannot", "symbolic-number"))
 
 
 def _may_break(stop: Interrupt) -> bool:
