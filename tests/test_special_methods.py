@@ -104,3 +104,12 @@ def test_numbers_that_are_drawn() -> None:
         want = program(torch.ones(2))
         random.seed(seed)
         assert torch.equal(compiled(torch.ones(2)), want)
+
+
+def test_a_number_that_equals_what_was_calculated_from_it() -> None:
+    """Once both are known to be equal, each could stand for the other: lines that calculate one from itself must not come of it."""
+    def program(x: Any, number: Any) -> Any:
+        return x + 1, int(float(number)) == number, int(number * 1.0) + number
+    compiled = framelift.compile(program, backend="eager", dynamic=True, fullgraph=True)
+    for number in (3, 5, -7, 2 ** 53 + 1, 0):
+        assert compiled(torch.ones(2), number)[1:] == program(torch.ones(2), number)[1:]

@@ -75,12 +75,16 @@ def text_of(symbols: Symbols, number: Any) -> str | None:
 def _names(value: Any) -> set[str]:
     if type(value) is Int or type(value) is Bool:
         return {str(symbol) for symbol in value.node.expr.free_symbols}
+    if type(value) is _Unchanged:
+        return {str(symbol) for symbol in value.expr.free_symbols}
     return {value.name} if type(value) in (Float, NumpyNumber) else set()
 
 
 def _text(value: Any) -> str:
     if type(value) is Int or type(value) is Bool:
         return _print(value.node.expr)
+    if type(value) is _Unchanged:
+        return _print(value.expr)
     if type(value) in (Float, NumpyNumber):
         return value.name
     if type(value) is float and not math.isfinite(value):
@@ -112,9 +116,26 @@ def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
         found.add(name)
         meaning = symbols.meanings[name]
         if type(meaning) in _CALCULATED:
-            for arg in meaning.args:
+            for arg in _operands(symbols, name):
                 waiting += _names(arg)
     return found
+
+
+def _operands(symbols: Symbols, name: str) -> list[Any]:
+    """What a number is calculated from.  One that was found later to be equal to a name made after it is taken as it was: its own lines come first."""
+    args = symbols.meanings[name].args
+    if not any(type(arg) in (Int, Bool) and arg.node.expr != arg.node._expr for arg in args):
+        return list(args)
+    order = list(symbols.meanings)
+    later = set(order[order.index(name):])
+    return [_Unchanged(arg) if type(arg) in (Int, Bool) and _names(arg) & later else arg for arg in args]
+
+
+class _Unchanged:
+    """A number by its expression at the time it was made."""
+
+    def __init__(self, number: Any) -> None:
+        self.expr = number.node._expr
 
 
 def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[str], Any]]:
@@ -190,7 +211,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             constants[f"draw_{name}"] = meaning.func
             lines.append(f"{name} = draw_{name}({', '.join([generators[meaning.place], *map(_text, meaning.args)])})")
         else:
-            lines.append(f"{name} = {_call_text(meaning.func, meaning.args, constants)}")
+            lines.append(f"{name} = {_call_text(meaning.func, _operands(symbols, name), constants)}")
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
@@ -226,7 +247,7 @@ def assumptions(symbols: Symbols) -> Assumptions:
     constants: dict[str, Any] = {}
     rows = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])]
     needed = _closure(symbols, set().union(*(row[1] for row in rows)))
-    meanings = {name: _call_text(m.func, m.args, constants) if type(m) in _CALCULATED else m for name, m in symbols.meanings.items() if name in needed}
+    meanings = {name: _call_text(m.func, _operands(symbols, name), constants) if type(m) in _CALCULATED else m for name, m in symbols.meanings.items() if name in needed}
     return Assumptions(meanings, tuple((text, line) for text, _, line in rows), constants)
 
 
