@@ -200,3 +200,20 @@ def test_an_iterator_made_inside_that_has_ended(make) -> None:
         for plain, captured in zip(results[0][1:], results[1][1:]):
             assert type(plain) is type(captured) and repr(plain.__reduce__()) == repr(captured.__reduce__())
             assert list(plain) == list(captured)
+
+
+COUNTS = {"by two": (5, 2), "by its start": (2, 2), "by one": (3, 1)}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_counter_outside_goes_on_with_symbols(name: str) -> None:
+    mine, plain = itertools.count(*COUNTS[name]), itertools.count(*COUNTS[name])
+
+    def program(x, counter):
+        return x + 1, next(counter), next(counter)
+
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for _ in range(4):
+        assert compiled(torch.ones(2), mine)[1:] == program(torch.ones(2), plain)[1:]
+    assert next(mine) == next(plain) and framelift.stats()["graphs"] == framelift.stats()["captures"] <= 3

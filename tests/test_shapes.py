@@ -349,6 +349,14 @@ def test_symbolic_numbers_meet_types_of_c_code(name):
     assert all(not entry.info.reason for entry in run(lambda x, n, f: (x + n, repr(fn(n, f))), [(torch.ones(2), n, 1.5) for n in (3, 4)])[1].entries)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_symbolic_numbers_meet_truth_values(flag):
+    def fn(x, n, b):
+        return x + 1, n + b, b + n, b - n, n * b, n // (b + 1), n % True, n ** b, n < b, b <= n, n == b, (n > 1) + n, n & b, n | b
+
+    assert run(fn, [(torch.ones(2), n, flag) for n in (3, 4, 5)])[0] >= 2
+
+
 def test_a_counter_is_captured_once():
     def make():
         class Net(torch.nn.Module):

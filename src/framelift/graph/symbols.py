@@ -368,7 +368,7 @@ class Symbols:
             result = func(_hint(left), _hint(right))
             self.relations.append(Relation(func, (left, right), result, _user_line()))
             return result
-        answer = self.guarded(lambda: func(_raw(left), _raw(right)), "a comparison")
+        answer = self.guarded(lambda: func(_raw_int(left), _raw_int(right)), "a comparison")
         return self._truth(answer)
 
     def _truth(self, answer: Any) -> Any:
@@ -396,7 +396,7 @@ class Symbols:
         """Arithmetic on ints."""
         if func in (operator.floordiv, operator.mod) and (type(args[1]) is Int and not self.decide(operator.ne, args[1], 0) or args[1] == 0):
             return func(args[0].value() if type(args[0]) is Int else args[0], 0)    # raises
-        return self.shown(self.guarded(lambda: func(*map(_raw, args)), "arithmetic"))
+        return self.shown(self.guarded(lambda: func(*map(_raw_int, args)), "arithmetic"))
 
     def float_op(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """A calculation whose result is a float."""
@@ -465,6 +465,11 @@ def _span(low: int | None, high: int | None) -> str:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _raw_int(value: Any) -> Any:
+    """As `_raw`, where a truth value is the number it is in Python: torch's symbols know it as another kind."""
+    return int(value) if type(value) is bool else _raw(value)
 
 
 def _raw(value: Any) -> Any:
