@@ -246,3 +246,8 @@ def test_generators_made_inside() -> None:
     assert len({made.rand() for made in kept}) == 1 and len(kept) == 4
     compiled = framelift.compile(lambda x: x + np.random.default_rng().random(), backend="eager")
     assert not torch.equal(compiled(X), compiled(X))
+
+
+@pytest.mark.parametrize("program", [lambda x: x + random.random(), lambda x: x + np.random.rand(), branch])
+def test_verified_calls_draw_once(program: Any) -> None:
+    compare(program, X, verify=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 import types
 import warnings
 from typing import Any
@@ -61,11 +62,13 @@ class Verified:
         except Exception as error:
             warnings.warn(f"framelift: a call of {function.__qualname__} is not verified, its arguments cannot be copied: {error}", stacklevel=3)
             return self.compiled(*args, **kwargs)
-        before, plain_random = SavedState(), random.getstate()
+        before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
         want = _outcome(lambda: function(*twin_args, **twin_kwargs))
-        wanted_random = torch.get_rng_state(), random.getstate()
+        wanted_random = torch.get_rng_state(), random.getstate(), _numpy_state()
         before.restore()
         random.setstate(plain_random)
+        if plain_numpy:
+            sys.modules["numpy.random"].set_state(plain_numpy)
         got = _outcome(lambda: self.compiled(*args, **kwargs))
         found = self._difference(want, got)
         if not found:
@@ -94,8 +97,14 @@ def _outcome(call: Any) -> tuple[str, Any]:
         return "raised", error
 
 
-def _same_random(want: tuple[Any, Any]) -> bool:
-    return torch.equal(want[0], torch.get_rng_state()) and want[1] == random.getstate()
+def _same_random(want: tuple[Any, Any, Any]) -> bool:
+    return torch.equal(want[0], torch.get_rng_state()) and want[1] == random.getstate() and repr(want[2][2:]) == repr(_numpy_state()[2:]) and all(
+        (one == other).all() for one, other in zip(want[2][1:2], _numpy_state()[1:2]))
+
+
+def _numpy_state() -> Any:
+    """The state of numpy's generator; empty where there is none."""
+    return sys.modules["numpy.random"].get_state() if "numpy.random" in sys.modules else ()
 
 
 def _copy(values: Any) -> Any:
