@@ -34,6 +34,8 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "strict zip": lambda: zip([1, 2, 3], (4, 5, 6), strict=True),
     "map": lambda: map(tripled, [1, 2, 3, 4]),
     "map of two": lambda: map(lambda a, b: a + b, [1, 2, 3], range(10)),
+    "range": lambda: iter(range(2, 20, 3)),
+    "long range": lambda: iter(range(1 << 70, (1 << 70) + 9, 2)),
     "filter": lambda: filter(is_odd, [1, 2, 3, 4, 5, 7]),
     "filter None": lambda: filter(None, [0, 1, 0, 2, 3]),
     "reversed tuple": lambda: reversed((1, 2, 3, 4)),

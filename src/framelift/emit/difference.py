@@ -18,7 +18,7 @@ from typing import Any
 
 from ..reasons import Interrupt
 from ..world.combined import STEPPERS, rebuilt, stands_at
-from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of
+from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of, steps_between
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
@@ -240,6 +240,9 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
     if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):
         return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+    steps = steps_between(shadow.original, shadow.copy)
+    if steps:
+        return [(walk.part(shadow.copy), f".__setstate__({steps})")]
     if place == shadow.before:
         return []
     if not is_within(shadow.copy):   # the sequence is changed first

@@ -16,7 +16,7 @@ from .opaque import Opaque
 from .records import Shadow
 from .world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "is_within", "place_of", "source_of", "step_of"]
+__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "is_within", "place_of", "source_of", "step_of", "steps_between"]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
 SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])), reversed)
@@ -29,9 +29,15 @@ def source_of(iterator: Any) -> Any:
 
 
 def place_of(iterator: Any) -> int:
-    """Where an iterator stands."""
+    """Where an iterator stands.  (Since CPython 3.12 one of a range stands at the beginning of the range that is left.)"""
     state = iterator.__reduce__()[2:]
-    return state[0] if state else 0
+    return state[0] if state and state[0] is not None else 0
+
+
+def steps_between(before: Any, after: Any) -> int:
+    """How far an iterator of a range has gone that stands at the beginning of what is left."""
+    first, then = source_of(before), source_of(after)
+    return len(first) - len(then) if type(then) is range and after.__reduce__()[2:] == (None,) else 0
 
 
 def exhausted(kind: type) -> Any:
@@ -82,7 +88,8 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     copy = value.__reduce__()[0](inside)
     if type(copy) is not type(value) or not is_within(value):   # exhausted, it tells of no sequence any more
         return None
-    copy.__setstate__(place)   # also 0: a reversed one begins at the other end
+    if value.__reduce__()[2:] != (None,):
+        copy.__setstate__(place)   # also 0: a reversed one begins at the other end
     world.register(value, copy, origin)
     world.add_shadow(Shadow(copy, value, origin, place))
     return copy
