@@ -105,7 +105,7 @@ INTERRUPTS = {
     "tensor-bool": [lambda x: x.sum() > 0 and 1, lambda x: 1 if x[0, 0] else 2, lambda x: 1.0 in x, lambda x: bool(x.sum()),
                     lambda x: x.sum().is_nonzero()],
     "tensor-item": [lambda x: x.sum().item(), lambda x: x.tolist(), lambda x: float(x[0, 0]), lambda x: int(x[0, 0]),
-                    lambda x: [1, 2, 3][x[0, 0].long()], lambda x: complex(x[0, 0]), lambda x: torch.tensor([x[0, 0], 1.0]),
+                    lambda x: [1, 2, 3][x[0, 0].long()], lambda x: complex(x[0, 0]), lambda x: torch.tensor([x[0], x[1]]),
                     lambda x: torch.equal(x, x), lambda x: torch.allclose(x, x), lambda x: torch.zeros(x[0, 0].long())],
     "tensor-data": [lambda x: x.data_ptr(), lambda x: x.untyped_storage(), lambda x: x.storage_offset(),
                     lambda x: x._version, lambda x: x._base, lambda x: (x * 1).requires_grad and 0 or (x.new_ones(1).data_ptr()),
