@@ -151,3 +151,29 @@ def test_an_entry_beside_a_slot() -> None:
     compiled = framelift.compile(program, backend="eager")
     got = compiled(X)
     assert torch.equal(got[0], X + 1) and got[1] == 2
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self.first, self.second = 1, 2
+
+
+def deleted_and_written(x: Any, thing: Any) -> Any:
+    value = thing.first
+    del thing.first
+    thing.third = 3
+    thing.first = value
+    return x + value, list(thing.__dict__), next(iter(vars(thing).items()))
+
+
+def through_the_dictionary(x: Any, thing: Any) -> Any:
+    table = thing.__dict__
+    value = table.pop("first")
+    table["third"] = 1
+    table["first"] = value
+    return x + value, list(table), len(table)
+
+
+@pytest.mark.parametrize("program", [deleted_and_written, through_the_dictionary])
+def test_what_is_written_again_comes_last(program: Any) -> None:
+    check(program, X, _Plain(), calls=1)

@@ -296,7 +296,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     if isinstance(obj, types.ModuleType):   # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return
-    world.overlay[(id(obj), name)] = value
+    world.put(obj, name, value)
     world.write("setdict" if isinstance(obj, _thread._local) else "setattr", obj, name, value)
     _core.know(obj, name, VALUE, value)
 

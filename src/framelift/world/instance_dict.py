@@ -70,10 +70,11 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         world, obj = self._world, self._obj
         own = own_dict(obj) or {}
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
-        names = [n for n in own if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
+        stays = [n for n in own if (id(obj), n) not in world.reentered or _in_slot(obj, n)]
+        names = [n for n in stays if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
         if isinstance(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
             raise Interrupt("unsupported-code", "a walk over globals that were written")
-        added = [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in own]
+        added = [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in stays]
         return names + [n for n in added if not _in_slot(obj, n)]
 
     def _find(self, name: Any) -> Any:
@@ -91,7 +92,7 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._writable(name)
-        self._world.overlay[(id(self._obj), name)] = value
+        self._world.put(self._obj, name, value)
         self._world.write("setdict", self._obj, name, value)
         _core.forget(self._obj, name)
 

@@ -50,6 +50,7 @@ class World:
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
+        self.reentered: set[tuple[int, str]] = set()    # names that were deleted and written again: they are the last of their dictionary
         self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
         self.distinct: list[Origin] = []
         self.owners = Owners()
@@ -219,6 +220,14 @@ class World:
         return record.origin if record is not None else None
 
     # ---- pending writes -------------------------------------------------------------------------------------------
+
+    def put(self, obj: Any, name: str, value: Any) -> None:
+        """A pending entry of an object's dictionary.  One that was deleted comes in again, as the last."""
+        key = (id(obj), name)
+        if self.overlay.get(key, ABSENT) is DELETED:
+            del self.overlay[key]
+            self.reentered.add(key)
+        self.overlay[key] = value
 
     def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
         """Add a pending write."""
