@@ -36,7 +36,7 @@ STATE: dict[str, tuple[str, ...]] = {
                                   "_get_mkldnn_deterministic _get_nnpack_enabled _get_miopen_immediate _get_qengine "
                                   "_get_flash_sdp_enabled _get_math_sdp_enabled _get_mem_efficient_sdp_enabled "
                                   "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_fa3_sdp_enabled "
-                                  "_get_sdp_priority_order _get_cudnn_depthwise_kernel"),
+                                  "_get_sdp_priority_order _get_cudnn_depthwise_kernel _cuda_get_cudnn_benchmark_limit"),
     "autograd": (*_paths("torch._C", "is_anomaly_enabled is_anomaly_check_nan_enabled _is_multithreading_enabled "
                                      "_is_view_replay_enabled"),
                  *_paths("torch._C._autograd", "_saved_tensors_hooks_is_enabled "
