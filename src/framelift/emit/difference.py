@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from .. import _core
 from ..reasons import Interrupt
 from ..world.combined import STEPPERS, rebuilt, stands_at
 from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of, steps_between
@@ -27,6 +28,8 @@ from .scene import Shadow
 from .typefacts import mro_of
 
 __all__ = ["difference"]
+
+_MOST_GONE = 16
 
 Method = Callable[..., Text]
 Items = Sequence[Any]
@@ -151,31 +154,53 @@ def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     items, start = tuple(set.__iter__(shadow.copy)), tuple(set.__iter__(shadow.original))
     before, after = {id(x): x for x in shadow.before}, {id(x): x for x in items}
     fixed = has_fixed_order(items)  # an element added and removed again may leave the others in a new order
-    if before.keys() == after.keys() and (not fixed or start == items):
+    moved = _finger(shadow.copy) != _finger(shadow.original)   # captured code popped
+    if before.keys() == after.keys() and (not fixed or start == items) and not moved:
         return []
     check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
     call = _methods(walk, shadow, kind)
-    if not after:
+    if not after and not moved:
         return [call("clear")]
     gone = [x for key, x in before.items() if key not in after]
     new = [x for key, x in after.items() if key not in before]
-    if (gone or new) and (not fixed or _ends_as(shadow.original, start, gone, new, items)):
-        return [call("remove", (walk.part(x),)) for x in gone] + [call("add", (walk.part(x),)) for x in new]
-    if _ends_as((), (), (), items, items):
+    plain = [("remove", x) for x in gone] + [("add", x) for x in new]
+    if (gone or new) and not moved and (not fixed or _ends_as(shadow, plain, items)):
+        return [call(name, (walk.part(x),)) for name, x in plain]
+    for steps in _with_a_pop(gone, new) if moved and fixed else ():
+        if _ends_as(shadow, steps, items):
+            return [call(name, (walk.part(x),)) if name != "pop" else call("pop") for name, x in steps]
+    if not moved and _ends_as(None, [("add", x) for x in items], items):
         return [call("clear"), call("update", display(walk, items))]
     raise Interrupt("effect-object", f"{type_name(type(shadow.copy))} in an order that depends on its history")
 
 
-def _ends_as(original: Any, start: Items, gone: Items, new: Items, wanted: Items) -> bool:
-    """Whether these removals and insertions make a set iterate as wanted, tried out on a copy that iterates as it does."""
-    trial = set(original)
-    if tuple(trial) != tuple(start):
-        return False
-    for x in gone:
-        trial.remove(x)
-    for x in new:
-        trial.add(x)
-    return tuple(trial) == wanted
+def _finger(table: Any) -> bytes:
+    """Where a set looks for the next element to pop."""
+    return _core.set_layout(table).split()[0]
+
+
+def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
+    """Ways to remove and to add these whose last removal is a pop, which alone moves the place that the next one begins at."""
+    added = [("add", x) for x in new]
+    for last in gone if len(gone) <= _MOST_GONE else ():
+        others = [("remove", x) for x in gone if x is not last]
+        yield [*added, *others, ("pop", last)]
+        yield [*others, *added, ("pop", last)]
+        yield [*others, ("pop", last), *added]
+
+
+def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: Items) -> bool:
+    """Whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the original, or on a new one."""
+    trial: set[Any] = set()
+    if shadow is not None:
+        _core.copy_set(trial, shadow.original)
+    for name, x in steps:
+        if name == "pop":
+            if not trial or trial.pop() is not x:
+                return False
+        else:
+            getattr(trial, name)(x)
+    return tuple(trial) == wanted and (shadow is None or _finger(trial) == _finger(shadow.copy))
 
 
 def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import operator
 import sys
 import types
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from ..guard.kinds import same_leaf
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .growing import LazyDeque, LazySet
@@ -106,19 +106,20 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
     for key in order:
         world.meet_key(key)
-    for source in (value, order):    # the table as it is, or each element anew
-        set.clear(copy)
-        set.update(copy, source)
-        if all(map(operator.is_, copy, order)):
-            break
-    else:
-        raise Interrupt("opaque-object", "set whose order cannot be copied")
+    _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
+    layout = _core.set_layout(copy)
+
+    def took_in() -> None:
+        now = _core.set_layout(copy)
+        if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:   # more than removals
+            world.guard(origin, "CHECK", (lambda one: _core.set_layout(one) == layout, "lies in memory as it did"), "layout")
+    world.finishing.append(took_in)
 
 
 def _same_order(order: tuple[Any, ...]) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
         now = tuple(set.__iter__(value))
-        return len(now) == len(order) and all(a is b or (type(a) is type(b) and is_leaf(a) and a == b) for a, b in zip(now, order))
+        return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
     return check
 
 
