@@ -11,6 +11,7 @@ import typing
 
 import torch
 
+from framelift import _core
 from framelift.emit import Effect, Shadow, build_entry, plan_return
 from framelift.emit.check import check_plan
 from framelift.origin import Origin, arg, const, fetch
@@ -77,8 +78,11 @@ class Stage:
             copy = cls(original.default_factory, items)
         elif isinstance(original, collections.deque):
             copy = cls(items, original.maxlen)
+        elif isinstance(original, set):
+            copy = cls()
+            _core.copy_set(copy, original)   # as rehearsals do: what is done to it depends on how it lies in memory
         else:
-            copy = cls(list(items) if isinstance(original, set) else items)    # a set of a set may iterate otherwise
+            copy = cls(items)
         before = next(s(copy) for k, s in ((dict, dict), (set, set), (bytearray, bytes), (object, list)) if isinstance(copy, k))
         made = Shadow(copy, original, self._argument(original), before)
         self.shadows.append(made)
