@@ -128,3 +128,11 @@ def test_marked_unbacked():
     for one in (x, torch.ones(1, 2), torch.ones(5, 2), torch.ones(0, 2)):
         assert_same(fn(one), captured(one))
     assert framelift.stats()["captures"] == 1
+
+
+def test_numbers_that_only_the_graph_knows_are_not_taken_for_equal():
+    def fn(x, n):
+        return x * 2 + n.item(), torch.zeros(n.item() + 2)
+
+    calls = [(torch.ones(rows, 2), torch.tensor(n)) for rows, n in ((4, 3), (1, 5), (0, 2), (6, 4))]
+    assert run(fn, calls) >= 2

@@ -545,3 +545,13 @@ def test_what_captured_code_changes_before_the_dispatch_reads_it() -> None:
     x = kind(torch.ones(2), torch.ones(2))
     for value in (1.0, 2.0, 2.0, 3.0):
         same(compiled(x, value).a, f(x, value).a)
+
+
+def test_wrappers_of_sizes_nought_and_one() -> None:
+    framelift.reset()
+    compiled = framelift.compile(lambda p: p * 2 + 1, backend="eager")
+    for rows in (4, 5, 1, 0, 7, 1):
+        pair = Pair(torch.ones(rows, 2), torch.full((rows, 2), 3.0))
+        got = compiled(pair)
+        assert type(got) is Pair and torch.equal(got.a, pair.a * 2 + 1) and torch.equal(got.b, pair.b * 2 + 1)
+    assert framelift.stats()["graphs"] == framelift.stats()["captures"] <= 4

@@ -63,19 +63,17 @@ class _Numbers:
         self.symbols = symbols
 
     def plain(self, number: Any) -> Any:
-        """A symbolic number's value; None where it has none.  Anything else is itself."""
+        """A symbolic number's value; what equals nothing where it has none.  Anything else is itself."""
         if type(number) is Float:
-            return number.hint
+            return number.hint if number.hint is not None else object()
         if type(number) in NUMBERS:
             number = number.raw
         if type(number) is not torch.SymInt or self.symbols is None:
             return number
         expression = number.node.expr
         known = dict(self._known(expression))
-        if len(known) < len(expression.free_symbols):
-            return None
-        found = expression.xreplace(known)
-        return int(found) if found.is_Integer else None
+        found = expression.xreplace(known) if len(known) == len(expression.free_symbols) else None
+        return int(found) if found is not None and found.is_Integer else object()
 
     def _known(self, expression: sympy.Expr) -> Iterator[tuple[Any, Any]]:
         assert self.symbols is not None

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .. import config
-from ..exc import BackendCompilerFailed
+from ..exc import BackendCompilerFailed, InternalError
 from ..graph.numbers import Float
 from ..graph.numpy_numbers import NumpyNumber
 from ..guard.kinds import TensorFacts
@@ -166,7 +166,12 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
     found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
     if found[2] is not None or not found[0].world.dynamism.lone:
         return found
-    general = rehearse(function, locals_, dynamism_for(seen, dynamic, general=True))
+    try:
+        general = rehearse(function, locals_, dynamism_for(seen, dynamic, general=True))
+    except InternalError:
+        if config.strict:
+            raise
+        return found   # which is right for this size
     return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
 
 
