@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,13 +22,23 @@ from .. import _core
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 
+#: whose code keeps tables of new numbers, or carries such tables over
+_KEEPING_TABLES = ("torch.nn.modules.module", "torch.utils.hooks", "torch.optim.optimizer", "framelift.emit.", "framelift.world.shadows",
+                   "framelift.rehearsal.substitutes_torch")
+
+
 def concrete(value: Any) -> Any:
     """The plain number of this call, without noting anything: for values that decide nothing."""
     return value.hint if type(value) in (Int, Float) else value
 
 
 class Int(torch.SymInt):
-    """A symbolic int.  `raw` is torch's own symbol, `home` the `Symbols` it belongs to."""
+    """A symbolic int.  `raw` is torch's own symbol, `home` the `Symbols` it belongs to.
+
+    `is_new`: it was counted out for the sole purpose of being a key like no other, so a dictionary that it comes into need not know its value.
+    """
+
+    is_new = False
 
     def __init__(self, raw: torch.SymInt, home: Any) -> None:
         self.node = raw.node
@@ -62,6 +73,8 @@ class Int(torch.SymInt):
         return self.home.decide(operator.ne, self, 0)
 
     def __hash__(self) -> int:
+        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(_KEEPING_TABLES):   # the order of a set would tell of it
+            return hash(self.hint)
         return hash(self.value())
 
     def __repr__(self) -> str:
