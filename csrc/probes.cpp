@@ -377,7 +377,7 @@ static bool is_number_type(PyTypeObject* t) { return (PyObject*)t == number_type
 // different, of the others the session has to hear.
 static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
   PyTypeObject* type = Py_TYPE(x);
-  if (type != Py_TYPE(y)) return is_number_type(type) || is_number_type(Py_TYPE(y));
+  if (type != Py_TYPE(y)) return is_symbolic_number(x) || is_symbolic_number(y);
   if (type == &PyLong_Type) {  // small ints exist once
     int beyond = 0;
     long value = PyLong_AsLongAndOverflow(x, &beyond);

@@ -18,6 +18,7 @@ import torch
 
 from .. import _core
 from ..graph.numbers import NUMBERS, Bool, Float, Int, concrete
+from ..graph.numpy_numbers import NumpyNumber
 from ..reasons import Interrupt
 from ..world.identities import Identities
 from ..world.leaves import holds_nan, is_constant, is_leaf
@@ -37,6 +38,8 @@ def same_object(session: Any, left: Any, right: Any) -> bool:
         return _same_number(left, right)
     if isinstance(left, torch.Tensor):
         return left is right
+    if (type(left) is NumpyNumber) is not (type(right) is NumpyNumber) and left == right:
+        raise Interrupt("symbolic-number", "whether two scalars are one object")
     return _identities(session).same(left, right)
 
 

@@ -24,6 +24,7 @@ from ..graph.targets import target_of
 from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
 from .assumptions import assertion, assume
+from .pure import member
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
 __all__ = ["handle", "taken_by_c_code"]
@@ -36,7 +37,13 @@ _PASS = """abs all any callable dict divmod enumerate filter format frozenset ha
 _ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
 _ALIKE.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint"))
 _ALIKE.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
-_ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__))
+_ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__, types.CellType))
+_ERRORS = [cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)
+           and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))]   # those look at what they are given
+_ALIKE.update((id(cls), cls) for cls in _ERRORS)
+
+#: what makes and fills instances without a look at what it is given, but for the built-in types' own rules
+_MAKERS = frozenset(getattr(cls, name) for cls in (object, dict, list, tuple, *_ERRORS) for name in ("__new__", "__init__"))
 
 #: functions of floats that give floats
 _REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10 log1p log2 pow radians
@@ -63,7 +70,7 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _ALIKE and not _wants_plain(callable_, args) or key in HIGHER_ORDER or getattr(callable_, "__name__", "") == "__instancecheck__":
+    if key in _ALIKE and not _wants_plain(callable_, args) or key in HIGHER_ORDER or _passes_on(callable_):
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
@@ -76,6 +83,15 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         return home.float_op(callable_, args)
     plain = tuple(arg.value() if type(arg) in _SYMBOLIC else arg for arg in args)
     return _core.natively(callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()})
+
+
+def _passes_on(callable_: Any) -> bool:
+    """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a dictionary with one value."""
+    if isinstance(callable_, type):
+        made = [found.__func__ if type(found) is staticmethod else found for found in map(functools.partial(member, callable_), ("__new__", "__init__"))]
+        return _core.is_python_class(callable_) and all(type(found) is types.FunctionType or found in _MAKERS for found in made)
+    name = getattr(callable_, "__name__", "")
+    return name == "__instancecheck__" or name == "fromkeys" and isinstance(getattr(callable_, "__self__", None), type)
 
 
 def _wants_plain(callable_: Any, args: tuple[Any, ...]) -> bool:
@@ -137,6 +153,11 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 @_own(bool, operator.truth)
 def _bool(_session: Any, args: tuple[Any, ...]) -> Any:
     return args[0].__bool__() if len(args) == 1 else NotImplemented
+
+
+@_own(itertools.repeat)
+def _repeat(_session: Any, args: tuple[Any, ...]) -> Any:
+    return _core.natively(itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None)
 
 
 @_own(math.isnan, math.isinf)

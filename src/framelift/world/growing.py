@@ -7,7 +7,7 @@ must not take them for one.  What they do not know themselves is done to the who
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 from .. import _core
@@ -143,6 +143,7 @@ class LazySet(_Growing):
         return self
 
 
+MutableSequence.register(LazyDeque)   # patterns ask for a flag of the class
 add_methods(LazyDeque, collections.deque, """__setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __contains__
     __repr__ __reversed__ __reduce__ __reduce_ex__ __copy__ __sizeof__ appendleft clear copy count extend extendleft index insert pop popleft remove reverse rotate""")
 add_methods(LazySet, set, """__iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __sub__ __xor__ __repr__ __reduce__ __reduce_ex__ __sizeof__

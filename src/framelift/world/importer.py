@@ -443,7 +443,9 @@ def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
         if world.number is not None and world.dynamism.scalar(plain, origin):
             world.guard(origin, "TYPE", type(value))
             world.numbers[origin] = seen = world.number(value, origin)
-            return world.register(value, seen, origin)   # which of them are one object is guarded
+            world.register(value, seen, origin)   # which of them are one object is guarded
+            world.by_seen[id(value)] = world.by_seen[id(seen)]   # C code that keeps what it is given gets the scalar itself
+            return seen
         world.scalars[origin] = plain
     shown = repr(value)
     world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
