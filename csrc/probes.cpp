@@ -52,6 +52,9 @@ static bool is_open_static(PyTypeObject* t) {
          t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyFrame_Type;
 }
 
+// Objects of static C types that are external where they are marked so.
+static bool is_open_by_mark(PyObject* obj) { return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type); }
+
 // By type alone: `isinstance` would ask the object's `__class__`, which is user code.
 static bool is_tensor(PyObject* obj) { return PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject*)THPVariableClass); }
 
@@ -195,7 +198,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
       PyObject* args[] = {obj, name};
       return ask_session(r, name_load_attr, args, 2);
     }
-    if (PyExceptionInstance_Check(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
+    if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
@@ -220,7 +223,7 @@ static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static bool is_external_target(Rehearsal* r, PyObject* obj) {
   PyTypeObject* type = Py_TYPE(obj);
   if (r->internal.count(obj)) return false;
-  if (!is_heap(type)) return is_open_static(type) || (PyExceptionInstance_Check(obj) && r->external.count(obj));
+  if (!is_heap(type)) return is_open_static(type) || (is_open_by_mark(obj) && r->external.count(obj));
   return is_tensor(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
 }
 

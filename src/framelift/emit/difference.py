@@ -23,6 +23,7 @@ from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_wit
 from ..world.more_shadows import is_held
 from .containers import display
 from .hashing import check_keys, has_fixed_order
+from .instances import is_of_outside
 from .recipe import Text, Walk, type_name
 from .scene import Shadow
 from .typefacts import mro_of
@@ -242,12 +243,16 @@ def _generator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 
 def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """Arguments, fields and chain.  A traceback names frames, and captured code has none: it is not carried over."""
+    """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is carried over."""
     out: list[Text] = []
     for name, before in shadow.before.items():
         slot = next(vars(base)[name] for base in mro_of(type(shadow.copy)) if base.__module__ == "builtins" and name in vars(base))
         value = slot.__get__(shadow.copy)
         if value is not before:
+            if name == "__traceback__" and value is not None and not is_of_outside(walk, value):
+                if before is not None:
+                    raise Interrupt("effect-object", f"{type(shadow.copy).__name__}, which was raised again")
+                continue
             target = walk.constant(slot, f"exception_{name.strip('_')}")
             out.append((target, ".__set__(", walk.part(shadow.copy), ", ", walk.part(value), ")"))
     return out

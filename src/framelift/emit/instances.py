@@ -17,13 +17,13 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
-from ..world.more_shadows import CHAIN, exception_fields
+from ..world.more_shadows import CHAIN, TRACE, exception_fields
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
 from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
 
-__all__ = ["PLAIN_READS", "instance", "set_raw"]
+__all__ = ["PLAIN_READS", "instance", "is_of_outside", "set_raw"]
 
 Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
 
@@ -114,8 +114,22 @@ def _exception(fields: dict[str, Any]) -> _Base:
         suppress = BaseException.__suppress_context__
         if suppress.__get__(obj) != (BaseException.__cause__.__get__(obj) is not None):
             fills.append(_set_slot(walk, node, "__suppress_context__", suppress, suppress.__get__(obj)))
+        if is_of_outside(walk, trace := TRACE.__get__(obj)):   # that of another exception, whole
+            fills.append(_set_slot(walk, node, "__traceback__", TRACE, trace))
         return tuple(fills), ()
     return _Base(contents=contents)
+
+
+def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
+    """Whether a traceback is one that came from outside.  Frames of captured code leave none; both together cannot be made again."""
+    first = trace
+    while trace is not None:
+        if walk.scene.origin_of(trace) is not None:
+            if trace is first:
+                return True
+            raise Interrupt("result-object", "traceback that goes on outside")
+        trace = trace.tb_next
+    return False
 
 
 _BASES: dict[type, _Base] = {

@@ -28,6 +28,7 @@ from ..world.dynamism import STATIC, Dynamism
 from ..world.finalisers import end_is_seen_inside
 from ..world.importer import is_handle_class, let_in, let_in_opaque
 from ..world.leaves import is_constant, is_leaf
+from ..world.more_shadows import was_raised_inside
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
@@ -166,7 +167,7 @@ class Session:
         self.recorder.mark_end()
         self.recorder.check_end()
         point, values = point_of(handed, functools.partial(end_is_seen_inside, self.world))
-        raised = next((v for v in values if issubclass(type(v), BaseException) and v.__traceback__ is not None), None)
+        raised = next((v for v in values if issubclass(type(v), BaseException) and was_raised_inside(v)), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
             raise Interrupt("result-object", f"{type(raised).__name__} that was raised inside")

@@ -53,6 +53,8 @@ def _read_generator(session: Any, generator: Any, name: str) -> Any:
 
 
 def _read_traceback(session: Any, traceback: types.TracebackType, name: str) -> Any:
+    if _core.is_external(traceback):
+        raise Interrupt("opaque-object", f"traceback.{name} of an exception that was raised outside")
     if name == "tb_lasti":   # of the twin
         raise Interrupt("unsupported-code", "a look at tb_lasti of a traceback")
     return getattr(traceback, name)

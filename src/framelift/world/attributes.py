@@ -265,7 +265,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
-    if isinstance(obj, BaseException):
+    if isinstance(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
     setter = world.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):

@@ -139,6 +139,14 @@ def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
     return world.register(value, value, origin, mutable=False)
 
 
+@rule(types.TracebackType)
+def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
+    """It names frames that are none of the rehearsal's: captured code may hold it and tell it from others, not look into it."""
+    world.guard(origin, "TYPE", types.TracebackType)
+    _core.mark_external(value)
+    return world.register(value, value, origin)
+
+
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     """A function is a constant, until others of the same code were found in its place: then its code is one, its cells are not."""
     if world.dynamism.quiet:
@@ -217,6 +225,7 @@ _PLAIN_ERRORS = frozenset({
 def _error(world: World, value: BaseException, origin: Origin) -> Any:
     """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen (`attributes`)."""
     world.guard(origin, "TYPE", type(value))
+    world.guard(origin.to("dict"), "KEYS", ())
     arguments = let_in(world, value.args, origin.to("attr", "args"))
     copy = type(value)(*arguments)
     _core.mark_external(copy)

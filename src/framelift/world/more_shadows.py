@@ -13,12 +13,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .. import _core
 from ..origin import Origin
 from ..reasons import Interrupt
 from .shadows import KINDS, Kind, LetIn
 from .world import World
 
-__all__ = ["CHAIN", "EXCEPTION_FIELDS", "exception_fields", "is_held"]
+__all__ = ["CHAIN", "EXCEPTION_FIELDS", "TRACE", "exception_fields", "is_held", "was_raised_inside"]
 
 # ---- random generators ----------------------------------------------------------------------------------------------
 # The state is copied, and guarded only when a number is drawn that depends on it (rehearsal/substitutes_random.py).
@@ -50,6 +51,8 @@ EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
 }
 if "name_from" in vars(ImportError):
     EXCEPTION_FIELDS[ImportError] += ("name_from",)
+#: where it was raised; of one that comes from outside nothing is to be seen but which object it is (`importer`)
+TRACE: Any = BaseException.__traceback__
 CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": BaseException.__context__}
 
 
@@ -59,12 +62,15 @@ def exception_fields(kind: type) -> dict[str, Any] | None:
     return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]} if kind.__basicsize__ == known.__basicsize__ else None
 
 
+def was_raised_inside(error: BaseException) -> bool:
+    """Whether an exception went through frames of captured code."""
+    trace = TRACE.__get__(error)
+    return trace is not None and not _core.is_external(trace)
+
+
 def _fill_exception(fields: dict[str, Any]) -> Callable[[World, Any, Any, Origin, LetIn], None]:
     def fill(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-        if BaseException.__traceback__.__get__(value) is not None:   # it names frames that are none of the rehearsal's
-            raise Interrupt("opaque-object", f"{type(value).__qualname__} that was raised outside")
-        world.guard(origin.to("attr", "__traceback__"), "EQ", None)
-        for name, slot in {"args": BaseException.args, **fields, **CHAIN}.items():
+        for name, slot in {"args": BaseException.args, **fields, **CHAIN, "__traceback__": TRACE}.items():
             slot.__set__(copy, let_in(world, slot.__get__(value), origin.to("attr", name)))
         suppress = BaseException.__suppress_context__
         world.guard(origin.to("attr", "__suppress_context__"), "EQ", suppress.__get__(value))
@@ -73,7 +79,7 @@ def _fill_exception(fields: dict[str, Any]) -> Callable[[World, Any, Any, Origin
 
 
 def _exception_snapshot(fields: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    slots = {"args": BaseException.args, **fields, **CHAIN, "__suppress_context__": BaseException.__suppress_context__}
+    slots = {"args": BaseException.args, **fields, **CHAIN, "__suppress_context__": BaseException.__suppress_context__, "__traceback__": TRACE}
     return lambda copy: {name: slot.__get__(copy) for name, slot in slots.items()}
 
 
