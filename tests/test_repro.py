@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import pytest
 import torch
@@ -110,7 +111,7 @@ def test_progress_line(monkeypatch) -> None:
         return graph_module.forward
 
     compiled(backend=slow)(X, 1)
-    assert "framelift: compiling the graph of program (5 operations) with slow, 0 s" in shown[0]
+    assert "framelift: compiling the graph of program (5 operations) with slow, " in shown[0]
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
@@ -136,6 +137,13 @@ def test_no_progress_line(monkeypatch, variable, value) -> None:
     assert progress.wanted()
     monkeypatch.setenv(variable, value)
     assert not progress.wanted()
+
+
+def test_a_terminal_of_the_program_is_not_asked(monkeypatch) -> None:
+    stream = mock.Mock()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.delenv("CI", raising=False)
+    assert not progress.wanted() and not stream.method_calls
 
 
 def test_a_listener_that_fails_is_dropped(monkeypatch) -> None:

@@ -5,6 +5,7 @@ Off without a terminal, in CI, and by FRAMELIFT_PROGRESS=0.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -26,7 +27,7 @@ def wanted() -> bool:
     """Whether somebody is there to see a line."""
     if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
         return False
-    return bool(getattr(sys.stderr, "isatty", bool)())
+    return issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()   # anything else is the program's own, which counts its calls
 
 
 def sentence(capture: Any, phase: str, waited: float) -> str:
