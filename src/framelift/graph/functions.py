@@ -15,7 +15,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
-__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient", "trained_lstm"]
+__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient", "hooked_argument", "hooked_result", "trained_lstm"]
 
 
 class _Call(NamedTuple):
@@ -103,6 +103,59 @@ def compile_region(region: GraphModule, name: str, *args: Any) -> Any:
 def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.Tensor, ...]) -> None:
     """`tensor.register_hook`, with a hook that was recorded: its graph takes the gradient, then `around`."""
     tensor.register_hook(lambda grad: hook(grad, *around))
+
+
+Recorded = tuple[tuple[GraphModule, tuple[torch.Tensor, ...]], ...]   # hooks: the graph of each, and what it takes from around it
+
+
+class _HookedArgument(torch.autograd.Function):
+    """What a module with backward hooks is given: once the gradient of its result came by, the hooks say what the argument's is."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        ctx.came_by = None
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:   # type: ignore[override]
+        if ctx.came_by is None:
+            return grad
+        (above, hooks), ctx.came_by = ctx.came_by, None
+        for hook, around in hooks:
+            made = hook(grad, above, *around)
+            grad = grad if made is None else made
+        return grad
+
+
+class _HookedResult(torch.autograd.Function):
+    """What such a module gives: its hooks that come first change the gradient, which then waits for the argument's."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, argument: Any, before: Recorded, after: Recorded) -> torch.Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.argument, ctx.before, ctx.after = argument, before, after
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:   # type: ignore[override]
+        if grad is None:
+            raise RuntimeError("a module with backward hooks was captured, and an operation behind it gave no gradient")
+        for hook, around in ctx.before:
+            made = hook(grad, *around)
+            grad = grad if made is None else made
+        if ctx.argument is not None:
+            ctx.argument.came_by = (grad, ctx.after)
+        return grad, None, None, None
+
+
+def hooked_argument(tensor: torch.Tensor) -> torch.Tensor:
+    """The argument of a module with backward hooks, as the module sees it."""
+    return _HookedArgument.apply(tensor)   # type: ignore[no-any-return]
+
+
+def hooked_result(tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded) -> torch.Tensor:
+    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if that has a gradient."""
+    return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)   # type: ignore[no-any-return]
 
 
 def trained_lstm(*args: Any) -> Any:

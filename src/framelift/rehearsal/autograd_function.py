@@ -31,7 +31,7 @@ from . import marks
 from .bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from .registry import substitute
 
-__all__ = ["Context", "bound_apply", "is_function_class"]
+__all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
 
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function
@@ -277,7 +277,7 @@ class _Tracked:
                 facts = recorder.value_of(out).facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
                 grads[id(out)] = fresh(recorder, facts, f"grad_{i}", exact=False)
         around = Surroundings(self.session, self.backward, self.ctx)
-        with _backward_state():
+        with backward_state():
             try:
                 body = rehearse_body(self.session, self.backward, (self.ctx, *(grads.get(id(x)) for x in raw)))
             except Exception as error:
@@ -309,7 +309,7 @@ class _Tracked:
 
 
 @contextlib.contextmanager
-def _backward_state() -> Iterator[None]:
+def backward_state() -> Iterator[None]:
     """What autograd's engine sets for a backward: no grad mode; and it is mostly called outside of autocast."""
     autocast = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
     for device, _ in autocast:

@@ -48,6 +48,8 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
             raise stop
         if recorder.differentiable and "" in fates.values():   # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
+        if recorder.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
+            raise Interrupt("torch-operation", "a full backward hook of a module, beside a result without a history outside,")
         odd = {i: fate for i, fate in fates.items() if fate}
         odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
         detach = target_of(torch.Tensor.detach)

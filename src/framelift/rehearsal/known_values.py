@@ -108,6 +108,8 @@ class KnownValues:
         for one in values:
             made.setdefault(id(one.step), []).append(one)
         steps, inputs = self._slice(value, made)
+        if value.external is None and (value.step is None or all(step is not value.step for step in steps)):
+            return None   # of a body: an operand of it, or the result of a step on its own tape
         if any(not _may_run(step) for step in steps):
             return None
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
