@@ -237,6 +237,23 @@ def test_a_backward_that_is_differentiated_outside(backend: str) -> None:
     torch.testing.assert_close(torch.autograd.grad(g.sum(), x), torch.autograd.grad(first(x).sum(), x))
 
 
+def test_a_gradient_penalty_is_one_graph_where_torch_runs_it() -> None:
+    def penalty(x, w):
+        y = torch.tanh(x @ w).sum()
+        g, = torch.autograd.grad(y, x, create_graph=True)
+        return y + (g.norm() - 1) ** 2, g
+
+    found = []
+    for run in (penalty, framelift.compile(penalty, backend="eager", fullgraph=True)):
+        for seed in range(2):
+            torch.manual_seed(seed)
+            x, w = torch.rand(3, 4, requires_grad=True), torch.rand(4, requires_grad=True)
+            loss, g = run(x, w)
+            (loss + g.sum()).backward()
+            found.append((loss.detach(), g.detach(), x.grad, w.grad))
+    torch.testing.assert_close(found[:2], found[2:])
+
+
 def test_grad_mode_at_the_beginning() -> None:
     p = nn.Parameter(torch.ones(3))
 

@@ -46,7 +46,7 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
             stop = Interrupt("torch-operation", _LEAF)
             stop.first = functools.partial(_PLAIN_LEAVES.add, recorder.code) if recorder.code is not None else None
             raise stop
-        if recorder.differentiable and "" in fates.values():   # compilers do not differentiate a backward
+        if recorder.differentiable and not recorder.is_plain and "" in fates.values():   # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
         if recorder.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
             raise Interrupt("torch-operation", "a full backward hook of a module, beside a result without a history outside,")

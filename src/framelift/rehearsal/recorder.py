@@ -93,6 +93,7 @@ class Recorder:
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
         self.differentiated = False                 # the program went through histories, and did not keep them
         self.differentiable = False                 # or kept them, to go through the way back too
+        self.is_plain = False                       # the graph will be run as it is, by torch itself
         self.has_module_hooks = False               # modules with full backward hooks were called
         self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None

@@ -80,7 +80,7 @@ def _count_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
             number.is_new = True
 
 
-@substitute(torch.autograd.graph.saved_tensors_hooks.__enter__)
+@substitute(torch.autograd.graph.saved_tensors_hooks.__enter__, torch.autograd.graph.saved_tensors_hooks.__exit__)
 def _hooks_inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A graph has no place for Python that runs when a tensor is saved."""
     raise Interrupt("torch-state", "torch.autograd.graph.saved_tensors_hooks")

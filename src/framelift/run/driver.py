@@ -478,6 +478,7 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
     session.whole = whole
     session.unread = unread if stop is None else stop.unread
     session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
+    session.recorder.is_plain = moment is not None and moment.plain
     session.recorder.unrolls = moment is not None and moment.unrolls and not whole
     if made is not None:
         made.append(session)

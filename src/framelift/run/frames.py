@@ -158,6 +158,7 @@ _BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "patch_dynamo_config": _
 #: compilers, some of which work while a graph's way back runs for the first time
 _COMPILERS = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
 _MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
+_FUNCTIONS = _TORCH + os.path.join("nn", "modules", "_functions.py")   # autograd functions, whose context only plain Python has
 _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")   # the rest of it looks after attributes
 
 
@@ -173,7 +174,7 @@ def skipped(code: types.CodeType) -> bool:
     if name == _MODULE:
         return not code.co_qualname.startswith(_CALLS)
     if name.startswith(_TORCH):
-        return not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
+        return name == _FUNCTIONS or not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
     if name.startswith(_HERE) or name.startswith("<") or _of_triton(code):
         return True
     return name.startswith(_STDLIB) and not name.startswith(_PACKAGES)
