@@ -7,11 +7,14 @@ graph, just as the program wrote it.  An operation of torch takes it for a plain
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from .. import _core
+from ..reasons import Interrupt
 from .numbers import Float, Int
 
 try:
@@ -86,11 +89,28 @@ def _is_operand(value: Any) -> bool:
     return type(value) in (int, float, bool, Int, Float, NumpyNumber) or type(value) in SCALARS
 
 
+def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
+    """Whether Python code of an operand's class says what an operator does: numpy gives it a plain number, or leaves all to it."""
+    name = func.__name__.strip("_")
+    names = (name, _MIRRORED.get(name, "r" + name))
+    return _core.is_python_class(kind) and any(isinstance(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names)
+
+
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
 def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
     def method(self: NumpyNumber, other: Any) -> Any:
-        if not _is_operand(other):
-            return NotImplemented if not isinstance(other, (complex, *_GENERIC)) else func(*((other, self.value()) if swap else (self.value(), other)))
-        return self.home.outside(func, (other, self) if swap else (self, other))
+        if _is_operand(other):
+            return self.home.outside(func, (other, self) if swap else (self, other))
+        kind = type(other)
+        if issubclass(kind, torch.Tensor) or any(base.__module__.startswith("torch._numpy") for base in kind.__mro__):
+            return NotImplemented
+        said = _says_itself(kind, func)
+        result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
+        if said or isinstance(result, numpy.ndarray):
+            raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {kind.__name__}")
+        return result
     return method
 
 
@@ -112,10 +132,10 @@ def _fact(name: str) -> Any:
     return property(lambda self: getattr(self.hint, name))
 
 
-_GENERIC = () if numpy is None else (numpy.generic,)
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    setattr(NumpyNumber, f"__{_name}__", _binary(getattr(operator, _name), False))
-    setattr(NumpyNumber, f"__r{_name}__", _binary(getattr(operator, _name), True))
+for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.and_, operator.or_,
+              operator.xor, operator.lshift, operator.rshift, divmod):
+    setattr(NumpyNumber, f"__{_func.__name__.strip('_')}__", _binary(_func, False))
+    setattr(NumpyNumber, f"__r{_func.__name__.strip('_')}__", _binary(_func, True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(NumpyNumber, f"__{_name}__", _binary(getattr(operator, _name), False))
 for _func in (operator.neg, operator.pos, abs):

@@ -51,6 +51,9 @@ _REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp 
 _FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)}
 
 
+#: functions that give ints, by methods which numpy's scalars do not have
+_WHOLE = {id(f): f for f in (math.floor, math.ceil, math.trunc)}
+
 #: special methods whose results C code takes by their exact types
 _PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint".split())
 
@@ -70,13 +73,13 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _ALIKE and not _wants_plain(callable_, args) or key in HIGHER_ORDER or _passes_on(callable_):
+    if key in _ALIKE and not _wants_plain(callable_, args) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
         if answer is not NotImplemented:
             return answer
-    if not kwargs and key in _FLOATS and NumpyNumber in map(type, args) and all(type(arg) in _OPERANDS for arg in args):
+    if not kwargs and (key in _FLOATS or key in _WHOLE) and NumpyNumber in map(type, args) and all(type(arg) in _OPERANDS for arg in args):
         return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
     if not kwargs and key in _FLOATS and all(type(arg) in NUMBERS or type(arg) in (int, float) for arg in args):
         home = next(arg.home for arg in args if type(arg) in NUMBERS)

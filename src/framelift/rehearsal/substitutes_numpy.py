@@ -132,6 +132,10 @@ def _has_array(value: Any) -> bool:
 
 def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = getattr(callable_, "__name__", "function")
+    if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
+        if isinstance(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
+            return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
+        args = _of_this_call(args)
     if not _has_array((*args, *kwargs.values())) and name not in _MAKERS and all(map(_is_value, (*args, *kwargs.values()))):
         result = callable_(*args, **kwargs)
         if isinstance(result, numpy.generic) or is_leaf(result):
@@ -145,6 +149,13 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         if made is not None:
             return made
     return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
+
+
+def _of_this_call(value: Any) -> Any:
+    """A nest of lists and tuples with the scalars of this call in it."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_of_this_call, value))
+    return value.value() if type(value) is NumpyNumber else value
 
 
 def constant_array(session: Any, result: Any) -> Any:
@@ -187,6 +198,7 @@ def _is_value(value: Any) -> bool:
 #: classes of numbers that arrays are made of
 _KINDS = (bool, int, float, complex)
 _NUMERIC: set[type] = {*_KINDS, *NUMBERS}
+_OPERANDS = frozenset((*_KINDS, *SCALARS, NumpyNumber))
 _TWIN: dict[int, Any] = {}
 _BASE: Any = ()
 
