@@ -540,3 +540,32 @@ def test_what_has_no_hash_is_no_key_of_an_instance() -> None:
 
     check(program, torch.ones(2), types.SimpleNamespace(a=1))
     check(program, torch.ones(2), torch.nn.ReLU())
+
+
+#: what CPython says of a container by the name of its class, or by the flags and methods of the class
+SAYINGS = {
+    "hash": lambda c: hash(c), "attribute": lambda c: c.nope, "iterator": lambda c: next(c), "add": lambda c: c + 1, "added": lambda c: 1 + c,
+    "less": lambda c: c < 1, "index": lambda c: c["zz"], "fraction": lambda c: c[1.5], "call": lambda c: c(),
+    "names": lambda c: dir(c), "hashable": lambda c: isinstance(c, collections.abc.Hashable), "sequence": lambda c: isinstance(c, collections.abc.Sequence)}
+
+
+@pytest.mark.parametrize("saying", list(SAYINGS))
+@pytest.mark.parametrize("make", [lambda: [1, 2], lambda: collections.deque([1, 2]), lambda: {1, 2}, lambda: {"a": 1}], ids=["list", "deque", "set", "dict"])
+def test_views_are_called_what_they_stand_for(make, saying):
+    container, ask = make(), SAYINGS[saying]
+
+    def program(x):
+        try:
+            found = ask(container)
+        except (TypeError, AttributeError, KeyError) as error:
+            found = type(error), str(error)
+        return x + len(container), found
+
+    compiled = framelift.compile(program, backend="eager")
+    for step in range(4):
+        expected, found = program(torch.ones(2)), compiled(torch.ones(2))
+        assert torch.equal(expected[0], found[0]) and expected[1] == found[1]
+        if isinstance(container, dict):
+            container[str(step)] = step
+        else:
+            (container.add if isinstance(container, set) else container.append)(step + 10)

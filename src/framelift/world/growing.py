@@ -7,6 +7,7 @@ must not take them for one.  What they do not know themselves is done to the who
 from __future__ import annotations
 
 import collections
+import operator
 from collections.abc import Callable, MutableSequence
 from typing import Any
 
@@ -60,9 +61,6 @@ class _Growing(View):
     def _refuse(self, _other: Any) -> Any:
         raise self._refusal()   # C code comes here for the operators that work in place, too
 
-    def __hash__(self) -> int:
-        return hash(self.solid())   # raises, in the container's own words
-
 
 class LazyDeque(_Growing):
     """A deque by its class.  `len`, truth, single elements, `maxlen` and `append` need no more than they say."""
@@ -77,7 +75,7 @@ class LazyDeque(_Growing):
     def __getitem__(self, index: Any) -> Any:
         tail = self._tail
         if type(index) is not int or self._whole is not None:
-            return _core.natively(collections.deque.__getitem__, (self.plain(), index), None)
+            return _core.natively(operator.getitem, (self.plain(), index), None)
         if -len(tail) <= index < 0:
             return tail[index]
         inside = index if index >= 0 else index + len(tail)

@@ -186,4 +186,5 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         return names[-1], self.pop(names[-1])
 
 
+InstanceDict.__name__ = "dict"   # as CPython's errors say it
 World.view_of = staticmethod(InstanceDict.of)

@@ -72,7 +72,9 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
 
 
 def add_methods(cls: type, solid: type, names: str) -> None:
-    """Give a class of views the methods of the container it stands for that need the whole of it."""
+    """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that need the whole of it."""
+    cls.__name__ = solid.__name__ if solid.__module__ == "builtins" else f"{solid.__module__}.{solid.__name__}"
+    cls.__hash__ = None  # type: ignore[assignment]
     for name in names.split():
         setattr(cls, name, _through(solid, name))
 

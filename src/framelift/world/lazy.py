@@ -23,6 +23,9 @@ class View:
     def __class__(self) -> type:  # what it stands for
         return self.solid
 
+    def __dir__(self) -> list[str]:
+        return dir(self.solid)
+
     def plain(self) -> Any:
         """All of it, as C code may read it."""
         raise NotImplementedError
