@@ -111,8 +111,8 @@ def _tensorattr(walk: Walk, change: Effect, owner: str) -> Text:
 
 @effect("deltensorattr")
 def _deltensorattr(walk: Walk, change: Effect, owner: str) -> Text:
-    """del owner.key"""
-    return (f"{walk.constant(delattr, 'delattr')}({owner}, {change.key!r})",)
+    """owner.__dict__.pop(key, None), as with any object's attributes"""
+    return (f"{owner}.__dict__.pop({change.key!r}, None)",)
 
 
 @effect("settype")

@@ -378,7 +378,7 @@ class Session:
         record = world.by_seen.get(id(tensor))
         if record is not None and isinstance(found, types.MemberDescriptorType):
             return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
-        if record is not None:
+        if record is not None and pending is not DELETED:
             own = record.original.__dict__
             origin = record.origin.to("dict")
             if name in own:

@@ -329,7 +329,10 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
             return
         if type(found) is not types.MemberDescriptorType:
             raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
-        _read_data_descriptor(world, obj, name, found)   # raises where there is nothing to delete
+        try:
+            _read_data_descriptor(world, obj, name, found)
+        except AttributeError:
+            raise AttributeError(name) from None   # nothing to delete, in CPython's own words
         world.overlay[(id(obj), name)] = DELETED
         world.write("delattr", obj, name, None)
         _core.forget(obj, name)

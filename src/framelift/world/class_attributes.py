@@ -18,6 +18,8 @@ from .leaves import LEAF_TYPES, is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
 
+_flags, _HEAP_TYPE = type.__dict__["__flags__"].__get__, 1 << 9
+
 __all__ = ["class_attribute", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
            "write_class", "delete_class"]
 
@@ -78,6 +80,8 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
     fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
         return _core.captured(fallback, (cls, name), None)
+    if not _flags(cls) & _HEAP_TYPE:
+        return type.__getattribute__(cls, name)   # raises, by the name that C code gave the type
     error = AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
     error.name, error.obj = name, cls
     raise error

@@ -186,6 +186,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
+    if cls is not solid and (solid is frozenset and hasattr(value, "__dict__") or any(map(_has_slots, cls.__mro__[:cls.__mro__.index(solid)]))):
+        return world.register(value, opaque_for(value, "opaque-object", f"{cls.__qualname__}, a {solid.__name__} with attributes"), origin)
     if solid is tuple:
         return _import_tuple(world, value, origin, let_in)
     if solid is frozenset:
@@ -254,12 +256,19 @@ def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
     return key
 
 
+def _has_slots(cls: type) -> bool:
+    return any(type(entry) is types.MemberDescriptorType for entry in vars(cls).values())
+
+
 def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
     world.guard(origin, "LEN", tuple.__len__(value))
     items = [let_in(world, item, origin.to("item", i)) for i, item in enumerate(tuple.__iter__(value))]
     copy = tuple.__new__(type(value), items)
-    world.register(value, copy, origin, mutable=False)
-    _import_attributes(world, copy, value, origin, let_in)
+    has_attributes = hasattr(value, "__dict__")
+    world.register(value, copy, origin, mutable=has_attributes)
+    if has_attributes:
+        _import_attributes(world, copy, value, origin, let_in)
+        world.add_shadow(Shadow(copy, value, origin, ()))
     return copy
 
 
