@@ -110,3 +110,53 @@ def test_a_number_that_is_a_key_already() -> None:
             assert [*layer._forward_hooks] == ([start + 6] if i == 6 else [start + 6, start + i])
     finally:
         RemovableHandle.next_id = start + 11
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hooks_on_results_and_on_inputs_are_counted_too(backend: str) -> None:
+    layer = torch.nn.Linear(4, 4)
+
+    def results(x: torch.Tensor) -> Any:
+        y = x * 2
+        y.register_hook(lambda grad: grad * 2)
+        y.register_hook(lambda grad: grad * 3)
+        handle = layer.register_forward_hook(lambda module, args, out: out * 2)
+        y = layer(y)
+        y.register_hook(lambda grad: grad * 5)
+        handle.remove()
+        return y, handle.id
+
+    def inputs(x: torch.Tensor) -> Any:
+        handle = layer.register_forward_hook(lambda module, args, out: out * 2)
+        x.register_hook(lambda grad: grad * 2)
+        handle.remove()
+        return layer(x), handle.id
+
+    for f in (results, inputs):
+        run = framelift.compile(f, backend=backend)
+        for _ in range(3):
+            found = []
+            start = RemovableHandle.next_id
+            for call in (run, f):
+                RemovableHandle.next_id = start
+                x = torch.ones(2, 4, requires_grad=True)
+                y, number = call(x)
+                found.append((number, RemovableHandle.next_id, y.detach()))
+                y.sum().backward()
+                found[-1] += (x.grad,)
+            torch.testing.assert_close(found[0], found[1])
+
+
+def test_what_a_compiler_registers_is_not_counted() -> None:
+    layer = torch.nn.Linear(4, 4)
+
+    def f(x: torch.Tensor, text: str) -> Any:
+        with layer.register_forward_hook(lambda module, args, out: out * len(text)) as handle:
+            y = layer(x)
+        y.register_hook(lambda grad: grad * 2)
+        return y, f"{text}{handle.id}"
+    run = framelift.compile(f, backend="aot_eager")
+    for text in ("a", "bb", "ccc"):
+        start = RemovableHandle.next_id
+        assert run(torch.ones(2, 4, requires_grad=True), text)[1] == f"{text}{start}"
+        assert RemovableHandle.next_id == start + 2

@@ -24,7 +24,7 @@ __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 #: whose code keeps tables of new numbers, or carries such tables over
 _KEEPING_TABLES = ("torch.nn.modules.module", "torch.utils.hooks", "torch.optim.optimizer", "framelift.emit.", "framelift.world.shadows",
-                   "framelift.rehearsal.substitutes_torch")
+                   "framelift.rehearsal.hooks")
 
 
 def concrete(value: Any) -> Any:

@@ -2,15 +2,22 @@
 
 On a tensor from outside, registering is an effect of the entry: the hook itself runs in plain Python when gradients come.  On a result, the hook
 is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing outside of itself.
+
+torch counts the hooks of the process, those of modules too: `RemovableHandle.next_id`.
 """
 
 from __future__ import annotations
 
+import collections
+import types
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
+from .. import _core
 from ..graph.functions import hook_gradient
+from ..graph.numbers import Int
 from ..graph.values import Body
 from ..reasons import Interrupt
 from .bodies import fresh, values_in
@@ -44,6 +51,7 @@ def _register_post_accumulate(session: Any, callable_: Any, args: tuple[Any, ...
     if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
         raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, but on a leaf from outside,")
     session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
+    _counted_by_effects(session)
     return Handle()
 
 
@@ -58,6 +66,7 @@ def _register_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if value.external is not None:
         session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
+        _counted_by_effects(session)
         return Handle()
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
@@ -71,4 +80,44 @@ def _register_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result)
     record_step(recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True)
+    if session.notes.get(_OF_MODULES):
+        _count(session)
+    else:
+        session.notes[_OF_RESULTS] = session.notes.get(_OF_RESULTS, 0) + 1
     return Handle()
+
+
+#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of tensors from outside were
+_OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
+_init = types.FunctionType(RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__")   # its own code is a substitute's
+_init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
+
+
+def _count(session: Any) -> None:
+    """One more hook, as registering it counts it."""
+    _core.captured(_init, (object.__new__(RemovableHandle), collections.OrderedDict()), None)
+
+
+def _counted_by_effects(session: Any) -> None:
+    """Hooks on tensors from outside are counted when the entry registers them, so nobody may look at the count before."""
+    session.notes[_OF_INPUTS] = True
+    if session.notes.get(_OF_MODULES):
+        raise Interrupt("torch-operation", "a hook on a tensor from outside beside hooks registered on modules")
+
+
+@substitute(RemovableHandle.__init__)
+def _count_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
+    if session.notes.get(_OF_INPUTS):
+        raise Interrupt("torch-operation", "a hook registered on a module beside hooks on tensors from outside")
+    session.notes[_OF_MODULES] = True
+    for _ in range(session.notes.pop(_OF_RESULTS, 0)):   # the graph registers those, before the count becomes what it is at the end
+        _count(session)
+    _core.captured(_init, args, kwargs)
+    handle, table = args[0], kwargs.get("hooks_dict", args[-1])
+    number = vars(handle).get("id")
+    if type(number) is Int and number.hint is not None and type(table) is collections.OrderedDict:
+        keys = list(table)
+        others = [key for key in keys if type(key) is int]
+        if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (not others or number > max(others)):
+            number.is_new = True

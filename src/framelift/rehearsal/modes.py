@@ -15,6 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
+from torch.utils.hooks import RemovableHandle
 
 from .. import _core
 from ..graph.live import described_transforms, transforms_off
@@ -92,9 +93,16 @@ def _saved_hooks_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes, without function transforms and without hooks on saved tensors, for a capture and its compilation."""
-    with modes_off() as moment, transforms_off() as transforms, _saved_hooks_off():
-        yield moment._replace(transforms=transforms)
+    """Torch without modes, without function transforms and without hooks on saved tensors, for a capture and its compilation.
+
+    Compilers register hooks of their own, which are nobody's afterwards: they count for nothing.
+    """
+    counted = RemovableHandle.next_id
+    try:
+        with modes_off() as moment, transforms_off() as transforms, _saved_hooks_off():
+            yield moment._replace(transforms=transforms)
+    finally:
+        RemovableHandle.next_id = counted
 
 
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:

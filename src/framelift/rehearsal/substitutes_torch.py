@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import types
@@ -12,7 +11,6 @@ import torch
 import torch.fx.traceback
 
 from .. import _core
-from ..graph.numbers import Int
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
@@ -60,24 +58,6 @@ def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     else:
         memo[id(tensor)] = recorder.call(torch.Tensor.clone, (tensor,), {})
     return memo[id(tensor)]
-
-
-_Handle = torch.utils.hooks.RemovableHandle
-_init = types.FunctionType(_Handle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__")   # its own code is this substitute's
-_init.__kwdefaults__ = _Handle.__init__.__kwdefaults__
-
-
-@substitute(_Handle.__init__)
-def _count_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
-    _core.captured(_init, args, kwargs)
-    handle, table = args[0], kwargs.get("hooks_dict", args[-1])
-    number = vars(handle).get("id")
-    if type(number) is Int and number.hint is not None and type(table) is collections.OrderedDict:
-        keys = list(table)
-        others = [key for key in keys if type(key) is int]
-        if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (not others or number > max(others)):
-            number.is_new = True
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__enter__, torch.autograd.graph.saved_tensors_hooks.__exit__)
