@@ -53,7 +53,7 @@ static bool is_open_static(PyTypeObject* t) {
 }
 
 // Objects of static C types that are external where they are marked so.
-static bool is_open_by_mark(PyObject* obj) { return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type); }
+static bool is_open_by_mark(PyObject* obj) { return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type) || PyWeakref_CheckProxy(obj); }
 
 // By type alone: `isinstance` would ask the object's `__class__`, which is user code.
 static bool is_tensor(PyObject* obj) { return PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject*)THPVariableClass); }

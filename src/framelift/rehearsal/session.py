@@ -25,7 +25,7 @@ from ..reasons import Interrupt
 from ..twin.resume import Point, point_of
 from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
-from ..world.finalisers import end_is_seen_inside
+from ..world.finalisers import end_is_seen_inside, is_referred_to
 from ..world.importer import is_handle_class, let_in, let_in_opaque
 from ..world.leaves import is_constant, is_leaf
 from ..world.more_shadows import was_raised_inside
@@ -166,7 +166,7 @@ class Session:
         """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
         self.recorder.mark_end()
         self.recorder.check_end()
-        point, values = point_of(handed, functools.partial(end_is_seen_inside, self.world))
+        point, values = point_of(handed, lambda value: end_is_seen_inside(self.world, value) or is_referred_to(value, handed.stack))
         raised = next((v for v in values if issubclass(type(v), BaseException) and was_raised_inside(v)), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
@@ -594,4 +594,5 @@ _READERS = {
     classmethod: class_attributes.read_function,
     types.MethodType: class_attributes.read_method,
     super: class_attributes.read_super,
+    weakref.ProxyType: attributes.read_proxy,
 }

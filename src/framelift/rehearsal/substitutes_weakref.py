@@ -18,7 +18,7 @@ from .. import _core
 from ..graph.values import Value
 from ..reasons import Interrupt
 from ..twin import original_of
-from ..world.importer import let_in
+from ..world.importer import is_handle_class, let_in
 from ..world.leaves import is_constant
 from ..world.opaque import opaque_for
 from .registry import substitute
@@ -41,7 +41,42 @@ def _holds(session: Any, target: Any) -> bool:
     if isinstance(target, torch.Tensor):   # the recorder holds them too
         return False
     own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
+    for holder in gc.get_objects(0):   # what was made lately is soon gone through
+        if type(holder) not in (tuple, types.FrameType) and id(holder) not in own and _is_among(target, gc.get_referents(holder)):
+            return True
     return any(type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target))
+
+
+#: what a class may define that no operator asks for
+_SILENT = frozenset({"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__", "__init__", "__new__",
+                     "__init_subclass__", "__class_getitem__", "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__"})
+
+
+@substitute(weakref.proxy)
+def _proxy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not, so there must be none."""
+    made = callable_(*args, **kwargs)   # raises where an object knows no weak references
+    target, *callback = args
+    cls = type(target)
+    if any(one is not None for one in callback):
+        raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
+    if id(target) in session.world.by_seen or _core.is_external(target) or type(made) is not weakref.ProxyType or not is_handle_class(cls):
+        raise Interrupt("unsupported-code", f"weakref.proxy() of this {cls.__qualname__}")
+    if any(name[:2] == "__" == name[-2:] and name not in _SILENT for base in cls.__mro__[:-1] for name in vars(base)):
+        raise Interrupt("unsupported-code", f"weakref.proxy() of a {cls.__qualname__}, which has special methods,")
+    reference = weakref.ref(target)
+
+    def living() -> Any:
+        found = reference()
+        if found is None:
+            raise ReferenceError("weakly-referenced object no longer exists")
+        if not _holds(session, found):
+            raise Interrupt("unsupported-code", "a weak proxy of an object that may be dead by now")
+        return found
+    _core.mark_external(made)
+    session.world.keep.append(made)
+    session.world.proxied[id(made)] = living
+    return made
 
 
 @substitute(vars(weakref.ref)["__call__"])

@@ -10,6 +10,7 @@ import _thread
 import functools
 import sys
 import types
+import weakref
 from typing import Any
 
 import torch
@@ -55,6 +56,11 @@ def read_error(_world: World, obj: BaseException, name: str) -> Any:
     if name not in _ERROR_READS and hasattr(obj, name):
         raise Interrupt("opaque-object", f"{type(obj).__name__}.{name}")
     return getattr(obj, name)
+
+
+def read_proxy(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a weak proxy made inside: what it stands for is asked."""
+    return _core.read(world.proxied[id(obj)](), name)
 
 
 def read_instance(world: World, obj: Any, name: str) -> Any:
@@ -267,6 +273,9 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     if isinstance(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+    if type(obj) is weakref.ProxyType:
+        _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
+        return
     setter = world.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):
         _core.captured(setter, (obj, name, value), None)
@@ -311,6 +320,11 @@ def write_global(world: World, table: Any, name: str, value: Any) -> None:
 
 def delete_instance(world: World, obj: Any, name: str) -> None:
     """`del obj.name` for a handle or module."""
+    if type(obj) is types.TracebackType:
+        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+    if type(obj) is weakref.ProxyType:
+        _core.captured(delattr, (world.proxied[id(obj)](), name), None)
+        return
     deleter = world.lookup(type(obj), "__delattr__")
     if deleter not in (object.__delattr__, _thread._local.__delattr__):
         _core.captured(deleter, (obj, name), None)

@@ -18,7 +18,7 @@ from .leaves import LEAF_TYPES, is_constant
 from .opaque import Opaque
 from .world import World
 
-__all__ = ["end_acts", "end_is_seen", "end_is_seen_inside"]
+__all__ = ["end_acts", "end_is_seen", "end_is_seen_inside", "is_referred_to"]
 
 #: types whose objects end unseen, unless by what they hold
 _SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
@@ -73,6 +73,11 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
     else:
         parts = list((_own(value) or {}).values())
     return depth < _DEEPEST and any(end_is_seen_inside(world, part, depth + 1) for part in parts[:_MOST])
+
+
+def is_referred_to(value: Any, stack: Any) -> bool:
+    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive behind the instruction."""
+    return type(value).__weakrefoffset__ > 0 and not isinstance(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
 
 
 def _own(value: Any) -> dict[str, Any] | None:
