@@ -127,3 +127,31 @@ def test_fields_of_nodes_are_facts() -> None:
     finally:
         ast.Constant._fields = before
     assert torch.equal(compiled(X), X + 3)
+
+
+class Names(dict):  # type: ignore[type-arg]
+    pass
+
+
+def builtins_of_their_own(x: Any) -> Any:
+    code, held, out = compile("r = g", "t", "exec"), [1], []
+    for names in (Names({"g": 1}), Names(), {"g": 2}, {}):
+        try:
+            exec(code, {"__builtins__": names})
+        except NameError as error:
+            out.append(str(error))
+    exec("g.append(3)", {"__builtins__": {"g": held}})
+    return x + len(held), out
+
+
+def test_builtins_of_their_own() -> None:
+    check(builtins_of_their_own, X, graphs=None, breaks=None)
+
+
+def test_no_builtins() -> None:
+    def program(x: Any) -> Any:
+        try:
+            return x + eval("a + len(a)", {"__builtins__": {}}, {"a": 2})
+        except NameError as error:
+            return x + eval("a + 1", {"__builtins__": {}}, {"a": 2}), str(error)
+    check(program, X)

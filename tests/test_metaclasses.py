@@ -163,3 +163,41 @@ def test_bases_that_are_no_classes() -> None:
                 Ints.__bases__, Ints((1, 2)) + [3], Ints.__orig_bases__)
     known = None if sys.version_info >= (3, 12) else 0   # there a type variable is an object of C code
     check(program, X, graphs=None if known is None else 1, breaks=known)
+
+
+def test_modules_of_classes_made_by_calls() -> None:
+    def program(x: Any) -> Any:
+        seen: list[Any] = []
+
+        class New(type):
+            def __new__(meta, name: str, bases: Any, names: Any) -> Any:
+                return super().__new__(meta, name, bases, names)
+
+        class Init(type):
+            def __init__(cls, name: str, bases: Any, names: Any) -> None:
+                seen.append((cls.__module__, list(names)))
+
+        class Under(Init):
+            pass
+
+        class Base(metaclass=Under):
+            pass
+        plain = type("Plain", (), {"y": 1})
+        space: dict[str, Any] = {"__name__": "elsewhere"}
+        exec("made = type('Made', (), {})", space)
+        made = [plain, New("A", (), {}), Init("B", (), {"z": 1}), Init("C", (Base,), {}), type("D", (Base,), {}), type.__new__(Init, "E", (Base,), {}), space["made"]]
+        return x, [(cls.__module__, type(cls).__name__) for cls in made], seen, list(vars(plain)), repr(plain)
+    check(program, X, graphs=None)
+
+
+def test_an_init_that_returns_something() -> None:
+    class Odd(type):
+        def __init__(cls, *args: Any) -> Any:  # type: ignore[misc]
+            return 3
+
+    def program(x: Any) -> Any:
+        try:
+            Odd("A", (), {})
+        except TypeError as error:
+            return x + 1, str(error)
+    check(program, X)

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _core
 from ..reasons import Interrupt
+from .frame_views import caller, module_globals
 from .pure import member
 from .registry import substitute
 
@@ -35,14 +36,40 @@ def marked(namespace: Any) -> Any:
     return {_MARK: _Mark(), **namespace} if isinstance(namespace, dict) else namespace
 
 
-def made_class(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_module(session: Any, namespace: Any) -> Any:
+    """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of ours."""
+    if not isinstance(namespace, dict) or "__module__" in namespace:
+        return namespace
+    try:
+        return {**namespace, "__module__": module_globals(session, caller())["__name__"]}
+    except KeyError:
+        raise Interrupt("unsupported-code", "a class made in a namespace without a name") from None
+
+
+def made_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type(name, bases, namespace)`."""
-    if len(args) == 3 and _makes_plainly(_metaclass(args[1], {"metaclass": callable_})):
-        args = (*args[:2], marked(args[2]))
+    meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
+    if _makes_plainly(meta):
+        args = (*args[:2], marked(_with_module(session, args[2])))
+    elif meta is not None and _is_new_of_type(meta):   # only its `__init__` sees the namespace
+        cls = _type_new(session, type.__new__, (callable_, *args), kwargs)
+        return _started(session, cls, callable_, args, kwargs)
     cls = _core.natively(callable_, args, kwargs)
     if isinstance(cls, type):
         _core.mark_internal(cls)
     return cls
+
+
+def _started(session: Any, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if isinstance(cls, meta):
+        result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+    return cls
+
+
+def _is_new_of_type(meta: type) -> bool:
+    return member(meta, "__new__") is member(type, "__new__")
 
 
 def _makes_plainly(meta: type | None) -> bool:
@@ -53,8 +80,9 @@ def _makes_plainly(meta: type | None) -> bool:
 @substitute(type.__new__)
 def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A metaclass makes its class."""
-    if len(args) == 4 and _metaclass(args[2], {"metaclass": args[0]}) is args[0]:
-        args = (*args[:3], marked(args[3]))
+    meta = _metaclass(args[2], {"metaclass": args[0]}) if len(args) == 4 else None
+    if meta is not None and (meta is args[0] or _is_new_of_type(meta)):
+        args = (*args[:3], marked(_with_module(session, args[3])))
     cls = _core.natively(callable_, args, kwargs)
     _core.mark_internal(cls)
     return cls
@@ -96,7 +124,7 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
     cell = namespace.get("__classcell__") if type(namespace) is dict else None
     if meta is not type and _makes_plainly(meta):
-        namespace = marked(namespace)
+        namespace = marked(_with_module(session, namespace))
     cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
     if isinstance(cls, type):
         _core.mark_internal(cls)

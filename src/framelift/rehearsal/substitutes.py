@@ -163,7 +163,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):   # outside, a method of C code
             return types.BuiltinFunctionType
         return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS else type(args[0])
-    return made_class(callable_, args, kwargs)
+    return made_class(session, callable_, args, kwargs)
 
 
 @substitute(vars)

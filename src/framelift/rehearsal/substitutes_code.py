@@ -20,6 +20,7 @@ import torch
 
 from .. import _core
 from ..reasons import Interrupt
+from ..world.leaves import is_constant, is_leaf
 from .frame_views import caller, frame_locals, module_globals
 from .new_classes import Body
 from .registry import substitute
@@ -126,14 +127,22 @@ def _namespaces(session: Any, name: str, globals_: Any, locals_: Any, binds: boo
     found = world.by_seen.get(id(globals_))
     if found is None and type(globals_) is dict and _INTERNAL_GLOBALS:
         _core.mark_internal(globals_)
-        if "__builtins__" not in globals_:
-            globals_["__builtins__"] = _core.read(builtins, "__dict__")
+        usual = _core.read(builtins, "__dict__")
+        if not _reads_as_itself(globals_.setdefault("__builtins__", usual), usual):
+            raise Interrupt("unsupported-code", f"{name}() with built-ins of its own")
         return globals_, globals_ if locals_ is None else locals_
     if found is not None and type(found.original) is dict and (locals_ is not None or not binds):
         module = sys.modules.get(found.original.get("__name__", ""))
         if module is not None and vars(module) is found.original:
             return found.original, {} if locals_ is None else locals_
     raise Interrupt("unsupported-code", f"{name}() in this namespace")
+
+
+def _reads_as_itself(names: Any, usual: Any) -> bool:
+    """Whether names that stand behind a namespace made inside may be read as those of a module are, by and by."""
+    if type(names) is dict:
+        return all(type(name) is str and (is_leaf(value) or is_constant(value)) for name, value in names.items())
+    return names is usual or names is builtins
 
 
 @substitute(exec)

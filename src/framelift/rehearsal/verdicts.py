@@ -155,7 +155,7 @@ def _odd_instance(callable_: Any) -> Any:
 def _metaclass(callable_: Any) -> Any:
     """A metaclass called by its name makes a class, as `type` does."""
     if isinstance(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
-        return lambda session, meta, args, kwargs: made_class(meta, args, kwargs)
+        return lambda session, meta, args, kwargs: made_class(session, meta, args, kwargs)
     return None
 
 

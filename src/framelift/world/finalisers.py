@@ -77,7 +77,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 def is_referred_to(value: Any, stack: Any) -> bool:
     """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive behind the instruction."""
-    return type(value).__weakrefoffset__ > 0 and not isinstance(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
+    return type(value).__weakrefoffset__ != 0 and not isinstance(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
 
 
 def _own(value: Any) -> dict[str, Any] | None:
