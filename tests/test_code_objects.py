@@ -155,3 +155,26 @@ def test_no_builtins() -> None:
         except NameError as error:
             return x + eval("a + 1", {"__builtins__": {}}, {"a": 2}), str(error)
     check(program, X)
+
+
+EXPRESSION = compile("a + b + scale", "e", "eval")
+CHOICE = compile("a if b else scale", "e", "eval")
+
+
+def code_with_locals(x: Any) -> Any:
+    space = {"a": 1, "scale": 10}
+    first = eval(EXPRESSION, space, {"b": 2, "a": 5})
+    names = {"b": 0}
+    second = eval(CHOICE, space, names)
+    try:
+        eval(EXPRESSION, space, {})
+    except NameError as error:
+        return x + first + second, str(error), names, eval(compile("[a for _ in range(2)]", "e", "eval"), space, {}), eval(compile("7", "e", "eval"), space, {})
+
+
+def test_code_with_locals() -> None:
+    check(code_with_locals, X, graphs=None, breaks=None)
+
+
+def test_an_expression_with_locals_is_captured() -> None:
+    check(lambda x: x + eval(EXPRESSION, {"a": 1, "scale": 10}, {"b": 2, "a": 5}), X)

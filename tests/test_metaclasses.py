@@ -201,3 +201,37 @@ def test_an_init_that_returns_something() -> None:
         except TypeError as error:
             return x + 1, str(error)
     check(program, X)
+
+
+class Documented(type):
+    count = 0
+
+    def __init__(cls, name: str, bases: Any, names: Any, **more: Any) -> None:
+        super().__init__(name, bases, names)
+        cls.__doc__, cls.more = name.lower(), more
+        cls.made = len(names)
+
+
+def test_an_init_of_a_metaclass_changes_the_new_class() -> None:
+    def program(x: Any) -> Any:
+        class Base(metaclass=Documented):
+            def __init_subclass__(cls, **more: Any) -> None:
+                cls.seen = sorted(more)
+
+        class Inner(Base, key=2):
+            y = 1
+        return x + Inner.y, Inner.__doc__, Inner.more, Inner.seen, Inner.made, Base.__doc__, Inner.__module__, type(Inner) is Documented
+    check(program, X)
+
+
+def test_classes_that_stay_as_they_are() -> None:
+    def program(x: Any) -> Any:
+        said = []
+        for cls, name in ((int, "extra"), (list, "append"), (float, "__annotations__")):
+            for change in (lambda: setattr(cls, name, 3), lambda: delattr(cls, name)):
+                try:
+                    change()
+                except TypeError as error:
+                    said.append(str(error))
+        return x, said, type[int](3)
+    check(program, X, graphs=None)

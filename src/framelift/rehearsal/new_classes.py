@@ -123,9 +123,10 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     if bases is not stated:
         _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
     cell = namespace.get("__classcell__") if type(namespace) is dict else None
-    if meta is not type and _makes_plainly(meta):
-        namespace = marked(_with_module(session, namespace))
-    cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
+    if meta is not type and type(meta) is type and _is_new_of_type(meta):
+        cls = made_class(session, meta, (name, bases, namespace), more)
+    else:
+        cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
     if isinstance(cls, type):
         _core.mark_internal(cls)
         _check_cell(cell, name, cls)

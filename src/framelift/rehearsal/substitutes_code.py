@@ -14,6 +14,7 @@ import re
 import sys
 import types
 import warnings
+from opcode import opmap
 from typing import Any
 
 import torch
@@ -186,14 +187,28 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _value_of(session: Any, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
-    """A code object that runs in one namespace is a function's without parameters."""
+    """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its value there."""
     where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
-    if names is not where or code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
+    if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    if names is not where:
+        own = _Result(names)
+        _run(session, _leaving_its_value(code), where, own)
+        return own.result
     body = types.FunctionType(code, where, code.co_name)
     _core.mark_internal(body)
     session.world.keep.append(body)
     return _core.captured(body, (), None)
+
+
+def _leaving_its_value(code: types.CodeType) -> types.CodeType:
+    """The code of an expression that stores its value under a name instead of returning it."""
+    ends = [step.offset for step in dis.get_instructions(code) if step.opname.startswith("RETURN")]
+    last = len(code.co_code) - 2
+    if ends != [last] or code.co_code[last] != opmap["RETURN_VALUE"] or len(code.co_names) > 255 or len(code.co_consts) > 255:
+        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    tail = bytes((opmap["STORE_NAME"], len(code.co_names), opmap["LOAD_CONST"], len(code.co_consts), opmap["RETURN_VALUE"], 0))
+    return code.replace(co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None))
 
 
 class _Result(dict):  # type: ignore[type-arg]

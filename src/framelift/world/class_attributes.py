@@ -267,8 +267,13 @@ def write_class(world: World, cls: type, name: str, value: Any) -> None:
     generic_write_class(world, cls, name, value)
 
 
+_IMMUTABLE = 1 << 8   # the flag of classes whose attributes stay as they are
+
+
 def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     """What `type.__setattr__` does, as a pending write."""
+    if cls.__flags__ & _IMMUTABLE:
+        type.__setattr__(cls, name, value)   # raises, in CPython's own words
     if name.startswith("__") and name.endswith("__") or not _core.is_python_class(cls) or not (
             is_leaf(value) or isinstance(value, types.FunctionType) or not hasattr(type(value), "__get__")):
         raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
@@ -300,4 +305,6 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
 
 def delete_class(world: World, cls: type, name: str) -> None:
     """`del cls.name` is not carried over."""
+    if cls.__flags__ & _IMMUTABLE:
+        type.__delattr__(cls, name)   # raises, in CPython's own words
     raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
