@@ -481,3 +481,14 @@ def test_inputs_that_begin_to_share_memory_are_seen(backend: str) -> None:
         expected_base = a.clone()
         eager = f(expected_base, expected_base[:] if b.untyped_storage()._cdata == a.untyped_storage()._cdata else b.clone())
         assert torch.equal(compiled_f(a, b), eager)
+
+
+def test_a_module_made_inside_is_another_one_at_every_call():
+    def program(x):
+        made = types.ModuleType("made")
+        made.value = x + 1
+        return made
+
+    compiled = framelift.compile(program, backend="eager")
+    first, second = compiled(torch.ones(2)), compiled(torch.zeros(2))
+    assert first is not second and first.value.tolist() == [2.0, 2.0] and second.value.tolist() == [1.0, 1.0]
