@@ -149,3 +149,20 @@ def test_what_a_class_has_not(cls):
             return x + 1, str(error)
 
     assert framelift.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+class Guarded(tuple):
+    size = property(lambda self: vars(self).get("size", 0) * 2)
+
+
+@pytest.mark.parametrize("make", [lambda: Guarded((1, 2)), lambda: type("Listed", (list,), {"size": Guarded.size})([1])], ids=["tuple", "list"])
+def test_an_entry_behind_a_property_is_written_to_the_dictionary(make):
+    kept = make()
+
+    def program(x):
+        vars(kept)["size"] = vars(kept).get("size", 0) + 3
+        return x + kept.size
+
+    compiled = framelift.compile(program, backend="eager")
+    for step in range(1, 4):
+        assert compiled(torch.zeros(2)).tolist() == [6.0 * step] * 2 and kept.size == 6 * step

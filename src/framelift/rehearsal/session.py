@@ -196,10 +196,10 @@ class Session:
                 staying.append(name)
             for name in before:
                 if name not in staying:
-                    self.world.write("delattr", shadow.copy, name, None)
+                    self.world.write("deldict", shadow.copy, name, None)
             for name, value in now.items():
                 if name not in staying or before[name] is not value:
-                    self.world.write("setattr", shadow.copy, name, value)
+                    self.world.write("setdict", shadow.copy, name, value)   # whatever a descriptor of the class would make of it
 
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
