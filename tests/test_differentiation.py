@@ -327,3 +327,24 @@ def test_kinds_of_histories(fn: Any, backend: str) -> None:
             out.backward()
         return out.detach(), P.grad
     torch.testing.assert_close(run(framelift.compile(fn, backend=backend, fullgraph=True)), run(fn))
+
+
+def test_a_backward_behind_a_break_with_values_on_the_stack() -> None:
+    def step(p, x):
+        loss = (p * x).sum() + sum([framelift.graph_break() or p.sum(), (p * 3).sum()])
+        loss.backward()
+        return loss.detach()
+
+    def nested(p, x):
+        return (x, x * 1)[bool(framelift.graph_break())].pow(2) + torch.cond(p.sum() > 0, lambda t: t * 2, lambda t: t - x, (x,))
+
+    found = []
+    for run in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
+        p, x = nn.Parameter(torch.ones(3)), torch.arange(3.0)
+        found.append((run(step)(p, x), p.grad, run(nested)(p.detach(), x)))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_names_of_placeholders_are_names() -> None:
+    from framelift.graph.naming import identifier
+    assert [identifier(text) for text in ("self.layers[0]", "(0)", "0", "", "...")] == ["self_layers_0", "value_0", "value_0", "", ""]

@@ -74,5 +74,10 @@ def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
 
 
 def identifier(name: str) -> str:
-    """A text as a name of Python's."""
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")
+    """A text as a name of Python's; none where there are no letters in it.
+
+    >>> identifier("self.layers[0]"), identifier("(0)")
+    ('self_layers_0', 'value_0')
+    """
+    letters = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")
+    return f"value_{letters}" if letters[:1].isdigit() else letters
