@@ -218,3 +218,19 @@ def test_a_value_taken_in_the_hook_of_a_tensor() -> None:
     framelift.compile(f, backend="eager")(x).sum().backward()
     assert SEEN == [6.0] and framelift.stats()["breaks"]
     SEEN.clear()
+
+
+def test_recorded_hooks_are_not_captured_again_when_they_run() -> None:
+    layer = torch.nn.Linear(4, 4)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        y.register_hook(lambda grad: grad.clamp(-0.5, 0.5))
+        layer.weight.register_hook(lambda grad: grad * 0.5)
+        y.sum().backward()   # left to plain Python, for there are hooks on leaves
+        return y.detach()
+    framelift.reset()
+    run = framelift.compile(step, backend="eager")
+    run(torch.ones(3, 4))
+    assert torch.equal(layer.weight.grad, torch.full((4, 4), 0.75))
+    assert [key for key in framelift.stats()["breaks"] if "hooks" not in key] == []

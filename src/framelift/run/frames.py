@@ -157,15 +157,16 @@ _BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "patch_dynamo_config": _
 
 #: compilers, some of which work while a graph's way back runs for the first time
 _COMPILERS = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
+_GRAPHS = os.path.join(_HERE, "graph", "functions.py")
 _MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
 _FUNCTIONS = _TORCH + os.path.join("nn", "modules", "_functions.py")   # autograd functions, whose context only plain Python has
 _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")   # the rest of it looks after attributes
 
 
 def muted(code: types.CodeType) -> bool:
-    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, and compilers."""
+    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, compilers, and graphs that run already."""
     name = code.co_filename
-    return name.startswith(_COMPILERS) or name.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
+    return name.startswith(_COMPILERS) or name == _GRAPHS or name.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
 
 
 def skipped(code: types.CodeType) -> bool:
