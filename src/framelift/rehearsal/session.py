@@ -33,7 +33,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
-from . import modes, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
+from . import imports, modes, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_text, guard_values
 from .marks import disabled, follow_options, forbidden, handler_of
@@ -269,15 +269,14 @@ class Session:
 
     def load_global(self, globals_: dict[str, Any], name: str, builtins_: dict[str, Any]) -> Any:
         world = self.world
-        pending = world.overlay.get((id(globals_), name), ABSENT)
-        if pending is not ABSENT and pending is not DELETED:
-            return pending
-        if pending is ABSENT:
-            if name in globals_:
-                return let_in(world, globals_[name], const(globals_).to("item", name))
-            world.guard(const(globals_), "ABSENT", name, name)
-        if name in builtins_:
-            return let_in(world, builtins_[name], const(builtins_).to("item", name))
+        for table in (globals_, builtins_):
+            pending = world.overlay.get((id(table), name), ABSENT)
+            if pending is not ABSENT and pending is not DELETED:
+                return pending
+            if pending is ABSENT:
+                if name in table:
+                    return let_in(world, table[name], const(table).to("item", name))
+                world.guard(const(table), "ABSENT", name, name)
         raise NameError(f"name {name!r} is not defined", name=name)
 
     def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
@@ -406,22 +405,10 @@ class Session:
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
     def import_name(self, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
-        """The import machinery runs paused; the module object is what it is in sys.modules."""
-        package = {key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_}
-        module = builtins.__import__(name, package, None, fromlist, level)
-        self.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
-        return module
+        return imports.import_name(self.world, globals_, level, fromlist, name)
 
     def import_from(self, module: types.ModuleType, name: str) -> Any:
-        try:
-            return _core.read(module, name)
-        except AttributeError:
-            found = sys.modules.get(f"{module.__name__}.{name}")
-            if found is None:
-                raise ImportError(f"cannot import name {name!r} from {module.__name__!r} ({getattr(module, '__file__', 'unknown location')})",
-                                  name=module.__name__, path=getattr(module, "__file__", None)) from None
-            self.world.guard(const(sys.modules).to("item", found.__name__), "IS", found)
-            return found
+        return imports.import_from(self.world, module, name)
 
     def check_with(self, manager: Any) -> Any:
         cls = type(manager)

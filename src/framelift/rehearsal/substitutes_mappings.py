@@ -66,7 +66,8 @@ def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if isinstance(own, types.FunctionType):
         return sorted(_core.captured(own, (obj,), None))
     if isinstance(obj, types.ModuleType):
-        return sorted(_core.read(obj, "__dict__").copy())
+        table = _core.read(obj, "__dict__")
+        return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
     names = dict.fromkeys(_names_of_class(type(obj)))
     if type(obj).__dictoffset__ or hasattr(obj, "__dict__"):
         names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
