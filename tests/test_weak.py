@@ -248,3 +248,77 @@ def test_what_dies_inside_is_dead(program: Any) -> None:
     compiled = framelift.compile(program, backend="eager")
     for _ in range(2):
         assert compiled(torch.ones(1))[1:] == program(torch.ones(1))[1:]
+
+
+# ---- objects of the outside that captured code lets go of ---------------------------------------------------------------
+
+
+class Slotted:
+    __slots__ = ("part", "__weakref__")
+
+
+def holder() -> Any:
+    made = C()
+    made.part, made.row, made.table, made.slotted = C(), [C()], {"k": C(), "n": 1}, Slotted()
+    made.part.inner = C()
+    made.slotted.part = C()
+    return made
+
+
+def attribute_is_replaced(h, x):
+    r = weakref.ref(h.part)
+    before = r() is not None
+    h.part = None
+    return x + before, r() is None
+
+
+def what_held_it_is_replaced(h, x):
+    r = weakref.ref(h.part.inner)
+    h.part = None
+    return x, r() is None
+
+
+def element_is_popped(h, x):
+    r = weakref.ref(h.row[0])
+    h.row.pop()
+    return x, r() is None
+
+
+def entry_is_deleted(h, x):
+    r = weakref.ref(h.table["k"])
+    del h.table["k"]
+    return x, r() is None
+
+
+def slot_is_written(h, x):
+    r = weakref.ref(h.slotted.part)
+    h.slotted.part = None
+    return x, r() is None
+
+
+def member_of_a_weak_set_is_let_go(h, x):
+    members = weakref.WeakSet([h.part])
+    h.part = None
+    return x, len(members)
+
+
+@pytest.mark.parametrize("program", [attribute_is_replaced, what_held_it_is_replaced, element_is_popped, entry_is_deleted, slot_is_written,
+                                     member_of_a_weak_set_is_let_go], ids=lambda f: f.__name__)
+def test_what_captured_code_lets_go_of(program: Any) -> None:
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager")
+    for _ in range(2):
+        want, got = program(holder(), torch.ones(1)), captured(holder(), torch.ones(1))
+        assert want[1:] == got[1:]
+
+
+def still_held(h, x):
+    r, part = weakref.ref(h.part), h.part
+    h.part, h.i, h.more = None, 7, [1]
+    s = weakref.ref(h.table["k"])
+    h.table["n"] = 2
+    return x + (r() is part), s() is None, part
+
+
+def test_what_is_still_held_is_captured() -> None:
+    check(still_held, holder(), torch.ones(1), calls=1)

@@ -19,7 +19,8 @@ from ..graph.values import Value
 from ..reasons import Interrupt
 from ..twin import original_of
 from ..world.importer import is_handle_class, let_in
-from ..world.leaves import is_constant
+from ..world.leaves import is_constant, is_leaf
+from ..world.let_go import may_have_died, root_of
 from ..world.opaque import opaque_for
 from .registry import substitute
 
@@ -31,13 +32,31 @@ def target_of(reference: Any) -> Any:
     return reference()
 
 
-def _holds(session: Any, target: Any) -> bool:
-    """Whether a running frame of captured code, or an object of the program, holds the target."""
+def _is_in_a_frame(target: Any) -> bool:
+    """Whether a running frame of captured code holds the target."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
             return True
         frame = frame.f_back
+    return False
+
+
+def _living(session: Any, target: Any) -> Any:
+    """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it alive."""
+    if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
+        return target
+    record = session.world.by_seen.get(id(target))
+    root = root_of(session.world, target)
+    if root is not None and not _is_in_a_frame(root) or may_have_died(session.world, target if record is None else record.original):
+        raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
+    return target
+
+
+def _holds(session: Any, target: Any) -> bool:
+    """Whether a running frame of captured code, or an object of the program, holds the target."""
+    if _is_in_a_frame(target):
+        return True
     if isinstance(target, torch.Tensor):   # the recorder holds them too
         return False
     own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
@@ -87,10 +106,10 @@ def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     world = session.world
     record = world.by_seen.get(id(reference))
     if record is not None:
-        return let_in(world, record.original(), record.origin.to("ask", target_of))
+        return _living(session, let_in(world, record.original(), record.origin.to("ask", target_of)))
     target = target_of(reference)
     if target is None or id(target) in world.by_seen:
-        return target
+        return _living(session, target)
     if is_constant(target):   # functions and classes are kept until the end
         if _core.is_internal(target) and "collected" in session.notes:
             raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
@@ -118,7 +137,10 @@ def _keep_alive(session: Any, reference: Any) -> None:
     The entries of weak containers may go with the frames of the program, when all is over; not before.
     """
     target = target_of(reference)
-    if id(target) in session.world.by_seen or is_constant(target):
+    if is_constant(target):
+        return
+    if id(target) in session.world.by_seen:
+        session.world.finishing.append(lambda: _check_living(session, reference))
         return
     held = session.notes.setdefault("weakly referred to", [])
     if "dead" not in session.notes:
@@ -128,6 +150,13 @@ def _keep_alive(session: Any, reference: Any) -> None:
         session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
     else:
         held.append(target)
+
+
+def _check_living(session: Any, reference: Any) -> None:
+    target = target_of(reference)
+    record = None if target is None else session.world.by_seen.get(id(target))
+    if record is not None and may_have_died(session.world, record.original):
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
 
 
 def _watched(target: Any, dead: list[str]) -> Any:
