@@ -11,7 +11,7 @@ import framelift
 from support import check
 
 WHOLE: dict[str, dict[str, Any]] = {
-    "SGD": {"lr": 0.1}, "Adagrad": {}, "RMSprop": {}, "Adadelta": {}, "Rprop": {}, "Adam": {}, "AdamW": {}, "Adamax": {}, "NAdam": {}, "RAdam": {}, "ASGD": {}}
+    "SGD": {"lr": 0.1}, "Adagrad": {}, "RMSprop": {}, "Adadelta": {}, "Rprop": {}, "Adam": {}, "AdamW": {}, "Adamax": {}, "NAdam": {}, "ASGD": {}}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
@@ -19,9 +19,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("RMSprop", {"momentum": 0.5, "centered": True}),
     ("Adam", {"lr": torch.tensor(0.01), "foreach": False}),
     ("Adam", {"fused": True}),
-    ("RAdam", {"lr": 0.1, "weight_decay": 0.1, "betas": (0.5, 0.6), "foreach": False}), ("RAdam", {"lr": 0.1, "decoupled_weight_decay": True, "foreach": True}),
     ("ASGD", {"lr": 0.1, "t0": 2.0, "weight_decay": 0.1, "foreach": False}), ("ASGD", {"lr": 0.1, "t0": 2.0, "maximize": True, "foreach": True})]
-BROKEN = [("Adafactor", {})]
+BROKEN = [("RAdam", {}), ("Adafactor", {})]
 
 
 def _made(name: str, options: dict[str, Any]) -> tuple[list[torch.nn.Parameter], torch.optim.Optimizer]:
@@ -56,11 +55,9 @@ def test_a_step_is_one_graph_and_is_captured_once_more_at_most(name: str, option
     assert stats["captures"] <= 2 and stats["graphs"] == stats["captures"] and not stats["breaks"]
 
 
-@pytest.mark.parametrize("name, options", [
-    ("RAdam", {"lr": 0.1, "foreach": False}), ("RAdam", {"lr": 0.1, "foreach": True}), ("ASGD", {"lr": 0.1, "t0": 3.0})], ids=str)
-def test_steps_that_go_on_otherwise_after_a_while_are_one_graph(name: str, options: dict[str, Any]) -> None:
+def test_steps_that_go_on_otherwise_after_a_while_are_one_graph() -> None:
     for backend in ("eager", "aot_eager"):
-        assert _compare(name, options, backend, steps=9, fullgraph=True)["captures"] <= 2
+        assert _compare("ASGD", {"lr": 0.1, "t0": 3.0}, backend, steps=9, fullgraph=True)["captures"] <= 2
 
 
 @pytest.mark.parametrize("name, options", BROKEN, ids=str)

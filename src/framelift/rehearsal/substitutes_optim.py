@@ -1,6 +1,7 @@
 """Steps of torch's optimizers that look at how many steps there were: while compiling, torch leaves that number a tensor.
 
-The same step as torch writes it for CUDA graphs (`capturable`) chooses by `torch.where`, so one capture serves every step.
+The same step as torch writes it for CUDA graphs (`capturable`) chooses by tensors too, so one capture serves every step.  RAdam's does so in single
+precision, which is not enough for it: its steps are left as they are.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from typing import Any
 
 import torch
 from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
-from torch.optim.radam import _multi_tensor_radam, _single_tensor_radam
 
 from .. import _core
 from .registry import substitute
 
 __all__: list[str] = []
 
-_STEPS: tuple[Any, ...] = (_single_tensor_radam, _multi_tensor_radam, _single_tensor_asgd, _multi_tensor_asgd)
+_STEPS: tuple[Any, ...] = (_single_tensor_asgd, _multi_tensor_asgd)
 
 
 def _own(function: types.FunctionType) -> types.FunctionType:
