@@ -177,3 +177,27 @@ def through_the_dictionary(x: Any, thing: Any) -> Any:
 @pytest.mark.parametrize("program", [deleted_and_written, through_the_dictionary])
 def test_what_is_written_again_comes_last(program: Any) -> None:
     check(program, X, _Plain(), calls=1)
+
+
+def counting() -> Any:
+    yield 1
+
+
+def test_what_a_generator_is_called() -> None:
+    def program(x: Any) -> Any:
+        counting.__name__ = "other"
+        return x + 1, counting().__name__, counting.__name__
+    check(program, X, graphs=None, breaks=None, state=[(counting, "__name__")])
+
+
+def test_attributes_that_stay_as_they_are() -> None:
+    def program(x: Any) -> Any:
+        said = []
+        for name in ("__name__", "__qualname__", "__globals__", "__closure__", "__builtins__"):
+            for change in (lambda: setattr(noted, name, 7), lambda: delattr(noted, name)):
+                try:
+                    change()
+                except (TypeError, AttributeError) as error:
+                    said.append((type(error), str(error)))
+        return x + 1, said
+    check(program, X)

@@ -166,6 +166,9 @@ def read_super(world: World, obj: super, name: str) -> Any:
 
 
 _NAMES = frozenset({"__name__", "__module__"})
+_TEXTS = frozenset({"__name__", "__qualname__"})
+_READ_ONLY = frozenset({"__globals__", "__closure__", "__builtins__"})
+_GENERATING = 0x20 | 0x80 | 0x200   # the flags of code that makes a generator or the like, which takes the function's name from C
 _FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"})
 
 
@@ -206,7 +209,9 @@ def _no_attribute(function: Any, name: str) -> AttributeError:
 
 def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
     """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
-    if name.startswith("__") and (name not in _NAMES or type(value) is not str):
+    if name in _READ_ONLY or name in _TEXTS and not isinstance(value, str):
+        setattr(function, name, value)   # raises, in CPython's own words
+    if name.startswith("__") and (name not in _NAMES or type(value) is not str) or name == "__name__" and function.__code__.co_flags & _GENERATING:
         raise Interrupt("effect-object", f"{function.__qualname__}.{name}")
     world.overlay[(id(function), name)] = value
     world.write("setattr", function, name, value)
@@ -215,6 +220,8 @@ def write_function(world: World, function: types.FunctionType, name: str, value:
 
 def delete_function(world: World, function: types.FunctionType, name: str) -> None:
     """`del f.name` for an external function: pending."""
+    if name in _READ_ONLY or name in _TEXTS or name == "__code__":
+        delattr(function, name)   # raises, in CPython's own words
     if name.startswith("__"):
         raise Interrupt("effect-object", f"del {function.__qualname__}.{name}")
     pending = world.overlay.get((id(function), name), ABSENT)
