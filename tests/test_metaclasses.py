@@ -235,3 +235,52 @@ def test_classes_that_stay_as_they_are() -> None:
                     said.append(str(error))
         return x, said, type[int](3)
     check(program, X, graphs=None)
+
+
+class Table:
+    kind = "table"
+
+    @classmethod
+    def made(cls) -> Any:
+        return {"by": cls.__name__}
+
+    @staticmethod
+    def size() -> int:
+        return 1
+
+    def plain(self) -> int:
+        return 1
+
+
+class Wide(Table):
+    kind = "wide"
+
+    @classmethod
+    def made(cls) -> Any:
+        found = super().made()
+        found["above"], found["size"], found["plain"] = super().kind, super().size(), super().plain(None)
+        return found
+
+    @staticmethod
+    def size() -> int:
+        return 2
+
+    def plain(self) -> int:
+        return 2
+
+
+def test_what_super_finds_is_not_what_the_class_has() -> None:
+    def program(x: Any) -> Any:
+        return x + 1, [Wide.made() for _ in range(3)], Wide.kind, Wide.size(), Wide.plain(None), [super(Wide, Wide).made(), Wide.made()]  # type: ignore[arg-type]
+    check(program, X)
+
+
+def test_a_classmethod_of_no_callable() -> None:
+    def program(x: Any) -> Any:
+        made = classmethod("text")  # type: ignore[arg-type]
+        bound = made.__get__(None, int)
+        try:
+            bound()  # type: ignore[operator]
+        except TypeError as error:
+            return x + 1, str(error)
+    check(program, X, graphs=None, breaks=None)

@@ -138,6 +138,8 @@ def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
     inner = method.__func__
     kind = bound_as(world, type(inner))
     if kind in _METHODS or sys.version_info >= (3, 13) or world.lookup(kind, "__get__") is ABSENT:
+        if not callable(inner):   # CPython's own method objects hold anything; those that Python code makes do not
+            raise Interrupt("unsupported-code", "a classmethod of what cannot be called")
         return types.MethodType(inner, cls), True
     if kind is property and inner.fget is not None:
         return _core.captured(inner.fget, (cls,), None), False

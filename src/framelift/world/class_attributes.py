@@ -142,7 +142,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         return _core.captured(getter, (descriptor, instance, cls), None)
     else:
         value = let_in(world, found, const(place).to("lookup", name))
-    if instance is None:
+    if instance is None and holder is cls:   # by way of `super` the name leads elsewhere
         _core.know(cls, name, VALUE, value)
     return value
 
