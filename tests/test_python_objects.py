@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 import operator
+import pickle
 import typing
 from typing import Any, TypedDict
 
@@ -516,3 +517,24 @@ def test_a_class_with_a_metaclass_is_made_inside_from_its_first_hook_on() -> Non
         return x + Local.base, len(Local), len(type("Sub", (Hooked,), {}, base=k + 1)), Hooked.base
 
     check(program, torch.ones(2), 4)
+
+
+class Replaced:
+    kind = "old"
+
+
+def test_pickling_of_a_class_that_captured_code_put_into_its_module() -> None:
+    """The pickler and its opposite find classes by name, and would find the one before."""
+    def program(x: Any) -> Any:
+        global Replaced
+        before = Replaced
+
+        class Replaced:  # type: ignore[no-redef]
+            kind = "new"
+        Replaced.__qualname__ = "Replaced"
+        made = pickle.loads(pickle.dumps(Replaced()))
+        kind, same = made.kind, type(made) is Replaced
+        Replaced = before  # type: ignore[misc]
+        return x + 1, kind, same
+    framelift.reset()
+    assert framelift.compile(program, backend="eager")(torch.ones(1))[1:] == program(torch.ones(1))[1:] == ("new", True)

@@ -48,9 +48,14 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the cache asks by, objects by their identity: two calls of one key give one object."""
     parameters = getattr(callable_, "cache_parameters", None)
     typed = parameters is None or bool(parameters()["typed"])
-    seen = [value if is_leaf(value) else (_key, id(value)) for value in args]
-    named = {name: value if is_leaf(value) else (_key, id(value)) for name, value in kwargs.items()}
+    seen = [value if _is_plain(value) else (_key, id(value)) for value in args]
+    named = {name: value if _is_plain(value) else (_key, id(value)) for name, value in kwargs.items()}
     return id(callable_), functools._make_key(tuple(seen), named, typed)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is asked for by what it is."""
+    return is_leaf(value) or type(value) is tuple and all(map(_is_plain, value))
 
 
 #: containers whose change would stay in the cache: type -> what they hold

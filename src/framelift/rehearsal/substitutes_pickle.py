@@ -60,14 +60,23 @@ class _Pickler(pickle.Pickler):
 
 def _guard_name(session: Any, obj: Any) -> None:
     """A class or function is pickled as its name: that the name leads to it is a fact of its module."""
-    if _core.is_internal(obj):
-        return   # no module has it: pickling fails by itself
     module, name = getattr(obj, "__module__", None), obj.__qualname__
     holder = sys.modules.get(module) if isinstance(module, str) else None
+    if holder is not None:
+        _check_pending(session, holder, name)
+    if _core.is_internal(obj):
+        return   # no module has it: pickling fails by itself
     renamed = (id(obj), "__module__") in session.world.overlay   # pending: the pickler would not see it
     if renamed or holder is None or "." in name or (module, name) in copyreg._extension_registry or vars(holder).get(name) is not obj:
         raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
     _guard_entry(session, holder, name)
+
+
+def _check_pending(session: Any, holder: Any, name: str) -> None:
+    """C code would not see what captured code put in the place of a name."""
+    first = name.partition(".")[0]
+    if isinstance(holder, types.ModuleType) and (id(vars(holder)), first) in session.world.overlay:
+        raise Interrupt("unknown-callable", f"pickling of {name}, which captured code put into its module")
 
 
 def _guard_entry(session: Any, module: types.ModuleType, name: str) -> Any:
@@ -108,6 +117,7 @@ class _Unpickler(pickle.Unpickler):
         self._session = session
 
     def find_class(self, module: str, name: str) -> Any:
+        _check_pending(self._session, sys.modules.get(module), name)
         found = super().find_class(module, name)
         holder = sys.modules.get(getattr(found, "__module__", None) or module)
         if holder is None or "." in name or not isinstance(found, _BY_NAME) or vars(holder).get(found.__qualname__) is not found:
