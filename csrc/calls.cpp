@@ -27,7 +27,7 @@ static std::unordered_map<const void*, Verdict> verdicts;       // by method def
 static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;                 // callables for which the order of a set given to them is nothing
-static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle;
+static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_note_unbound, *name_new, *name_init;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
@@ -180,7 +180,53 @@ static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) 
   return false;
 }
 
+// A function of Python's that might be the one whose parameters did not fit what it was given.
+static int note_unbound(Rehearsal* r, PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  if (PyType_Check(callable)) {
+    PyObject* makers[] = {_PyType_Lookup((PyTypeObject*)callable, name_new), _PyType_Lookup((PyTypeObject*)callable, name_init)};
+    for (PyObject* maker : makers) {
+      PyObject* function = maker && Py_IS_TYPE(maker, &PyStaticMethod_Type) ? PyObject_GetAttrString(maker, "__func__") : Py_XNewRef(maker);
+      int failed = function && PyFunction_Check(function) ? note_unbound(r, function) : 0;
+      Py_XDECREF(function);
+      if (failed) return -1;
+    }
+    return 0;
+  }
+  if (!PyFunction_Check(callable) || r->internal.count(callable)) return 0;
+  PyObject* answer = ask_session(r, name_note_unbound, &callable, 1);
+  if (!answer) return -1;
+  Py_DECREF(answer);
+  return 0;
+}
+
+// Arguments that do not fit raise before there is a frame, so before anything is guarded: what decides it is noted then.
+static PyObject* failed_call(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t n) {
+  PyObject *kind, *error, *trace;
+  PyErr_Fetch(&kind, &error, &trace);
+  bool failed = false;
+  if (kind && !trace && PyErr_GivenExceptionMatches(kind, PyExc_TypeError)) {
+    failed = note_unbound(r, callable) < 0;
+    for (Py_ssize_t i = 0; i < n && !failed; i++) failed = note_unbound(r, args[i]) < 0;
+  }
+  if (!failed) {
+    PyErr_Restore(kind, error, trace);
+  } else {
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+  }
+  return nullptr;
+}
+
+static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  PyObject* result = by_rule(r, callable, args, nargs, kwnames);
+  return result ? result : failed_call(r, callable, args, total(nargs, kwnames));
+}
+
+static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
     if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
@@ -326,6 +372,9 @@ bool init_calls(PyObject* module) {
   name_classify = PyUnicode_InternFromString("classify");
   name_deny = PyUnicode_InternFromString("deny");
   name_deny_handle = PyUnicode_InternFromString("deny_handle");
+  name_note_unbound = PyUnicode_InternFromString("note_unbound");
+  name_new = PyUnicode_InternFromString("__new__");
+  name_init = PyUnicode_InternFromString("__init__");
   name_unwrap = PyUnicode_InternFromString("unwrap");
   return PyModule_AddFunctions(module, methods) == 0;
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _random
 import collections
+import functools
 import gc
 import itertools
 import operator
@@ -334,7 +335,7 @@ def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
 _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     list: _list, set: _set, collections.deque: _deque, bytearray: _bytearray,
     dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,
-    tuple: _unchanged, frozenset: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
+    tuple: _unchanged, frozenset: _unchanged, functools.partial: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
     BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
 }
 _WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))

@@ -245,6 +245,8 @@ class Session:
         code = function.__code__
         replaced = []
         defaults = function.__defaults__ or ()
+        if defaults:   # which parameters they belong to is told by their number
+            world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
         for i, value in enumerate(defaults):
             seen = _default(world, value, origin.to("default", i))
             if seen is not value:
@@ -254,6 +256,16 @@ class Session:
             if seen is not value:
                 replaced.append((code.co_varnames.index(name), value, seen))
         return tuple(replaced)
+
+    def note_unbound(self, function: types.FunctionType) -> None:
+        """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are facts."""
+        world = self.world
+        world.keep.append(function)
+        origin = world.function_origins.get(id(function)) or const(function)
+        world.guard(origin, "CODE", function.__code__)
+        count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
+        said = f"has {count + len(names)} parameters that may be left out"
+        world.guard(origin, "CHECK", (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said), "parameters")
 
     def note_class(self, cls: type) -> None:
         self.world.note_class(cls)
@@ -330,10 +342,12 @@ class Session:
             self.store_tensor(obj, name, value)
         elif isinstance(obj, type):
             class_attributes.write_class(self.world, obj, name, value)
-        elif isinstance(obj, types.FunctionType):
+        elif isinstance(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             class_attributes.write_function(self.world, obj, name, value)
-        elif isinstance(obj, (types.MethodType, super, property, staticmethod, classmethod)):
+        elif isinstance(obj, (types.MethodType, super)):
             setattr(obj, name, value)   # raises, as it does outside
+        elif isinstance(obj, (property, staticmethod, classmethod)):
+            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
         else:
             attributes.write_instance(self.world, obj, name, value)
 
@@ -342,7 +356,7 @@ class Session:
             class_attributes.delete_class(self.world, obj, name)
         elif isinstance(obj, torch.Tensor):
             tensor_writes.delete_attribute(self, obj, name)
-        elif isinstance(obj, types.FunctionType):
+        elif isinstance(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             class_attributes.delete_function(self.world, obj, name)
         elif isinstance(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
@@ -580,6 +594,7 @@ _READERS = {
     property: class_attributes.read_function,
     staticmethod: class_attributes.read_function,
     classmethod: class_attributes.read_function,
+    functools._lru_cache_wrapper: class_attributes.read_function,
     types.MethodType: class_attributes.read_method,
     super: class_attributes.read_super,
     weakref.ProxyType: attributes.read_proxy,

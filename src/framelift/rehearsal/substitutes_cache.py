@@ -26,6 +26,7 @@ def is_own_cache(wrapper: Any) -> bool:
 def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
     answers: dict[Any, Any] = session.notes.setdefault(call_through, {})
+    _check_hashable((*args, *kwargs.values()))
     key = _key(callable_, args, kwargs)
     if key in answers:
         return answers[key]
@@ -42,6 +43,15 @@ def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
     if type(result) in _CONTENTS:
         session.world.finishing.append(functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result)))
     return result
+
+
+def _check_hashable(values: tuple[Any, ...]) -> None:
+    """A cache asks for the hash of its arguments before it calls anything."""
+    for value in values:
+        if type(value) is tuple:
+            _check_hashable(value)
+        elif type(value).__hash__ is None:
+            hash(value)   # raises
 
 
 def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

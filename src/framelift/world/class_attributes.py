@@ -18,8 +18,6 @@ from .leaves import LEAF_TYPES, is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
 
-_flags, _HEAP_TYPE = type.__dict__["__flags__"].__get__, 1 << 9
-
 __all__ = ["class_attribute", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
            "write_class", "delete_class"]
 
@@ -80,7 +78,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
     fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
         return _core.captured(fallback, (cls, name), None)
-    if not _flags(cls) & _HEAP_TYPE:
+    if not _core.is_python_class(cls):
         return type.__getattribute__(cls, name)   # raises, by the name that C code gave the type
     error = AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
     error.name, error.obj = name, cls
@@ -185,6 +183,9 @@ def read_function(world: World, function: Any, name: str) -> Any:
         value = let_in(world, own[name], root.to("dict").to("item", name))
         _core.know(function, name, VALUE, value)
         return value
+    if own is not None and type(function) is not types.FunctionType and not hasattr(type(function), name):
+        world.guard(root.to("dict"), "ABSENT", name, name)
+        return getattr(function, name)   # raises
     if name in _FUNCTION_LEAVES:
         return leaf_attribute(world, function, name)
     if name == "__code__":
@@ -194,7 +195,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
         return let_in(world, getattr(function, name), root.to("attr", name))
     if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
         return getattr(function, name)
-    if name == "__dict__":
+    if name == "__dict__" and own is not None:
         return InstanceDict.of(world, function)
     if name in ("__globals__", "__closure__", "__builtins__"):
         return let_in_opaque(world, getattr(function, name), root.to("attr", name), detail=f"function.{name}")
@@ -204,7 +205,8 @@ def read_function(world: World, function: Any, name: str) -> Any:
 
 
 def _no_attribute(function: Any, name: str) -> AttributeError:
-    return AttributeError(f"'function' object has no attribute {name!r}", name=name, obj=function)
+    kind = "function" if type(function) is types.FunctionType else "functools._lru_cache_wrapper"
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=function)
 
 
 def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
@@ -235,8 +237,8 @@ def delete_function(world: World, function: types.FunctionType, name: str) -> No
 
 
 def read_method(world: World, method: types.MethodType, name: str) -> Any:
-    """`m.name` for a bound method: its own two parts, else the function's."""
-    if name in ("__self__", "__func__", "__class__", "__call__", "__eq__", "__hash__"):
+    """`m.name` for a bound method: what methods have themselves, else the function's."""
+    if hasattr(types.MethodType, name) and name != "__doc__":
         return getattr(method, name)
     return _core.read(method.__func__, name)
 

@@ -42,7 +42,8 @@ from .mapping_views import MAPPING_VIEWS, import_view
 from .opaque import Opaque, opaque_for
 from . import more_shadows  # noqa: F401  (adds its rows to the kinds of shadows)
 from .same_kind import for_life, known_kind
-from .shadows import import_container, is_container
+from .records import Shadow
+from .shadows import import_attributes, import_container, is_container
 from .special_methods import unwatched_method
 from .values import DESCRIPTIONS, import_value, plain_value, value_kind
 from .world import World
@@ -413,7 +414,11 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     function = let_in(world, value.func, origin.to("partial_func"))
     args = let_in(world, value.args, origin.to("partial_args"))
     keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
-    return world.register(value, functools.partial(function, *args, **keywords), origin, mutable=False)
+    copy = functools.partial(function, *args, **keywords)
+    world.register(value, copy, origin)
+    import_attributes(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, ()))
+    return copy
 
 
 @rule(weakref.ref, contextvars.ContextVar)
@@ -504,6 +509,7 @@ def _described(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(functools._lru_cache_wrapper)
 def _cached(world: World, value: Any, origin: Origin) -> Any:
+    _core.mark_external(value)   # it has attributes
     return _constant(world, value, origin)
 
 

@@ -29,7 +29,7 @@ from .opaque import opaque_for
 from .records import Shadow
 from .world import World
 
-__all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_container", "is_container", "is_watched_factory", "solid_container"]
+__all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_attributes", "import_container", "is_container", "is_watched_factory", "solid_container"]
 
 LetIn = Callable[[World, Any, Origin], Any]
 
@@ -198,7 +198,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     world.table_opened(value)
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)
-    _import_attributes(world, copy, value, origin, let_in)
+    import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
 
@@ -267,12 +267,13 @@ def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
     has_attributes = hasattr(value, "__dict__")
     world.register(value, copy, origin, mutable=has_attributes)
     if has_attributes:
-        _import_attributes(world, copy, value, origin, let_in)
+        import_attributes(world, copy, value, origin, let_in)
         world.add_shadow(Shadow(copy, value, origin, ()))
     return copy
 
 
-def _import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    """The instance attributes of what is seen as a copy; those of its shadow are pending writes."""
     own = getattr(value, "__dict__", None) if type(value) is not collections.OrderedDict else None
     if not own:
         if own is not None:

@@ -1,0 +1,150 @@
+"""Attributes and parameters of callables from outside: read with a guard, written when the call ends, never lost and never before."""
+
+import copy
+import functools
+
+import pytest
+import torch
+
+import framelift
+
+
+def _plain():
+    def called(a=1):
+        return a
+    return called
+
+
+def _cached():
+    return functools.lru_cache(_plain())
+
+
+def _partial():
+    return functools.partial(_plain(), 3)
+
+
+def _static():
+    return staticmethod(_plain())
+
+
+def _class_method():
+    return classmethod(_plain())
+
+
+@pytest.mark.parametrize("make", [_plain, _cached, _partial, _static, _class_method])
+def test_attributes(make):
+    def run(compile_it):
+        kept, seen = make(), []
+        kept.tag = 1
+
+        def program(x):
+            told = [kept.tag, hasattr(kept, "later"), getattr(kept, "later", None)]
+            kept.new = x + told[0]
+            return x * told[0], told
+
+        call = framelift.compile(program, backend="eager") if compile_it else program
+        for step in range(4):
+            result, told = call(torch.full((2,), float(step)))
+            seen.append((result.tolist(), told, kept.new.tolist(), sorted(vars(kept))))
+            kept.tag = step * 3
+            if step == 1:
+                kept.later = 5
+        return seen
+
+    assert run(True) == run(False)
+
+
+def test_a_property_has_no_dictionary():
+    kept = property(len)
+
+    def program(x):
+        try:
+            return x, kept.__dict__
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    assert framelift.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+def test_defaults_belong_to_parameters_by_their_number():
+    def called(a, b=1, c=2):
+        return a * 100 + b * 10 + c
+
+    compiled = framelift.compile(lambda x: x + called(0), backend="eager")
+    assert compiled(torch.zeros(1)).item() == 12
+    called.__defaults__ = (1, 2, 9)
+    assert compiled(torch.zeros(1)).item() == 29
+
+
+def _method():
+    class Own:
+        def called(self, a, *, k=1):
+            return a, k
+    return Own().called, Own.called
+
+
+def _maker():
+    class Own:
+        def __init__(self, a, *, k=1):
+            pass
+    return Own, Own.__init__
+
+
+def _function():
+    def called(a, *, k=1):
+        return a, k
+    return called, called
+
+
+@pytest.mark.parametrize("make", [_function, _method, _maker])
+@pytest.mark.parametrize("given", [((), {}), ((1,), {"z": 2})])
+def test_parameters_that_did_not_fit_may_fit_later(make, given):
+    kept, function = make()
+    args, kwargs = given
+
+    def program(x):
+        try:
+            kept(*args, **kwargs)
+        except TypeError as error:
+            return x, str(error)
+        return x + 1, None
+
+    compiled = framelift.compile(program, backend="eager")
+    assert compiled(torch.ones(1)) == program(torch.ones(1))
+    function.__defaults__ = (5,)
+    assert compiled(torch.ones(1)) == program(torch.ones(1))
+    function.__code__ = (lambda self=0, a=0, *, z=1, k=1: None).__code__
+    function.__kwdefaults__ = {"z": 1, "k": 2}
+    assert compiled(torch.ones(1)) == program(torch.ones(1))
+
+
+def test_a_copy_of_a_bound_method_is_bound_too():
+    class Own:
+        def __init__(self):
+            self.n = 4
+
+        def method(self):
+            return self.n
+
+    kept = Own().method
+
+    def program(x):
+        made = copy.copy(kept)
+        return x + made(), made == kept, made is kept
+
+    assert framelift.compile(program, backend="eager")(torch.ones(2))[1:] == program(torch.ones(2))[1:]
+
+
+def test_a_cache_from_outside_asks_for_hashes_first():
+    cached = functools.lru_cache(lambda value: 1)
+
+    def program(x):
+        told = []
+        for value in ([1], (1, [2]), {}, (1, 2)):
+            try:
+                told.append(cached(value))
+            except TypeError as error:
+                told.append(str(error))
+        return x + 1, told
+
+    assert framelift.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]
