@@ -27,16 +27,16 @@ from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
 from ..world.finalisers import end_is_seen_inside, is_referred_to
 from ..world.importer import is_handle_class, let_in, let_in_opaque
-from ..world.leaves import is_constant, is_leaf
+from ..world.leaves import is_constant
 from ..world.more_shadows import was_raised_inside
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
-from . import imports, modes, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
+from . import imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_text, guard_values
-from .marks import disabled, follow_options, forbidden, handler_of
+from .marks import disabled, follow_options, forbidden
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
@@ -54,18 +54,6 @@ _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 _WITHOUT_ASSUMPTIONS: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 _BUILT = (list, set, dict)
 _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
-
-
-def _default(world: World, value: Any, origin: Origin) -> Any:
-    """What a parameter's default is seen as.
-
-    A frame does not tell whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
-    be that: so numbers are themselves, and guarded by their value.
-    """
-    if isinstance(value, (int, float, complex)) and is_leaf(value):
-        world.guard(origin, "EQ", value)
-        return value
-    return let_in(world, value, origin)
 
 
 class Session:
@@ -227,45 +215,10 @@ class Session:
     # ---- functions and classes ------------------------------------------------------------------------------------
 
     def note_function(self, function: types.FunctionType) -> Any:
-        """The first frame of an external function: its code is guarded, its cells and defaults are external.
-
-        Answers with the defaults to replace, or with the handler of the mark that the function bears.
-        """
-        world = self.world
-        world.keep.append(function)
-        world.own_root(function.__globals__)
-        origin = self.function_origin if function is self.function else world.function_origins.get(id(function)) or const(function)
-        world.guard(origin, "CODE", function.__code__)
-        marked = handler_of(function)
-        if marked is not None and (function is not self.function or marked is forbidden):
-            return marked if function is not self.function else marked(self, function, (), {})
-        for i, cell in enumerate(function.__closure__ or ()):
-            if not world.is_external_cell(cell):
-                world.add_cell(cell, origin.to("cell", i))
-        code = function.__code__
-        replaced = []
-        defaults = function.__defaults__ or ()
-        if defaults:   # which parameters they belong to is told by their number
-            world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
-        for i, value in enumerate(defaults):
-            seen = _default(world, value, origin.to("default", i))
-            if seen is not value:
-                replaced.append((code.co_argcount - len(defaults) + i, value, seen))
-        for name, value in (function.__kwdefaults__ or {}).items():
-            seen = _default(world, value, origin.to("kwdefault", name))
-            if seen is not value:
-                replaced.append((code.co_varnames.index(name), value, seen))
-        return tuple(replaced)
+        return parameters.note_function(self, function)
 
     def note_unbound(self, function: types.FunctionType) -> None:
-        """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are facts."""
-        world = self.world
-        world.keep.append(function)
-        origin = world.function_origins.get(id(function)) or const(function)
-        world.guard(origin, "CODE", function.__code__)
-        count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
-        said = f"has {count + len(names)} parameters that may be left out"
-        world.guard(origin, "CHECK", (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said), "parameters")
+        parameters.note_unbound(self.world, function)
 
     def note_class(self, cls: type) -> None:
         self.world.note_class(cls)
