@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from support import World, check
 
 X = torch.ones(3)
@@ -132,3 +133,16 @@ def test_copies_do_not_tell_addresses() -> None:
         return {"scale": float("1.5"), "sizes": (_big(), 2), "list": inner, "again": inner}
 
     check(f, X, fresh(), mutate=lambda i, world: world.args.__setitem__(1, fresh()), calls=3, captures=1)
+
+
+def test_equal_tuples_are_as_many_objects_as_they_were() -> None:
+    def f(x, word):
+        first, second, other = (x.shape[0], 2), (x.shape[0], 2), (x.shape[0], 2.0)
+        return [first, second, other, first, [second], (first, word), (word, word)[1:], (word, word)[:1]], x + 1
+
+    def pattern(found):
+        tuples = [part for part in found[0] if type(part) is tuple] + found[0][4] + [found[0][5][0]]
+        return [[a is b for a in tuples] for b in tuples], repr(found[0])
+    run = framelift.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert pattern(run(torch.ones(3), "word")) == pattern(f(torch.ones(3), "word"))

@@ -47,6 +47,8 @@ def _list(walk: Walk, node: Node) -> Recipe:
 def _tuple(walk: Walk, node: Node) -> Recipe:
     if len(node.obj) > _MANY and all(is_plain(walk, item) for item in node.obj):
         return Recipe((walk.constant(node.obj, "values"),))
+    if node.obj and all(is_plain(walk, item) for item in node.obj) and walk.spelled.setdefault((*map(type, node.obj), node.obj), node.obj) is not node.obj:
+        return Recipe((walk.constant(node.obj, "values"),))   # spelled out again, it would be the same object as the other
     return Recipe(display(walk, node.obj))
 
 

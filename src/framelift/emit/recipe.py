@@ -128,6 +128,7 @@ class Walk:
         self.constants: dict[str, Any] = {}
         self.late: list[Text] = []              # statements that come after the changes of external objects
         self.layouts: dict[type, Any] = {}      # instances.py
+        self.spelled: dict[Any, Any] = {}       # tuples of plain values that are in the text, by what they hold
         self.kept: list[Any] = []               # ids stay valid while the walk goes on
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
