@@ -322,3 +322,33 @@ def still_held(h, x):
 
 def test_what_is_still_held_is_captured() -> None:
     check(still_held, holder(), torch.ones(1), calls=1)
+
+
+class Listening:
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def hear(self) -> int:
+        self.heard += 1
+        return self.heard
+
+
+def weak_method(x):
+    one, other = Listening(), Listening()
+    method = weakref.WeakMethod(one.hear)
+    same = method == weakref.WeakMethod(one.hear), method == weakref.WeakMethod(other.hear), hash(method) == hash(method)
+    return x + method()(), one.heard, same, isinstance(method, weakref.ref)
+
+
+def weak_method_from_outside(held, x):
+    return x + held[1]()(), held[0].heard
+
+
+def test_weak_methods() -> None:
+    check(weak_method, torch.ones(1))
+    framelift.reset()
+    captured = framelift.compile(weak_method_from_outside, backend="eager")
+    plain, ours = Listening(), Listening()
+    for _ in range(3):
+        want = weak_method_from_outside((plain, weakref.WeakMethod(plain.hear)), torch.ones(1))
+        assert want == captured((ours, weakref.WeakMethod(ours.hear)), torch.ones(1))

@@ -28,8 +28,8 @@ __all__ = ["target_of"]
 
 
 def target_of(reference: Any) -> Any:
-    """What a weak reference leads to."""
-    return reference()
+    """What a weak reference leads to, past a subclass's own way of asking."""
+    return weakref.ref.__call__(reference)
 
 
 def _is_in_a_frame(target: Any) -> bool:
@@ -106,7 +106,7 @@ def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     world = session.world
     record = world.by_seen.get(id(reference))
     if record is not None:
-        return _living(session, let_in(world, record.original(), record.origin.to("ask", target_of)))
+        return _living(session, let_in(world, target_of(record.original), record.origin.to("ask", target_of)))
     target = target_of(reference)
     if target is None or id(target) in world.by_seen:
         return _living(session, target)
