@@ -125,3 +125,63 @@ def test_a_metaclass_with_an_order_of_its_own() -> None:
     assert torch.equal(framelift.compile(program, backend="eager")(X), program(X))
     with pytest.raises(framelift.exc.Unsupported, match="mro"):
         framelift.compile(program, backend="eager", fullgraph=True)(X)
+
+
+# ---- classes whose attributes are asked of code of their own -------------------------------------------------------------
+
+
+class Asked:
+    def __init__(self) -> None:
+        self.value = 1
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, name)
+        return found + 100 if name == "value" else found
+
+    def method(self) -> int:
+        return 5
+
+
+class AskedTwice(Asked):
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return (lambda: 50) if name == "method" else found
+
+
+class Doubling:
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value * 2)
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, name)
+        return found + 1 if name == "value" else found
+
+
+class AskedMeta(type):
+    def __getattribute__(cls, name: str) -> Any:
+        found = type.__getattribute__(cls, name)
+        return found + 100 if name == "constant" else found
+
+
+class OfAskedMeta(metaclass=AskedMeta):
+    constant = 1
+
+    @classmethod
+    def read(cls) -> int:
+        return cls.constant
+
+
+def asked_at_each_read(one: Any, two: Any, three: Any, x: Any) -> Any:
+    three.value = 4
+    return (x + 1, one.value, one.value, object.__getattribute__(one, "value"), one.value, two.value, two.method(), two.method(), Asked.method(two),
+            super(AskedTwice, two).method(), two.method(), three.value, object.__getattribute__(three, "value"), three.value)
+
+
+def asked_of_a_metaclass(x: Any) -> Any:
+    return x + 1, OfAskedMeta.constant, OfAskedMeta.constant, type.__getattribute__(OfAskedMeta, "constant"), OfAskedMeta.constant, [
+        OfAskedMeta.read() for _ in range(2)]
+
+
+def test_code_that_is_asked_at_each_read() -> None:
+    check(asked_at_each_read, Asked(), AskedTwice(), Doubling(), torch.ones(1))
+    check(asked_of_a_metaclass, torch.ones(1))

@@ -88,6 +88,12 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
     raise missing or no_attribute(obj, name)
 
 
+def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
+    """Tell the probes what `obj.name` gives from now on, unless code of the program is asked at each read."""
+    if world.lookup(type(obj), "__getattribute__") in _GENERIC:
+        _core.know(obj, name, answer, payload)
+
+
 def generic_read(world: World, obj: Any, name: str) -> Any:
     """What `object.__getattribute__` finds, or ABSENT."""
     found = world.lookup(type(obj), name)
@@ -95,7 +101,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
         return _read_data_descriptor(world, obj, name, found)
     entry = instance_entry(world, obj, name)
     if entry is not ABSENT:
-        _core.know(obj, name, VALUE, entry)
+        _know(world, obj, name, VALUE, entry)
         return entry
     if found is not ABSENT:
         return _read_class_entry(world, obj, name, found)
@@ -151,7 +157,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
     if cls is property:
         if found.fget is None:
             return found.__get__(obj, type(obj))   # raises, in CPython's own words
-        _core.know(obj, name, GETTER, found.fget)
+        _know(world, obj, name, GETTER, found.fget)
         return _core.captured(found.fget, (obj,), None)
     if cls is types.MemberDescriptorType:
         if name == "__dict__" and isinstance(obj, types.ModuleType):
@@ -165,7 +171,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             if _is_empty(found, obj):
                 world.guard(origin, "CHECK", (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"), ("slot", name))
             value = let_in(world, found.__get__(obj), origin.to("slot", name))
-        _core.know(obj, name, VALUE, value)
+        _know(world, obj, name, VALUE, value)
         return value
     if cls is types.GetSetDescriptorType:
         if name == "__dict__":
@@ -176,7 +182,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return None
         if name in _CONTEXT and isinstance(obj, torch._C._FunctionBase):
             value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
-            _core.know(obj, name, VALUE, value)
+            _know(world, obj, name, VALUE, value)
             return value
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     return _call_get(world, obj, name, found)
@@ -201,29 +207,29 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
     """The class holds a function, a bound kind, or a plain value."""
     cls = bound_as(world, type(found))
     if cls is types.FunctionType or cls is _core.Compiled:
-        _core.know(obj, name, METHOD, found)
+        _know(world, obj, name, METHOD, found)
         return types.MethodType(found, obj)
     if cls is staticmethod:
         value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
-        _core.know(obj, name, VALUE, value)
+        _know(world, obj, name, VALUE, value)
         return value
     if cls is classmethod:
         value, lasts = bound_to_class(world, found, type(obj))
         if lasts:
-            _core.know(obj, name, VALUE, value)
+            _know(world, obj, name, VALUE, value)
         return value
     if cls is functools._lru_cache_wrapper:   # binds as a function does
         value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
-        _core.know(obj, name, VALUE, value)
+        _know(world, obj, name, VALUE, value)
         return value
     if isinstance(found, _C_DESCRIPTORS):
-        _core.know(obj, name, NATIVE, None)
+        _know(world, obj, name, NATIVE, None)
         return found.__get__(obj, type(obj))
     if hasattr(cls, "__get__") and not isinstance(found, type):
         return _call_get(world, obj, name, found)
     pending, place = world.place_of(type(obj), name)
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
-    _core.know(obj, name, VALUE, value)
+    _know(world, obj, name, VALUE, value)
     return value
 
 
@@ -265,7 +271,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
         if name in table:
             value = let_in(world, table[name], place.to("item", name))
             world.read_through(table, obj, name)
-            _core.know(obj, name, VALUE, value)
+            _know(world, obj, name, VALUE, value)
             return value
         world.guard(place, "ABSENT", name, name)
     return ABSENT
@@ -309,7 +315,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
         return
     world.put(obj, name, value)
     world.write("setdict" if isinstance(obj, _thread._local) else "setattr", obj, name, value)
-    _core.know(obj, name, VALUE, value)
+    _know(world, obj, name, VALUE, value)
 
 
 def write_global(world: World, table: Any, name: str, value: Any) -> None:

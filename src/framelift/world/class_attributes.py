@@ -140,7 +140,8 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         return _core.captured(getter, (descriptor, instance, cls), None)
     else:
         value = let_in(world, found, const(place).to("lookup", name))
-    if instance is None and holder is cls:   # by way of `super` the name leads elsewhere
+    # By way of `super` the name leads elsewhere; and a metaclass's own code is asked at each read.
+    if instance is None and holder is cls and world.lookup(type(cls), "__getattribute__") is type.__getattribute__:
         _core.know(cls, name, VALUE, value)
     return value
 
