@@ -17,6 +17,8 @@ struct CompiledObject {
   unsigned long long hits;
 };
 static PyTypeObject Compiled_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool is_compiled(PyObject* obj) { return Py_IS_TYPE(obj, &Compiled_Type); }
 static bool disabled = false;
 
 static PyObject* tuple_of(PyObject* const* items, Py_ssize_t n) {

@@ -53,7 +53,10 @@ static bool is_open_static(PyTypeObject* t) {
 }
 
 // Objects of static C types that are external where they are marked so.
-static bool is_open_by_mark(PyObject* obj) { return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type) || PyWeakref_CheckProxy(obj); }
+bool is_compiled(PyObject* obj);  // compiled.cpp
+static bool is_open_by_mark(PyObject* obj) {
+  return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type) || PyWeakref_CheckProxy(obj) || is_compiled(obj);
+}
 
 // By type alone: `isinstance` would ask the object's `__class__`, which is user code.
 static bool is_tensor(PyObject* obj) { return PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject*)THPVariableClass); }
@@ -190,6 +193,16 @@ static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
   return value;
 }
 
+// Classes whose instances are themselves inside, whatever they have for attributes: (class, ...).
+static PyObject* sealed_types = nullptr;
+void set_sealed_types(PyObject* types) { Py_XSETREF(sealed_types, Py_NewRef(types)); }
+
+static bool is_sealed(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; sealed_types && i < PyTuple_GET_SIZE(sealed_types); i++)
+    if (PyType_IsSubtype(type, (PyTypeObject*)PyTuple_GET_ITEM(sealed_types, i))) return true;
+  return false;
+}
+
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
   if (!is_heap(type)) {
@@ -211,6 +224,10 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   if (is_symbolic_number(obj)) return PyObject_GetAttr(obj, name);
   if (r->external.count(obj)) return load_of_external(r, obj, name);
   if (PyModule_Check(obj)) return load_of_external(r, obj, name);
+  if (is_sealed(type) && !r->internal.count(obj)) {
+    PyObject* args[] = {obj, name};
+    return ask_session(r, name_load_attr, args, 2);
+  }
   return load_of_internal(r, obj, name);
 }
 
@@ -223,6 +240,7 @@ static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static bool is_external_target(Rehearsal* r, PyObject* obj) {
   PyTypeObject* type = Py_TYPE(obj);
   if (r->internal.count(obj)) return false;
+  if (is_sealed(type)) return true;
   if (!is_heap(type)) return is_open_static(type) || (is_open_by_mark(obj) && r->external.count(obj));
   return is_tensor(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
 }

@@ -162,6 +162,12 @@ static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   set_number_types(a[0], a[1], a[2]);
   Py_RETURN_NONE;
 }
+void set_sealed_types(PyObject* types);  // probes.cpp
+static PyObject* set_sealed(PyObject*, PyObject* types) {
+  if (!PyTuple_Check(types)) return PyErr_Format(PyExc_TypeError, "set_sealed_types((class, ...))");
+  set_sealed_types(types);
+  Py_RETURN_NONE;
+}
 static PyObject* set_judge(PyObject*, PyObject* judge) {
   set_fault_judge(judge);
   Py_RETURN_NONE;
@@ -192,6 +198,7 @@ static PyMethodDef methods[] = {
     {"warning_category", warning_category, METH_O, "whether the session says that nobody hears of this warning"},
     {"is_live", is_live_here, METH_O, "whether captured code runs"},
     {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats, truths): the classes of symbolic numbers"},
+    {"set_sealed_types", set_sealed, METH_O, "classes whose instances' attributes are not written by captured code"},
     {"set_fault_judge", set_judge, METH_O, "what says whether an exception out of framelift's own code is a defect"},
     {"set_interrupt_type", set_interrupt, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};

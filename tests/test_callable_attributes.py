@@ -31,24 +31,44 @@ def _class_method():
     return classmethod(_plain())
 
 
-@pytest.mark.parametrize("make", [_plain, _cached, _partial, _static, _class_method])
+class _OwnProperty(property):
+    pass
+
+
+class _OwnStatic(staticmethod):
+    pass
+
+
+def _compiled():
+    return framelift.compile(_plain(), backend="eager")
+
+
+def _operation():
+    return torch.ops.aten.relu.default
+
+
+@pytest.mark.parametrize("make", [_plain, _cached, _partial, _static, _class_method, lambda: _OwnProperty(len), lambda: _OwnStatic(len), _compiled,
+                                  lambda: torch.jit.trace(torch.relu, torch.ones(1)), _operation])
 def test_attributes(make):
     def run(compile_it):
         kept, seen = make(), []
-        kept.tag = 1
+        kept.tag, kept.rows = 1, [0]
 
         def program(x):
             told = [kept.tag, hasattr(kept, "later"), getattr(kept, "later", None)]
             kept.new = x + told[0]
+            kept.rows.append(len(kept.rows))
             return x * told[0], told
 
         call = framelift.compile(program, backend="eager") if compile_it else program
         for step in range(4):
             result, told = call(torch.full((2,), float(step)))
-            seen.append((result.tolist(), told, kept.new.tolist(), sorted(vars(kept))))
+            seen.append((result.tolist(), told, kept.new.tolist(), hasattr(kept, "later"), list(kept.rows)))
             kept.tag = step * 3
             if step == 1:
                 kept.later = 5
+        for name in ("tag", "rows", "new", "later"):
+            delattr(kept, name)
         return seen
 
     assert run(True) == run(False)

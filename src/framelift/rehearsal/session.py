@@ -299,7 +299,7 @@ class Session:
             class_attributes.write_function(self.world, obj, name, value)
         elif isinstance(obj, (types.MethodType, super)):
             setattr(obj, name, value)   # raises, as it does outside
-        elif isinstance(obj, (property, staticmethod, classmethod)):
+        elif isinstance(obj, _SEALED):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
         else:
             attributes.write_instance(self.world, obj, name, value)
@@ -313,7 +313,7 @@ class Session:
             class_attributes.delete_function(self.world, obj, name)
         elif isinstance(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
-        elif isinstance(obj, (super, property, staticmethod, classmethod)):
+        elif isinstance(obj, (super, *_SEALED)):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
         else:
             attributes.delete_instance(self.world, obj, name)
@@ -535,12 +535,28 @@ def _type_lookup(cls: type, name: str) -> Any:
     return ABSENT
 
 
+def _read_sealed(world: World, obj: Any, name: str) -> Any:
+    """An attribute of what is itself inside: one that somebody gave it is guarded."""
+    own = vars(obj)
+    if name in own and not (isinstance(obj, verdicts.OPERATIONS) and (name.startswith("_") or isinstance(own[name], verdicts.OPERATIONS))):
+        return let_in(world, own[name], const(obj).to("dict").to("item", name))
+    if name not in own and not hasattr(obj, name):
+        world.guard(const(obj).to("dict"), "ABSENT", name, name)
+    return getattr(obj, name)
+
+
 def _reader(obj: Any) -> Any:
     if isinstance(obj, type):
         return class_attributes.read_class
     cls = type(obj)
+    if cls not in _READERS and isinstance(obj, _SEALED):
+        return _read_sealed
     return _READERS.get(cls) or (attributes.read_error if isinstance(obj, BaseException) else attributes.read_instance)
 
+
+#: what attributes of are not written by captured code
+_SEALED = (property, staticmethod, classmethod, _core.Compiled, torch.jit.ScriptFunction, *verdicts.OPERATIONS)
+_core.set_sealed_types(_SEALED)
 
 _READERS = {
     types.FunctionType: class_attributes.read_function,
@@ -548,6 +564,8 @@ _READERS = {
     staticmethod: class_attributes.read_function,
     classmethod: class_attributes.read_function,
     functools._lru_cache_wrapper: class_attributes.read_function,
+    _core.Compiled: class_attributes.read_function,
+    torch.jit.ScriptFunction: class_attributes.read_function,
     types.MethodType: class_attributes.read_method,
     super: class_attributes.read_super,
     weakref.ProxyType: attributes.read_proxy,

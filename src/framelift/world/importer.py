@@ -99,6 +99,12 @@ def _constant(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
+def _with_attributes(world: World, value: Any, origin: Origin) -> Any:
+    """Itself, but for its attributes: reads of them are guarded, writes are not made before the call ends."""
+    _core.mark_external(value)
+    return _constant(world, value, origin)
+
+
 def _class(world: World, value: type, origin: Origin) -> Any:
     """C code asks a metaclass for special methods, and `raise` makes an exception of a class: both unseen."""
     world.guard(origin, "IS", value)
@@ -168,8 +174,9 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
 RULES[types.FunctionType] = _function
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 RULES[_VARIABLE_FUNCTIONS] = _constant
-RULES[_core.Compiled] = _constant
-RULES[torch.jit.ScriptFunction] = _constant
+RULES[_core.Compiled] = _with_attributes
+RULES[torch.jit.ScriptFunction] = _with_attributes
+RULES[functools._lru_cache_wrapper] = _with_attributes
 
 
 #: classes written in C whose instances hold nothing; Generic is one of them since CPython 3.12
@@ -505,12 +512,6 @@ def _counter(world: World, value: Any, origin: Origin) -> Any:
 def _described(world: World, value: Any, origin: Origin) -> Any:
     seen = import_value(world, value, origin)
     return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-@rule(functools._lru_cache_wrapper)
-def _cached(world: World, value: Any, origin: Origin) -> Any:
-    _core.mark_external(value)   # it has attributes
-    return _constant(world, value, origin)
 
 
 @rule(*MAPPING_VIEWS)
