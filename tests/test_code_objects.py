@@ -178,3 +178,18 @@ def test_code_with_locals() -> None:
 
 def test_an_expression_with_locals_is_captured() -> None:
     check(lambda x: x + eval(EXPRESSION, {"a": 1, "scale": 10}, {"b": 2, "a": 5}), X)
+
+
+LINE = compile("6 * 7", "line", "single")
+
+
+@pytest.mark.parametrize("run", [exec, eval], ids=lambda run: run.__name__)
+def test_lines_of_a_dialogue_show_their_values(run: Any, capsys: Any) -> None:
+    def program(x: Any) -> Any:
+        run(LINE, {}, {})
+        return x + 1
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager")
+    for _ in range(2):
+        captured(X)
+        assert capsys.readouterr().out == "42\n"

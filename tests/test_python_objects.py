@@ -538,3 +538,26 @@ def test_pickling_of_a_class_that_captured_code_put_into_its_module() -> None:
         return x + 1, kind, same
     framelift.reset()
     assert framelift.compile(program, backend="eager")(torch.ones(1))[1:] == program(torch.ones(1))[1:] == ("new", True)
+
+
+class TwoPlaces:
+    __slots__ = ("held", "empty")
+
+    def method(self) -> int:
+        return 1
+
+
+def test_what_is_said_of_missing_attributes() -> None:
+    def said(change: Any) -> Any:
+        try:
+            return change()
+        except AttributeError as error:
+            return str(error), error.name, error.obj is not None
+
+    def program(thing: Any, x: Any) -> Any:
+        thing.held = 1
+        del thing.held
+        changes = (lambda: thing.held, lambda: thing.empty, lambda: thing.nothing, lambda: setattr(thing, "nothing", 1),
+                   lambda: setattr(thing, "method", 1), lambda: delattr(thing, "held"), lambda: TwoPlaces().empty)
+        return x + 1, [said(change) for change in changes]
+    check(program, TwoPlaces(), torch.ones(1))

@@ -102,7 +102,14 @@ def _made(session: Any, source: Any, filename: Any, mode: str, flags: int, optim
     return code
 
 
+def _check_code(code: types.CodeType) -> None:
+    """Code that was compiled as a line of a dialogue shows what it calculates."""
+    if any(step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1 for step in dis.get_instructions(code)):
+        raise Interrupt("unsupported-code", "code that prints what it calculates")
+
+
 def _run(session: Any, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
+    _check_code(code)
     body = types.FunctionType(code, globals_, code.co_name)
     _core.mark_internal(body)
     session.world.keep.append(body)
@@ -191,6 +198,7 @@ def _value_of(session: Any, code: types.CodeType, globals_: Any, locals_: Any) -
     where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
     if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    _check_code(code)
     if names is not where:
         own = _Result(names)
         _run(session, _leaving_its_value(code), where, own)

@@ -164,12 +164,13 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return InstanceDict.of(world, obj)
         pending = world.overlay.get((id(obj), name), ABSENT)
         if pending is DELETED:
-            raise AttributeError(name)
+            raise no_attribute(obj, name)
         value = pending
         if pending is ABSENT:
             origin = origin_of_external(world, obj)
             if _is_empty(found, obj):
                 world.guard(origin, "CHECK", (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"), ("slot", name))
+                raise no_attribute(obj, name)
             value = let_in(world, found.__get__(obj), origin.to("slot", name))
         _know(world, obj, name, VALUE, value)
         return value
@@ -309,7 +310,8 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             _core.captured(setter, (descriptor, obj, value), None)
             return
     elif own_dict(obj) is None:
-        raise no_attribute(obj, name)
+        there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
+        raise AttributeError(f"{type(obj).__name__!r} object {there}")
     if isinstance(obj, types.ModuleType):   # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return
