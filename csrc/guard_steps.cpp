@@ -7,6 +7,7 @@
 namespace framelift {
 
 static PyTypeObject* deque_type = nullptr;
+static PyTypeObject* local_type = nullptr;  // its instances have a dictionary for each thread, whatever slot a subclass adds
 
 static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
   if (!borrowed) return Outcome::Fails;
@@ -59,7 +60,8 @@ static Outcome take_constant(Visit& v, PyObject*) {
 
 static Outcome take_dict(Visit& v, PyObject* base) {
   if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
-  PyObject** slot = instance_dict_at(base);
+  bool per_thread = Py_TYPE(base)->tp_getattro == local_type->tp_getattro;
+  PyObject** slot = per_thread ? nullptr : instance_dict_at(base);
   v.surely_dict = slot != nullptr;
   if (slot) return field(v, slot, false);
   Outcome outcome = by_getattr(v, base, "__dict__");  // some C types pass the question on to another object
@@ -309,11 +311,13 @@ static const StepRow kSteps[] = {
 
 bool init_steps() {
   if (deque_type) return true;
-  PyObject* module = PyImport_ImportModule("collections");
-  PyObject* deque = module ? PyObject_GetAttrString(module, "deque") : nullptr;
-  Py_XDECREF(module);
-  deque_type = (PyTypeObject*)deque;  // kept for the life of the process
-  return deque != nullptr;
+  auto found = [](const char* module_name, const char* name) {  // kept for the life of the process
+    PyObject* module = PyImport_ImportModule(module_name);
+    PyObject* type = module ? PyObject_GetAttrString(module, name) : nullptr;
+    Py_XDECREF(module);
+    return (PyTypeObject*)type;
+  };
+  return (deque_type = found("collections", "deque")) && (local_type = found("_thread", "_local"));
 }
 
 const StepRow* find_step(const char* name) {

@@ -415,3 +415,22 @@ def test_notes_are_added_to_a_list_that_grows() -> None:
         return x + 1
 
     check(program, torch.ones(2), ValueError("v"), calls=5, mutate=lambda *_: None, graphs=None)
+
+
+class OwnLocal(threading.local):
+    pass
+
+
+def test_attributes_of_a_kind_of_thread_local():
+    kept = OwnLocal()
+    kept.tag = 1
+
+    def program(x):
+        kept.count = getattr(kept, "count", 0) + kept.tag
+        return x + kept.count, hasattr(kept, "later")
+
+    compiled = framelift.compile(program, backend="eager")
+    assert compiled(torch.zeros(1))[0].item() == 1 and kept.count == 1
+    kept.tag, kept.later = 5, True
+    result, later = compiled(torch.zeros(1))
+    assert result.item() == 6 and later and kept.count == 6
