@@ -111,7 +111,7 @@ _INTERPRETER = (
     Functions("_typing", {"pure": "_idfunc"}),
     Functions("_thread", {"pure": "allocate_lock"}),
     # Which references exist, and what they still lead to, depends on who else is alive.
-    Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs"}),
+    Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs", "attributes": "proxy"}),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
     Functions("posix", {"pure": "fspath"}),
     *(Functions(name, {"pure": "md5 sha1 sha224 sha256 sha384 sha512"}) for name in ("_md5", "_sha1", "_sha256", "_sha512", "_sha2")),

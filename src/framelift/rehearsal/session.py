@@ -475,7 +475,7 @@ class Session:
         if isinstance(obj, types.CellType):
             return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
         if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
-            made = isinstance(obj, types.ModuleType) and sys.modules.get(vars(obj).get("__name__", "")) is not obj   # C code makes them, unseen
+            made = isinstance(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))   # C code makes them, unseen
             return None if made else const(obj)
         if isinstance(obj, verdicts.OPERATIONS):
             return const(obj)
