@@ -104,7 +104,7 @@ def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
         if _is_operand(other):
             return self.home.outside(func, (other, self) if swap else (self, other))
         kind = type(other)
-        if issubclass(kind, torch.Tensor) or any(base.__module__.startswith("torch._numpy") for base in kind.__mro__):
+        if issubclass(kind, torch.Tensor) or any(str(vars(base).get("__module__")).startswith("torch._numpy") for base in kind.__mro__):
             return NotImplemented
         said = _says_itself(kind, func)
         result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
