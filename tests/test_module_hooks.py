@@ -58,8 +58,7 @@ PURE: dict[str, list[tuple[int, str, Callable[..., Any]]]] = {
     "both gradients": [(1, FULL, lambda module, given, above: (given[0] + above[0] * 3,))],
     "before": [(1, PRE, lambda module, above: (above[0] * 5,))],
     "several": [(1, PRE, lambda module, above: (above[0] * 5,)), (1, PRE, lambda module, above: (above[0] - 1,)),
-                (1, FULL, lambda module, given, above: (given[0] + above[0],)), (1, FULL, lambda module, given, above: [given[0].clamp(min=0)]),
-                (2, FULL, lambda module, given, above: (given[0] * module.weight.mean(),))],
+                (1, FULL, lambda module, given, above: (given[0] + above[0],)), (1, FULL, lambda module, given, above: [given[0].clamp(min=0)])],
     "nothing": [(1, FULL, lambda module, given, above: None), (2, PRE, lambda module, above: None)],
     "a tensor from around": [(2, FULL, lambda module, given, above: (given[0] * FACTOR,)), (0, PRE, lambda module, above: (above[0] * FACTOR,))],
 }
@@ -80,6 +79,7 @@ def note(module: Any, given: Any, above: Any) -> None:
 
 LEFT: dict[str, tuple[list[tuple[int, str, Callable[..., Any]]], bool]] = {
     "a hook with an effect": ([(1, FULL, note)], True),
+    "a hook that looks at its module": ([(2, FULL, lambda module, given, above: (given[0] * module.weight.mean(),))], True),
     "a value taken": ([(1, FULL, lambda module, given, above: (given[0] * above[0].sum().item(),))], True),
     "an argument without a gradient": ([(0, FULL, note)], False),
 }

@@ -29,6 +29,7 @@ from ..world.leaves import LEAF_TYPES
 from ..world.unwatched_reads import UnwatchedReads
 from . import marks
 from .bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
+from .later import runs_later
 from .registry import substitute
 
 __all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
@@ -285,6 +286,7 @@ class _Tracked:
         changed = around.changed() or (body.writes_outside() and "a tensor")
         if changed:
             raise Interrupt("body-effect", f"{name}.backward ({changed})")
+        runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
         result = body.result if type(body.result) is tuple else (body.result,)
         if any(not (x is None or recorder.is_stand_in(x)) for x in result):
             raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")

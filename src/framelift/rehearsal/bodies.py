@@ -25,7 +25,7 @@ from ..graph.values import Storage, Value
 from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
 
-__all__ = ["Rehearsed", "Surroundings", "fresh", "rehearse_body", "values_in"]
+__all__ = ["Rehearsed", "Surroundings", "contents_of", "fresh", "parts_of", "portrait_of", "rehearse_body", "values_in"]
 
 
 _SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
@@ -72,7 +72,7 @@ class Rehearsed:
                 if id(value.step) in inside:
                     found.append(value)
             elif not isinstance(obj, torch.Tensor):
-                rest.extend(reversed(_parts(obj) or []))
+                rest.extend(reversed(parts_of(obj) or []))
         return found
 
     def writes_outside(self) -> list[Value]:
@@ -131,7 +131,7 @@ class Surroundings:
         self._effects = len(self._world.effects)
         self._shadows = len(self._world.shadows)
         self._keep: list[Any] = []
-        self._before = self._portray([*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)])
+        self._before = portrait_of([*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)], self._keep)
 
     def changed(self) -> str:
         """What was changed since, in words; empty if nothing."""
@@ -140,34 +140,38 @@ class Surroundings:
             effect = world.effects[self._effects]
             return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
-            if _contents(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
+            if contents_of(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
                 return f"a {type(obj).__name__} from outside of it"
         for shadow in world.shadows[self._shadows:]:
-            if _contents(shadow.copy) != _contents(shadow.before):
+            if contents_of(shadow.copy) != contents_of(shadow.before):
                 return f"a {type(shadow.original).__name__} from outside of it"
         return ""
 
-    def _portray(self, roots: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
-        seen: set[int] = set()
-        rows = []
-        while roots:
-            obj = roots.pop()
-            if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
-                continue
-            seen.add(id(obj))
-            self._keep.append(obj)
-            parts = _parts(obj)
-            if parts is not None:
-                rows.append((obj, tuple(map(id, parts))))
-                roots.extend(parts)
-        return rows
+
+def portrait_of(roots: list[Any], keep: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
+    """Each object that can change and that the roots lead to, with the ids of what it holds; `keep` keeps them valid."""
+    seen: set[int] = set()
+    rows = []
+    while roots:
+        obj = roots.pop()
+        if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
+            continue
+        seen.add(id(obj))
+        keep.append(obj)
+        parts = parts_of(obj)
+        if parts is not None:
+            keep.append(parts)
+            rows.append((obj, tuple(map(id, parts))))
+            roots.extend(parts)
+    return rows
 
 
-def _contents(obj: Any) -> tuple[int, ...]:
-    return tuple(map(id, _parts(obj) or ()))
+def contents_of(obj: Any) -> tuple[int, ...]:
+    """The ids of what an object holds."""
+    return tuple(map(id, parts_of(obj) or ()))
 
 
-def _parts(obj: Any) -> list[Any] | None:
+def parts_of(obj: Any) -> list[Any] | None:
     """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
     if isinstance(obj, dict):
         return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]

@@ -22,6 +22,7 @@ from ..graph.values import Body
 from ..reasons import Interrupt
 from .bodies import fresh, values_in
 from .higher_order import pure_body, record_step
+from .later import looks_at_nothing_outside
 from .registry import substitute
 
 __all__ = ["REGISTERING", "Handle"]
@@ -79,6 +80,7 @@ def _register_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
     if body.result is not None and not recorder.is_stand_in(body.result):
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result)
+    looks_at_nothing_outside(session, "a tensor's hook", hook)
     record_step(recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True)
     if session.notes.get(_OF_MODULES):
         _count(session)

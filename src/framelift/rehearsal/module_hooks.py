@@ -6,6 +6,7 @@ argument and one tensor result only: which gradients of several are there when a
 
 from __future__ import annotations
 
+import dis
 import types
 from typing import Any
 
@@ -21,6 +22,7 @@ from .autograd_function import backward_state
 from .bodies import fresh, values_in
 from .higher_order import pure_body, record_step
 from .hooks import Handle
+from .later import looks_at_nothing_outside
 from .registry import substitute
 
 __all__: list[str] = []
@@ -113,6 +115,7 @@ def _body(session: Any, hook: Any, module: Any, rows: list[tuple[Value, int, int
         given.append(tuple(grad if i == place else None for i in range(count)))
     with backward_state():
         body = pure_body(session, _NAME, hook, (module, *given))
+    looks_at_nothing_outside(session, _NAME, hook, *([module] if _uses_first(hook) else []))
     result, (_, place, count) = body.result, rows[0]
     if result is not None:
         if type(result) not in (tuple, list) or len(result) != count or not recorder.is_stand_in(result[place]):
@@ -123,3 +126,12 @@ def _body(session: Any, hook: Any, module: Any, rows: list[tuple[Value, int, int
             raise Interrupt("torch-operation", f"{_NAME} that gives a gradient of another kind")
     graph, around = body.close(recorder, values_in(recorder, grads), result)
     return Body(graph, "hook_body"), tuple(around)
+
+
+def _uses_first(hook: Any) -> bool:
+    """Whether a hook may look at the module it is handed."""
+    code = hook.__code__ if isinstance(hook, types.FunctionType) else None
+    if code is None or not code.co_argcount or code.co_varnames[0] in code.co_cellvars:
+        return True
+    names = [one.argval for one in dis.get_instructions(code) if "LOAD_FAST" in one.opname]
+    return any(code.co_varnames[0] in (name if isinstance(name, tuple) else (name,)) for name in names)

@@ -68,6 +68,7 @@ class Session:
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
+        self.is_stopped = False                       # the exit is a break: the frame goes on behind it
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None       # where the root was stopped
         self.unread: frozenset[str] = frozenset()   # the root's parameters that are only handed over there
@@ -159,6 +160,7 @@ class Session:
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
             raise Interrupt("result-object", f"{type(raised).__name__} that was raised inside")
+        self.is_stopped = True
         self._plan_exit(values)
         self.point = point
 
