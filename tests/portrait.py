@@ -270,7 +270,8 @@ def _array(_self: Portrait, value: array.array) -> tuple[Any, ...]:
 def _numpy_array(self: Portrait, value: Any) -> tuple[Any, ...]:
     address = value.__array_interface__["data"][0] if value.size else 0
     place = self._storages.setdefault(address, len(self._storages)) if address and self.exact else None
-    return "numpy array", type(value), str(value.dtype), value.shape, value.tobytes(), place
+    held = self.children(value.ravel().tolist()) if value.dtype.hasobject else value.tobytes()   # of objects the memory has only addresses
+    return "numpy array", type(value), str(value.dtype), value.shape, held, place
 
 
 def _numpy_scalar(_self: Portrait, value: Any) -> tuple[Any, ...]:

@@ -120,3 +120,31 @@ def test_equal_values_that_differ(rows: list[Any]) -> None:
     for value in (*rows, *reversed(rows)):
         held[0] = value
         assert compiled(X)[1:] == (repr(value), getattr(value, "stop", None))
+
+
+def test_where_an_attribute_is_found_beside_what_was_written():
+    class Base:
+        weight = 1
+
+    class Child(Base):
+        weight = 7
+
+    source = {"a": 5}
+
+    def program(x):
+        Base.weight = source["a"]
+        read = Child.weight, Child().weight
+        Base.weight = Child.weight
+        return x + 1, read
+
+    def run(call):
+        Base.weight, Child.weight, seen = 1, 7, []
+        for step in range(6):
+            if step == 2:
+                del Child.weight
+            if step == 4:
+                Child.weight = 8
+            seen.append((call(torch.ones(1))[1], Base.weight, Child.weight))
+        return seen
+
+    assert run(framelift.compile(program, backend="eager")) == run(program)

@@ -23,6 +23,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from .. import config
 from ..reasons import Interrupt
 from .facts import Facts, symbolic_facts
+from . import sums  # noqa: F401  (torch adds by what is a sum now)
 from .numbers import Bool, Float, Int, NUMBERS
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 

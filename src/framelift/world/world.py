@@ -123,6 +123,8 @@ class World:
 
     def _lookup(self, cls: type, name: str) -> Any:
         deleted = False   # outside it is still there: guarded is the class that has the next
+        if any((id(base), name) in self.overlay for base in _mro(cls)):
+            self._guard_holders(cls, name)
         for base in _mro(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is not ABSENT:
@@ -139,6 +141,20 @@ class World:
         if not _core.is_internal(cls):
             self.guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
+
+    def _guard_holders(self, cls: type, name: str) -> None:
+        """A class of the order was written to: what is found then depends on where each value is, not on the values alone."""
+        for base in _mro(cls):
+            if (id(base), name) in self.overlay:
+                if self.overlay[(id(base), name)] is DELETED:
+                    continue
+                return
+            has = name in _own(base)
+            if not _core.is_internal(base):
+                said = f"has {'a' if has else 'no'} {name!r} of its own"
+                self.guard(const(base), "CHECK", (lambda now, has=has: (name in _own(now)) is has, said), ("holder", name))
+            if has:
+                return
 
     def place_of(self, cls: type, name: str) -> tuple[bool, type]:
         """Whether what a lookup finds is a pending write, and otherwise the class at which to look for it outside."""
