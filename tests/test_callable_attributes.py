@@ -168,3 +168,26 @@ def test_a_cache_from_outside_asks_for_hashes_first():
         return x + 1, told
 
     assert framelift.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+class _Slotted(property):
+    __slots__ = ("extra",)
+
+
+KEPT = _Slotted(lambda self: 1)
+KEPT.extra = 1
+
+
+def test_a_property_with_slots():
+    def program(x):
+        made = _Slotted(lambda self: 1)
+        made.extra = x + 1
+        read = made.extra
+        del made.extra
+        return read, hasattr(made, "extra"), KEPT.extra
+
+    compiled = framelift.compile(program, backend="eager")
+    for value in (1, 4):
+        KEPT.extra = value
+        expected, found = program(torch.ones(1)), compiled(torch.ones(1))
+        assert torch.equal(expected[0], found[0]) and expected[1:] == found[1:]

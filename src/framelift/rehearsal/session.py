@@ -302,9 +302,15 @@ class Session:
         elif isinstance(obj, (types.MethodType, super)):
             setattr(obj, name, value)   # raises, as it does outside
         elif isinstance(obj, _SEALED):
-            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+            self._check_unsealed(obj, name)
+            _core.natively(setattr, (obj, name, value), None)
         else:
             attributes.write_instance(self.world, obj, name, value)
+
+    def _check_unsealed(self, obj: Any, name: str) -> None:
+        """Only instances of the program's own classes, made inside, are written to."""
+        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or isinstance(obj, verdicts.OPERATIONS):
+            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
 
     def delete_attr(self, obj: Any, name: str) -> None:
         if isinstance(obj, type):
@@ -315,8 +321,11 @@ class Session:
             class_attributes.delete_function(self.world, obj, name)
         elif isinstance(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
-        elif isinstance(obj, (super, *_SEALED)):
+        elif isinstance(obj, super):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+        elif isinstance(obj, _SEALED):
+            self._check_unsealed(obj, name)
+            _core.natively(delattr, (obj, name), None)
         else:
             attributes.delete_instance(self.world, obj, name)
 
@@ -539,10 +548,14 @@ def _type_lookup(cls: type, name: str) -> Any:
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    own = vars(obj)
+    if id(obj) not in world.sealed and not isinstance(obj, verdicts.OPERATIONS):   # made inside
+        return _core.natively(getattr, (obj, name), None)
+    own = getattr(obj, "__dict__", {})
+    if type(_type_lookup(type(obj), name)) is types.MemberDescriptorType and _core.is_python_class(type(obj)):
+        raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     if name in own and not (isinstance(obj, verdicts.OPERATIONS) and (name.startswith("_") or isinstance(own[name], verdicts.OPERATIONS))):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
-    if name not in own and not hasattr(obj, name):
+    if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
         world.guard(const(obj).to("dict"), "ABSENT", name, name)
     return getattr(obj, name)
 

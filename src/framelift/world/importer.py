@@ -96,6 +96,8 @@ def _nan(world: World, value: Any, origin: Origin) -> Any:
 
 def _constant(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin, "IS", value)
+    if isinstance(value, (property, staticmethod, classmethod)):
+        world.sealed[id(value)] = value
     return value
 
 

@@ -65,6 +65,7 @@ class World:
         self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
         self.errors: list[BaseException] = []     # copies of exceptions from outside
         self.proxied: dict[int, Callable[[], Any]] = {}   # what a weak proxy made inside stands for, seen to be alive
+        self.sealed: dict[int, Any] = {}                          # properties and their like from outside, which may have attributes
         self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
         self.line: tuple[types.CodeType, int] | None = None   # the place of reads that no frame of the program makes
         self._guarded: set[tuple[Origin, str, Any]] = set()
