@@ -171,7 +171,7 @@ def test_a_cache_from_outside_asks_for_hashes_first():
 
 
 class _Slotted(property):
-    __slots__ = ("extra",)
+    __slots__ = ("__doc__", "extra")
 
 
 KEPT = _Slotted(lambda self: 1)
