@@ -551,7 +551,8 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
     if id(obj) not in world.sealed and not isinstance(obj, verdicts.OPERATIONS):   # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
-    if type(_type_lookup(type(obj), name)) is types.MemberDescriptorType and _core.is_python_class(type(obj)):
+    slot = _type_lookup(type(obj), name)
+    if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     if name in own and not (isinstance(obj, verdicts.OPERATIONS) and (name.startswith("_") or isinstance(own[name], verdicts.OPERATIONS))):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
