@@ -191,3 +191,31 @@ def test_a_property_with_slots():
         KEPT.extra = value
         expected, found = program(torch.ones(1)), compiled(torch.ones(1))
         assert torch.equal(expected[0], found[0]) and expected[1:] == found[1:]
+
+
+class _Remembering(property):
+    def __get__(self, owner, kind=None):
+        if owner is None:
+            return self
+        self.seen = owner.x + 1
+        return owner.x
+
+
+class _Holder:
+    kept = _Remembering(lambda self: 1)
+
+    def __init__(self):
+        self.x = torch.ones(2)
+
+
+def test_a_descriptor_that_writes_to_itself():
+    def program(x):
+        _Holder.kept.tag = x * 2
+        return x + holder.kept
+
+    holder, descriptor = _Holder(), vars(_Holder)["kept"]
+    compiled = framelift.compile(program, backend="eager")
+    for value in (1.0, 3.0):
+        holder.x = torch.full((2,), value)
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), value + 1))
+        assert descriptor.seen.tolist() == [value + 1] * 2 and descriptor.tag.tolist() == [2.0, 2.0]
