@@ -34,10 +34,14 @@ ITERATORS = (enumerate, zip, map, filter, reversed, itertools.chain, itertools.i
              *(type(iter(kind)) for kind in ([], (), {}, {}.values(), {}.items(), "", range(0), set())), type(reversed([])))
 #: leaves that need no closer look: class -> its name in descriptions
 PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, complex, str, bytes)}
+#: those of them that are described by themselves, whatever their value
+QUICK: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, bytes)}
 
 
 def without_addresses(text: str) -> str:
     """Text of objects without a `__repr__` shows their address, which is nobody's state."""
+    if "0" not in text:
+        return text
     if " AT 0X" in text:   # a program may write it in capitals
         text = re.sub(r" AT 0X[0-9A-F]+", " AT 0X", text)
     if "x0 ta " in text:   # or turn the text round
@@ -45,9 +49,15 @@ def without_addresses(text: str) -> str:
     return re.sub(r" at 0x[0-9a-f]+", " at 0x", text) if " at 0x" in text else text
 
 
+@functools.lru_cache(maxsize=512)
+def _is_leaf(cls: type) -> bool:
+    return issubclass(cls, LEAVES)
+
+
 def _is_value(value: Any) -> bool:
     """Immutable leaves, and tuples of nothing but leaves: whether equal ones are one object is CPython's business."""
-    return isinstance(value, LEAVES) or type(value) is tuple and all(map(_is_value, value))
+    cls = type(value)
+    return cls in PLAIN or _is_leaf(cls) or cls is tuple and all(map(_is_value, value))
 
 
 class Node(int):
@@ -71,10 +81,13 @@ class Portrait:
     def add(self, value: Any, label: Any = None) -> Any:
         """The node number of `value`, or for a value without identity its own description; `label` is the step to it: a key or a place."""
         cls = type(value)
-        if cls in PLAIN:
-            return PLAIN[cls], without_addresses(value) if cls is str else repr(value) if self.exact and (cls is float or cls is complex) else value
-        if _is_value(value):
-            return tuple(map(self.add, value)) if type(value) is tuple else _leaf(value)
+        name = PLAIN.get(cls)
+        if name is not None:
+            return name, without_addresses(value) if cls is str else repr(value) if self.exact and (cls is float or cls is complex) else value
+        if _is_leaf(cls):
+            return _leaf(value)
+        if cls is tuple and all(map(_is_value, value)):
+            return tuple(map(self.add, value))
         known = self._seen.get(id(value))
         if known is not None:
             return known
@@ -107,7 +120,9 @@ class Portrait:
 
     def children(self, values: Any, labels: Any = None) -> tuple[Any, ...]:
         """Several values; without `labels` they are counted."""
-        return tuple(map(self.add, values, itertools.count() if labels is None else labels))
+        add, quick = self.add, QUICK
+        return tuple([(quick[type(v)], v) if type(v) in quick else add(v, label)
+                      for v, label in zip(values, itertools.count() if labels is None else labels)])
 
     def release(self) -> None:
         self._alive.clear()
@@ -116,6 +131,7 @@ class Portrait:
 
 def forget() -> None:
     """Let go of the classes seen."""
+    _is_leaf.cache_clear()
     _describer.cache_clear()
     _slots.cache_clear()
 
