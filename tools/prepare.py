@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
-TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich"]
+TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic"]
 BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
 
