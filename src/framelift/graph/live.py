@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch._C import _functorch
 
+from ..reasons import Interrupt
 from .fakes import Fakes
 from .facts import Facts, facts_of
 from .values import Storage, Value
 
-__all__ = ["Live", "LiveOutcome", "described_transforms", "is_wrapped", "storage_of", "transforms_off"]
+__all__ = ["Live", "LiveOutcome", "described_transforms", "is_wrapped", "leaving_none_open", "storage_of", "transforms_off"]
 
 _LEAVE = {"Vmap": _functorch._vmap_decrement_nesting, "Grad": _functorch._grad_decrement_nesting,
           "Jvp": _functorch._jvp_decrement_nesting}
@@ -49,7 +50,6 @@ class Live:
         self._dual = 0
         self._outer = 0                             # how many of the interpreters were there before
         self.disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
-        self._forward = torch._C._is_fwd_grad_enabled()
 
     def begin_inside(self, transforms: Sequence[Any]) -> None:
         """Captured code begins inside these transforms; they stay open when it ends."""
@@ -162,6 +162,11 @@ class Live:
         """A level of forward-mode differentiation was opened (1) or closed (-1)."""
         self._dual += by
 
+    def check_dual(self, name: str, least: int) -> None:
+        """Interrupt where fewer levels of forward-mode differentiation than these were opened inside, or where some stay open (-1)."""
+        if self._dual < least or least < 0 < self._dual:
+            raise Interrupt("torch-state", name)
+
     def close(self) -> None:
         """The rehearsal is over: leave every transform that is still open, and put torch's switches back."""
         while len(self._stack) > self._outer:
@@ -170,11 +175,33 @@ class Live:
         while self._dual > 0:
             self._dual -= 1
             torch._C._exit_dual_level(level=self._dual)
-        torch._C._set_fwd_grad_enabled(self._forward)
-        if self.disabled is None:
-            torch._C._autograd._saved_tensors_hooks_enable()
-        else:
-            torch._C._autograd._saved_tensors_hooks_disable(self.disabled)
+        _allow_hooks(self.disabled)
+
+
+def _allow_hooks(disabled: str | None) -> None:
+    """Hooks on saved tensors may be set, or not, for the reason given."""
+    if disabled is None:
+        torch._C._autograd._saved_tensors_hooks_enable()
+    else:
+        torch._C._autograd._saved_tensors_hooks_disable(disabled)
+
+
+@contextlib.contextmanager
+def leaving_none_open() -> Iterator[None]:
+    """Leave the transforms that were opened in here, and put their switches back, where what runs in here fails."""
+    depth, forward = len(_functorch.get_interpreter_stack() or ()), torch._C._is_fwd_grad_enabled()
+    disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+    try:
+        yield
+    except BaseException:
+        while len(stack := _functorch.get_interpreter_stack() or ()) > depth:
+            _LEAVE[stack[-1].key().name]()
+        if torch.autograd.forward_ad._current_level < 0:   # the program's own record, which graphs do not write to
+            with contextlib.suppress(RuntimeError):   # there is none
+                torch._C._exit_dual_level(level=0)
+        torch._C._set_fwd_grad_enabled(forward)
+        _allow_hooks(disabled)
+        raise
 
 
 @contextlib.contextmanager

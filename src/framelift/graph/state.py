@@ -146,6 +146,7 @@ class SavedState:
     def __init__(self, *, generators: bool = True) -> None:
         self.grad = _is_grad_enabled()
         self.inference = _is_inference()
+        self.forward = torch._C._is_fwd_grad_enabled()
         self.dtype = _default_dtype()
         self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
                          for device in AUTOCAST_DEVICES]
@@ -162,6 +163,7 @@ class SavedState:
             choose_kernels(_kernels)
             _kernels = None
         torch._C._set_grad_enabled(self.grad)
+        torch._C._set_fwd_grad_enabled(self.forward)
         if _default_dtype() is not self.dtype:
             torch.set_default_dtype(self.dtype)
         for device, enabled, dtype in self.autocast:

@@ -24,6 +24,7 @@ class Finished:
     torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad mode.
     The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
     `settings` are those that the graph is to be compiled and run under, where it is not called under them (graph/settings.py).
+    `transforms`: the graph opens and leaves function transforms.
     `odd` are outputs that the graph gives without a history, and what they are to become (graph/replay.py).
     """
 
@@ -40,3 +41,4 @@ class Finished:
     arguments: list[Any] | None = field(default=None, repr=False)
     odd: tuple[tuple[int, str], ...] = ()
     settings: tuple[Any, ...] | None = None
+    transforms: bool = False

@@ -507,7 +507,8 @@ class Recorder:
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
                         self._left.calls if self._left is not None else (), len(self.violated), self.stays,
                         any(step.state != base for step in self.tape), without_grad,
-                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen)
+                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen,
+                        self._live is not None)
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
@@ -551,6 +552,8 @@ class Recorder:
         if self._left is None and self._saved is not None:
             with torch._C.DisableTorchFunction():
                 try:
+                    if self._live is not None:
+                        self._live.check_dual("a level of forward-mode differentiation that stays open", -1)
                     self._left = LeftState(self._saved, self.settings.left())
                 except Interrupt as interrupt:
                     self._left = interrupt

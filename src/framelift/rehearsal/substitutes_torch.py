@@ -110,17 +110,25 @@ def _group(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 @substitute(torch.autograd.profiler.record_function.__init__)
 def _record_function_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """A profiler range has no result; in a captured graph it names nothing."""
+    """A profiler range has no result; in a captured graph it names nothing.  Outside of one it is what it is."""
+    def bound(self: Any, name: Any, args: Any = None) -> None:
+        for attribute, value in {**vars(torch.autograd.profiler.record_function("")), "name": name, "args": args}.items():
+            _core.captured(setattr, (self, attribute, value), None)
+    bound(*args, **kwargs)
 
 
 @substitute(torch.autograd.profiler.record_function.__enter__)
 def _record_function_enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Nothing was begun, so nothing is to be ended: neither here nor, behind a break, in plain Python."""
+    _core.captured(setattr, (args[0], "run_callbacks_on_exit", False), None)
     return args[0]
 
 
 @substitute(torch.autograd.profiler.record_function.__exit__)
 def _record_function_exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    return None
+    if _core.read(args[0], "run_callbacks_on_exit"):
+        raise Interrupt("torch-state", "leaving a profiler range that was entered outside")
+    _core.captured(setattr, (args[0], "run_callbacks_on_exit", True), None)
 
 
 if hasattr(torch.fx.traceback, "annotate"):

@@ -45,8 +45,16 @@ def _record(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
     return record_live(recorder, target_of(callable_), kept, named, found, read_state(), True, effect)
 
 
-@substitute(*_found("_vmap_increment_nesting _vmap_decrement_nesting _grad_increment_nesting _grad_decrement_nesting _jvp_increment_nesting "
-                    "_jvp_decrement_nesting set_inplace_requires_grad_allowed _set_fwd_grad_enabled _saved_tensors_hooks_disable "
+@substitute(*_found("_grad_increment_nesting _jvp_increment_nesting"))
+def _differentiate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Opens a level to differentiate in.  Torch itself suspends an inference mode for its length, which nodes for that mode would cross."""
+    if torch.is_inference_mode_enabled():
+        raise Interrupt("torch-state", "differentiation by torch.func in inference mode")
+    return _record(session, callable_, args, kwargs, effect=True)
+
+
+@substitute(*_found("_vmap_increment_nesting _vmap_decrement_nesting _grad_decrement_nesting _jvp_decrement_nesting set_inplace_requires_grad_allowed "
+                    "_set_fwd_grad_enabled _saved_tensors_hooks_disable "
                     "_saved_tensors_hooks_enable _set_tensor_requires_grad lazy_load_decompositions _maybe_load_decompositions"))
 def _switch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Changes the state of the transforms: done, and kept in the graph."""
@@ -62,6 +70,7 @@ def _enter_dual(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(*_found("_exit_dual_level"))
 def _exit_dual(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.recorder.live.check_dual("leaving a level of forward-mode differentiation that was entered outside", 1)
     _record(session, callable_, args, kwargs, effect=True)
     session.recorder.live.enter_dual(-1)
 

@@ -18,6 +18,7 @@ from .. import _core, config
 from ..exc import InternalError
 from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
+from ..graph.live import leaving_none_open
 from ..graph.settings import inside
 from ..graph.state import SavedState, autocast_nesting
 from ..graph.sure import changes_history, fails_late, in_handler
@@ -70,6 +71,8 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
         graph = torch.no_grad()(graph)
     if finished.changes_state:
         graph = _keeping_settings(graph)
+    if finished.transforms:
+        graph = _under(graph, leaving_none_open)
     if finished.settings is not None:
         graph = _under(graph, around)
     if finished.violations:
@@ -97,7 +100,7 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
 
 
 def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
-    """`graph`, run under the settings it was made for."""
+    """`graph`, run under the settings it was made for, or with somebody who tidies up."""
     def run(*inputs: Any) -> Any:
         with around():
             return graph(*inputs)
