@@ -219,3 +219,29 @@ def test_a_descriptor_that_writes_to_itself():
         holder.x = torch.full((2,), value)
         assert torch.equal(compiled(torch.ones(2)), torch.full((2,), value + 1))
         assert descriptor.seen.tolist() == [value + 1] * 2 and descriptor.tag.tolist() == [2.0, 2.0]
+
+
+def test_the_keywords_of_a_partial_are_its_own():
+    """The dictionary that a partial tells of is the one it calls with, inside as outside, also when its keys change."""
+    made = functools.partial(dict, a=1)
+    outer = functools.partial(made, b=2)
+
+    def f(x):
+        outer.keywords["n"] = len(outer.keywords)
+        made.keywords.pop("a", None)
+        return x + 1, outer.keywords, outer(), made(), outer.keywords is made.keywords
+
+    made_state, outer_state = dict(made.keywords), dict(outer.keywords)
+    seen = []
+    for wrap in (lambda g: g, lambda g: framelift.compile(g, backend="eager")):
+        for partial, state in ((made, made_state), (outer, outer_state)):
+            partial.keywords.clear()
+            partial.keywords.update(state)
+        target, rows = wrap(f), []
+        for number in range(4):
+            if number == 2:
+                outer.keywords["more"] = 5
+            found = target(torch.ones(2))
+            rows.append((found[1] is outer.keywords, dict(found[1]), *found[2:], dict(made.keywords)))
+        seen.append(rows)
+    assert seen[0] == seen[1]

@@ -335,7 +335,7 @@ def _float_op(func: Callable[..., Any], left: Any, right: Any) -> Any:
 def _float_pow(left: Any, right: Any) -> Any:
     if not (_is_number(left) and _is_number(right)):
         return _on_hints(operator.pow, left, right)
-    if None in (concrete(left), concrete(right)) or type(concrete(left) ** concrete(right)) is not float:
+    if None in (concrete(left), concrete(right)):
         return (left.value() if type(left) in NUMBERS else left) ** (right.value() if type(right) in NUMBERS else right)
     return _home(left, right).float_op(operator.pow, (left, right))
 
@@ -362,7 +362,11 @@ def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 
 def _both_parts(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    return (left // right, left % right) if _is_number(left) and _is_number(right) else _on_hints(func, left, right)
+    if not (_is_number(left) and _is_number(right)):
+        return _on_hints(func, left, right)
+    if right == 0:
+        return func(1, 0 if _is_integral(left) and _is_integral(right) else 0.0)   # raises, in words of its own
+    return left // right, left % right
 
 
 def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
@@ -410,6 +414,7 @@ for _cls in (Int, Float):
 for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
     for _swap in (False, True):
         setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
+        setattr(Float, f"__{'r' * _swap}{_name}__", _method(_on_hints, getattr(operator, _word), _swap))   # torch's symbol knows some of them
 for _cls, _kind in ((Int, int), (Float, float)):
     _cls.__name__ = _kind.__name__   # as CPython's own errors call it
     for _name in dir(_kind):

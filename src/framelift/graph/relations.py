@@ -101,7 +101,8 @@ def _call_text(func: Callable[..., Any], args: Iterable[Any], constants: dict[st
     if func in _INFIX:
         return f"({texts[0]}) {_INFIX[func]} ({texts[1]})"
     name = f"call_{func.__name__.strip('_')}"
-    constants[name] = func
+    while constants.setdefault(name, func) is not func:   # numpy's functions have names of Python's own
+        name += "_"
     return f"{name}({', '.join(texts)})"
 
 

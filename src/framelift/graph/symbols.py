@@ -403,7 +403,7 @@ class Symbols:
         """A calculation whose result is a float."""
         if any(type(arg) is Float and arg.hint is None for arg in args) or any(type(arg) is Int and arg.hint is None for arg in args):
             return self._new_float(None, Calculation(func, args), func, args)
-        hint = func(*map(_hint, args))
+        hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
         if any(type(arg) is Float and arg.name in self._drawn for arg in args):   # compilers cannot take it for a constant, as some would arithmetic
@@ -412,12 +412,21 @@ class Symbols:
             return made
         return self._new_float(hint, Calculation(func, args), func, args)
 
+    def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """What a calculation gives in this call; that it raises, which captured code may catch, is noted as any comparison is."""
+        numbers = tuple(map(_hint, args))
+        try:
+            return func(*numbers)
+        except Exception as error:
+            self.relations.append(Relation(_raising(func, error), args, True, _user_line()))
+            raise
+
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
         """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the graph."""
         if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
             self.meanings.setdefault(str(number.raw.node.expr), Calculation(_itself, (number,)))
             return self.shown(self.guarded(lambda: func(number.raw), "the value"))
-        hint = func(_hint(number))
+        hint = self._in_this_call(func, (number,))
         if not -2**62 < hint < 2**62:
             return func(number.value())
         return self._new_int(hint, Calculation(func, (number,)), f"{func.__name__}({number.name})")
@@ -427,7 +436,7 @@ class Symbols:
     def outside(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """A calculation with scalars of numpy's, done at every call before the graph."""
         with quiet():
-            hint = func(*map(_hint, args))
+            hint = self._in_this_call(func, args)
         meaning = Outside(func, args)
         if type(hint) in SCALARS:
             return self._new_scalar(hint, meaning)
@@ -445,7 +454,7 @@ class Symbols:
     def noted(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """A truth value, answered for this call and noted."""
         with quiet():
-            result = func(*map(_hint, args))
+            result = self._in_this_call(func, args)
         self.relations.append(Relation(func if result else _opposite(func), args, True, _user_line()))
         return result
 
@@ -501,6 +510,20 @@ def _opposite(func: Callable[..., Any]) -> Callable[..., bool]:
         return not func(*args)
     opposite.__name__ = f"not_{func.__name__}"
     return opposite
+
+
+def _raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
+    """Whether a calculation raises the same."""
+    kind, text = type(error), str(error)
+
+    def raising(*args: Any) -> bool:
+        try:
+            func(*args)
+        except Exception as now:  # noqa: BLE001  whatever it is, it is compared
+            return type(now) is kind and str(now) == text
+        return False
+    raising.__name__ = f"{func.__name__}_raises"
+    return raising
 
 
 def _user_line() -> Any:

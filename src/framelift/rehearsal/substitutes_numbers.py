@@ -73,7 +73,7 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
 def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _ALIKE and not _wants_plain(callable_, args) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
+    if key in _ALIKE and not _wants_plain(callable_, args, kwargs) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
@@ -97,9 +97,9 @@ def _passes_on(callable_: Any) -> bool:
     return name == "__instancecheck__" or name == "fromkeys" and isinstance(getattr(callable_, "__self__", None), type)
 
 
-def _wants_plain(callable_: Any, args: tuple[Any, ...]) -> bool:
-    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`."""
-    return callable_ is collections.deque or callable_ is round and type(args[0]) not in _SYMBOLIC and not _core.is_python_class(type(args[0]))
+def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`, or asks only the first for its method."""
+    return callable_ is collections.deque or callable_ is pow and len(args) + len(kwargs) > 2 or callable_ is round and type(args[0]) not in _SYMBOLIC and not _core.is_python_class(type(args[0]))
 
 
 _SYMBOLIC = (*NUMBERS, NumpyNumber)

@@ -36,6 +36,7 @@ from .combined import HOLDERS, STEPPERS, import_holder, import_stepper
 from .decimal_state import enter_decimal
 from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
+from .large import LargeDict
 from .lazy import View
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .mapping_views import MAPPING_VIEWS, import_view
@@ -423,7 +424,10 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     function = let_in(world, value.func, origin.to("partial_func"))
     args = let_in(world, value.args, origin.to("partial_args"))
     keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
-    copy = functools.partial(function, *args, **keywords)
+    if type(keywords) is LargeDict:   # opened: C code reads the table
+        keywords = keywords.plain()
+    copy = functools.partial(function, *args)
+    copy.__setstate__((function, copy.args, keywords, None))   # the table itself: captured code may write to it
     world.register(value, copy, origin)
     import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, ()))
