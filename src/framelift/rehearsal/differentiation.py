@@ -147,6 +147,8 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
         found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
     leaves = [leaf for leaf, facts in zip(leaves, found) if facts is not None]
     found = [facts for facts in found if facts is not None]
+    if any(recorder.value_of(leaf.stand_in) is not leaf for leaf in leaves):
+        raise Interrupt("torch-operation", "a backward to a tensor whose requires_grad was switched off meanwhile")
     reached = [leaf.external for leaf in leaves if leaf.external is not None]
     if _core.hooked(tuple(reached)):
         raise Interrupt("torch-operation", "a backward to tensors that have hooks")

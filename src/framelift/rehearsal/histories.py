@@ -22,6 +22,7 @@ __all__ = ["may_make_leaf", "without_histories"]
 
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
+_SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
 #: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
 _PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
@@ -32,10 +33,17 @@ def may_make_leaf(recorder: Any) -> None:
         raise Interrupt("torch-operation", _LEAF)
 
 
+def _rather_plain(recorder: Any, what: str) -> Interrupt:
+    """An interrupt; in the next rehearsal, leaves are not made."""
+    stop = Interrupt("torch-operation", what)
+    stop.first = functools.partial(_PLAIN_LEAVES.add, recorder.code) if recorder.code is not None else None
+    return stop
+
+
 def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
     """The outputs, those of an odd kind replaced by what has no history; and which these are."""
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
-    leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted]
+    leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
     if not leaves and not roots and not recorder.differentiated and not recorder.differentiable:
         return outputs, ()
     if any(out.gathered for _, out in leaves):
@@ -43,9 +51,7 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
     with torch._C.DisableTorchFunction():
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
-            stop = Interrupt("torch-operation", _LEAF)
-            stop.first = functools.partial(_PLAIN_LEAVES.add, recorder.code) if recorder.code is not None else None
-            raise stop
+            raise _rather_plain(recorder, _LEAF)
         if recorder.differentiable and not recorder.is_plain and "" in fates.values():   # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
         if recorder.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
@@ -70,6 +76,8 @@ def _fates(recorder: Any, outputs: Sequence[Any], roots: list[Value]) -> dict[in
             grads = torch.autograd.grad(result, ends, torch.empty_like(result), retain_graph=True, allow_unused=True)
         except RuntimeError:
             return "spent"
+        if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves):], roots)):
+            raise _rather_plain(recorder, _SWITCHED)
         return "rootless" if all(grad is None for grad in grads[:len(leaves)]) else ""
 
     def then(results: list[Any]) -> dict[int, str]:

@@ -60,6 +60,7 @@ class Recorder:
 
     def __init__(self, tape: list[Step] | None = None) -> None:
         self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
+        self.switch: Callable[[torch.Tensor, Any], None] | None = None   # switches requires_grad of an input; set by the session
         self.guard_text: Callable[[], None] | None = None   # guards how tensors are printed; set by the session
         self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
         self._main_tape = self.tape
@@ -95,6 +96,7 @@ class Recorder:
         self.differentiable = False                 # or kept them, to go through the way back too
         self.is_plain = False                       # the graph will be run as it is, by torch itself
         self.has_module_hooks = False               # modules with full backward hooks were called
+        self.flagged: dict[int, dict[bool, Value]] = {}   # by id of the real tensor whose requires_grad was switched: what it is with each flag
         self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None

@@ -33,7 +33,7 @@ from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
-from . import imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
+from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
 from .flags import Blocks
 from .known_values import guard_text, guard_values
 from .marks import disabled, follow_options, forbidden
@@ -82,7 +82,7 @@ class Session:
         self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
-        self.recorder.grad_of = self._grad_of
+        self.recorder.grad_of, self.recorder.switch = self._grad_of, functools.partial(grad_flags.switch, self)
         self.recorder.guard_values = self._guard_values
         self.recorder.guard_text = functools.partial(guard_text, self.world)
         self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in _WITHOUT_ASSUMPTIONS

@@ -337,8 +337,12 @@ def _extent(size: Any, stride: Any) -> int:
 @rule(*_named("requires_grad_", *_TENSOR))
 def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
-    if recorder.value_of(args[0]).facts.requires_grad is not wanted:
-        make_leaf(recorder, args[0], wanted)
+    value = recorder.value_of(args[0])
+    if value.facts.requires_grad is not wanted:
+        if value.external is not None and recorder.switch is not None:
+            recorder.switch(args[0], wanted)
+        else:
+            make_leaf(recorder, args[0], wanted)
     return args[0]
 
 

@@ -1,0 +1,135 @@
+"""`requires_grad` of tensors from outside, switched by captured code: in one graph, and the real tensors are switched too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from support import World, check
+
+X, Y = torch.linspace(-1, 1, 6).reshape(2, 3), torch.linspace(2, 3, 6).reshape(2, 3)
+
+
+def frozen_for_a_while(x: Any, y: Any) -> Any:
+    first = x * y
+    x.requires_grad_(False)
+    second = x * y
+    was = x.requires_grad
+    x.requires_grad_(True)
+    return first, second, x * 3, was, x.requires_grad
+
+
+def frozen_for_good(x: Any, y: Any) -> Any:
+    first = x.sin()
+    x.requires_grad = False
+    return first, x.cos(), x.requires_grad
+
+
+def written_while_frozen(x: Any, y: Any) -> Any:
+    x.requires_grad_(False)
+    x.mul_(2)
+    x.requires_grad_()
+    return x * y
+
+
+def switched_on_and_gone_through(x: Any, y: Any) -> Any:
+    y.requires_grad_()
+    (slope,) = torch.autograd.grad((y.sin() * x).sum(), y)
+    return slope.detach(), y.requires_grad, y.is_leaf
+
+
+def switched_on_with_backward(x: Any, y: Any) -> Any:
+    y.requires_grad = True
+    loss = (y.sin() * x).sum()
+    loss.backward()
+    y.requires_grad = False
+    return loss.detach(), y.grad
+
+
+def on_and_off_and_on(x: Any, y: Any) -> Any:
+    y.requires_grad_()
+    loss = (y.sin() * x).sum()
+    y.requires_grad_(False)
+    quiet = y * 2
+    y.requires_grad_()
+    return torch.autograd.grad(loss, y)[0].detach(), quiet
+
+
+ONE_GRAPH: list[Callable[..., Any]] = [frozen_for_a_while, frozen_for_good, written_while_frozen, switched_on_and_gone_through,
+                                       switched_on_with_backward, on_and_off_and_on]
+
+
+def _again(call: int, world: World) -> None:
+    """Each call begins as the first one did, or with the other flags."""
+    x, y = world.args
+    x.requires_grad_(call % 2 == 0)
+    y.requires_grad_(call == 3)
+    x.grad = y.grad = None
+
+
+@pytest.mark.parametrize("backend", ("eager", "aot_eager"))
+@pytest.mark.parametrize("run", ONE_GRAPH)
+def test_one_graph(run: Any, backend: str) -> None:
+    check(run, X.clone().requires_grad_(), Y.clone(), calls=1, backend=backend)
+
+
+@pytest.mark.parametrize("run", ONE_GRAPH)
+def test_with_other_flags(run: Any) -> None:
+    check(run, X.clone().requires_grad_(), Y.clone(), calls=4, mutate=_again, graphs=None, breaks=None, captures=None)
+
+
+def outlives(x: Any, y: Any) -> Any:
+    """The result's history leads to `y`, which the graph's would not."""
+    y.requires_grad_()
+    return y * x
+
+
+def frozen_before_backward(x: Any, y: Any) -> Any:
+    """Nothing is added to the gradient of a tensor that is frozen by then."""
+    loss = (x * y).sum()
+    x.requires_grad_(False)
+    z = y.clone().requires_grad_()
+    (loss + z.sum()).backward()
+    return z.grad, x.grad
+
+
+@pytest.mark.parametrize("run", (outlives, frozen_before_backward))
+def test_left_to_plain_python(run: Any) -> None:
+    check(run, X.clone().requires_grad_(), Y.clone(), graphs=None, breaks=None, captures=None, calls=1)
+
+
+def test_gradients_reach_what_was_switched() -> None:
+    """After the call, a backward outside acts as it does in plain Python."""
+    import framelift
+    for run in (frozen_for_a_while, frozen_for_good, written_while_frozen, outlives):
+        grads = []
+        for call in (run, framelift.compile(run, backend="eager")):
+            x, y = X.clone().requires_grad_(), Y.clone()
+            result = call(x, y)
+            sum(one.sum() for one in (result if type(result) is tuple else (result,)) if isinstance(one, torch.Tensor) and one.requires_grad).backward()
+            grads.append((x.grad, y.grad, x.requires_grad, y.requires_grad))
+        torch.testing.assert_close(grads[0], grads[1])
+
+
+@pytest.mark.parametrize("backend", ("eager", "aot_eager"))
+def test_a_step_of_two_players(backend: str) -> None:
+    """One network is frozen while the other one learns."""
+    def step(maker: nn.Module, judge: nn.Module, noise: torch.Tensor, real: torch.Tensor) -> Any:
+        judge.requires_grad_(True)
+        loss = judge(maker(noise).detach()).mean() - judge(real).mean()
+        loss.backward()
+        with torch.no_grad():
+            for p in judge.parameters():
+                p.sub_(0.1 * p.grad)
+                p.grad = None
+        judge.requires_grad_(False)
+        other = -judge(maker(noise)).mean()
+        other.backward()
+        return loss.detach(), other.detach()
+    torch.manual_seed(0)
+    maker, judge = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)), nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    check(step, maker, judge, X, Y, calls=3, graphs=2, captures=2, backend=backend)
