@@ -145,3 +145,34 @@ def with_super(x):
                                bound_again, all_locals, with_super), ids=lambda f: f.__name__)
 def test_a_variable_with_a_cell_behind_a_break(f) -> None:
     check(f, torch.ones(3), graphs=None, breaks=None, calls=3)
+
+
+def test_a_caught_exception_that_a_function_made_in_the_handler_holds():
+    """Behind the break its cell comes from outside; the end of the handler gives it a value and deletes it."""
+    def f(x):
+        try:
+            raise KeyError(3)
+        except KeyError as error:
+            held = lambda: error  # noqa: E731
+            out = off(held())
+        return x + 1, str(out)
+    check(f, torch.ones(2), graphs=None, breaks=None, fullgraph=False)
+
+
+def test_a_cell_from_outside_that_is_written_and_deleted():
+    n = 1
+
+    def once():
+        nonlocal n
+        n = 5
+        del n
+        try:
+            return n
+        except NameError as error:
+            return _said(error)
+        finally:
+            n = 7
+
+    def f(x):
+        return x + 1, once(), n
+    check(f, torch.ones(2), captures=None)

@@ -284,3 +284,27 @@ def test_a_classmethod_of_no_callable() -> None:
         except TypeError as error:
             return x + 1, str(error)
     check(program, X, graphs=None, breaks=None)
+
+
+def test_an_instance_of_a_class_made_inside_by_a_metaclass_that_calls_up():
+    class Counting(type):
+        def __len__(cls):
+            return 3
+
+        def __getattr__(cls, name):
+            raise AttributeError(name)
+
+        def __call__(cls, *args):
+            return super().__call__(*args)
+
+    class Plain:
+        pass
+
+    class Made(Plain, metaclass=Counting):
+        def __init__(self, value):
+            self.value = value
+
+    def f(x):
+        found = type("Inside", (Made,), {})(8).value
+        return x + 1, found
+    check(f, torch.ones(2), captures=None)

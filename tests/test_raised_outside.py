@@ -146,3 +146,25 @@ def test_looks_inside_are_left_to_plain_python(fn: Callable[..., Any]) -> None:
         plain, ours = make(), make()
         want = shown(fn(plain, X))
         assert shown(captured(ours, X)) == want and shown(ours) == shown(plain)
+
+
+class Slotted(Exception):
+    __slots__ = ("number",)
+
+
+def test_an_exception_with_slots_is_no_placeholder():
+    """Behind a break it is the exception being handled, which nothing can stand for."""
+    @framelift.disable
+    def off(error):
+        return error.number
+
+    def f(x):
+        try:
+            error = Slotted("text")
+            error.number = 3
+            raise error
+        except Slotted as caught:
+            out = off(caught)
+        return x * out
+    target = compiled(f)
+    assert [target(X).tolist() for _ in range(2)] == [f(X).tolist()] * 2

@@ -269,6 +269,8 @@ class Session:
                 return let_in(world, cell.cell_contents, origin.to("contents"))
             except ValueError:
                 world.guard(origin, "EMPTY", None)
+        elif pending is not DELETED:
+            return pending
         if isinstance(name, tuple):
             raise UnboundLocalError(f"cannot access local variable {name[0]!r} where it is not associated with a value")
         raise NameError(f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope", name=name)

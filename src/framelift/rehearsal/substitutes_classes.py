@@ -32,13 +32,21 @@ def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     cls = args[0] if args else None
     if not isinstance(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
-    made = _core.captured(_core.read(cls, "__new__"), args, kwargs)
+    found = session.world.lookup(cls, "__new__")   # read off the class, it could be the metaclass's own
+    made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
     if isinstance(made, cls):
         start = session.world.lookup(type(made), "__init__")
         result = _core.captured(start, (made, *args[1:]), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
     return made
+
+
+@substitute(issubclass)
+def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], type):
+        session.world.note_order(args[0])
+    return _core.natively(callable_, args, kwargs)
 
 
 @substitute(type.__delattr__)

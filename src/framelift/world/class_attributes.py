@@ -26,6 +26,7 @@ _own = type.__dict__["__dict__"].__get__
 _NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
                               "mro", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
                               "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
+_ORDER = frozenset({"__mro__", "__bases__", "__base__", "mro"})
 _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
              types.ClassMethodDescriptorType)
 #: attributes that `type` keeps in each class for itself, and what they are
@@ -59,6 +60,8 @@ def read_class(world: World, cls: type, name: str) -> Any:
 def generic_read_class(world: World, cls: type, name: str) -> Any:
     """What `type.__getattribute__` finds, and a metaclass's `__getattr__` after it."""
     meta = type(cls)
+    if name in _ORDER:
+        world.note_order(cls)
     on_meta = _on_meta(world, meta, name)
     if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)

@@ -187,6 +187,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
     if cls is not solid and (solid is frozenset and hasattr(value, "__dict__") or any(map(_has_slots, cls.__mro__[:cls.__mro__.index(solid)]))):
+        if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
+            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}, an exception with slots")
         return world.register(value, opaque_for(value, "opaque-object", f"{cls.__qualname__}, a {solid.__name__} with attributes"), origin)
     if solid is tuple:
         return _import_tuple(world, value, origin, let_in)

@@ -186,6 +186,12 @@ class World:
         """Whether the special methods of `cls` are guarded already."""
         return id(cls) in self._noted
 
+    def note_order(self, cls: type) -> None:
+        """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its bases."""
+        for one in _mro(cls) if _core.is_internal(cls) else (cls,):
+            if _core.is_python_class(one) and not _core.is_internal(one) and id(one) not in self._noted:
+                self.guard(const(one), "DUNDERS", dunders(one))
+
     def note_class(self, cls: type) -> None:
         """Special methods of `cls` may be called by C code: their presence and identity are guarded."""
         if id(cls) in self._noted or _core.is_internal(cls):

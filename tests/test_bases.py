@@ -1,0 +1,63 @@
+"""Where a class stands among others: asked of the class, it is a fact, for `__bases__` may be given others between calls."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+import framelift
+
+
+def _family():
+    class Base:
+        def said(self):
+            return "base"
+
+    class Middle(Base):
+        pass
+
+    class Other(Base):
+        def said(self):
+            return "other"
+
+    class Last(Middle):
+        pass
+    return Base, Middle, Other, Last
+
+
+QUESTIONS = {
+    "issubclass": lambda base, middle, other, last: (issubclass(last, other), issubclass(last, (int, middle))),
+    "issubclass in map": lambda base, middle, other, last: list(map(issubclass, [last, middle], [other, base])),
+    "of a class made inside": lambda base, middle, other, last: issubclass(type("Inside", (last,), {}), other),
+    "mro": lambda base, middle, other, last: [cls.__name__ for cls in last.__mro__],
+    "bases": lambda base, middle, other, last: [cls.__name__ for cls in last.__bases__],
+    "base": lambda base, middle, other, last: last.__base__.__name__,
+    "getmro": lambda base, middle, other, last: [cls.__name__ for cls in inspect.getmro(last)],
+    "instance": lambda base, middle, other, last: (isinstance(last(), other), last().said()),
+}
+CHANGES = {
+    "its own": lambda base, middle, other, last: setattr(last, "__bases__", (other,)),
+    "its base's": lambda base, middle, other, last: setattr(middle, "__bases__", (other,)),
+    "one more": lambda base, middle, other, last: setattr(last, "__bases__", (middle, other)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_bases_that_change(question, change):
+    ask = QUESTIONS[question]
+    seen = []
+    for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
+        family = _family()
+
+        def f(x):
+            return x + 1, ask(*family)
+        target, rows = wrap(f), []
+        for number in range(4):
+            if number == 2:
+                CHANGES[change](*family)
+            rows.append(target(torch.ones(1))[1])
+        seen.append(rows)
+    assert seen[0] == seen[1]
