@@ -11,7 +11,7 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,8 +104,7 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     order = tuple(set.__iter__(value))
     world.scalars[origin.to("len")] = len(order)
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
-    for key in order:
-        world.meet_key(key)
+    _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
     layout = _core.set_layout(copy)
 
@@ -179,10 +178,12 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is dict and (size > config.large_container or value is sys.modules or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
         table = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
         return world.register(value, table, origin)
-    view = _VIEWS.get(cls)
-    if view is not None and (cls is list and size > config.large_container or not _has_unsafe_keys(solid, value) and world.dynamism.by_length(size, origin)):
+    view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(solid, value)
+    if view is not None and (cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)):
+        if cls is set and not all(map(_is_plain_element, set.__iter__(value))):   # which objects a set that grows has is asked one capture each
+            return world.register(value, opaque_for(value, "opaque-object", "set keyed by objects that grows"), origin)
         return world.register(value, view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
-    if size > config.large_container or _has_unsafe_keys(solid, value):
+    if size > config.large_container or unsafe:
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
@@ -194,6 +195,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         return _import_tuple(world, value, origin, let_in)
     if solid is frozenset:
         world.guard(origin, "IS", value)
+        _keys_are_themselves(world, frozenset.__iter__(value), let_in)
         return world.register(value, value, origin, mutable=False)
     kind = KINDS[solid]
     copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
@@ -231,7 +233,16 @@ def _has_unsafe_keys(solid: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is told apart by identity, can be trusted."""
     if issubclass(solid, dict):
         return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
-    return solid in (set, frozenset) and not all(is_leaf(key) and not holds_nan(key) or is_constant(key) for key in solid.__iter__(value))
+    return solid in (set, frozenset) and not all(_is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value))
+
+
+def _is_plain_element(key: Any) -> bool:
+    return is_leaf(key) and not holds_nan(key) or is_constant(key)
+
+
+def _is_handle_key(key: Any) -> bool:
+    """An object found by its identity that is itself inside: where it lies in a set is the same there."""
+    return all(base is object or _core.is_python_class(base) for base in type(key).__mro__) and _is_object_key(key)
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -256,6 +267,12 @@ def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
         return let_in(world, key, const(key))
     world.meet_key(key)
     return key
+
+
+def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:
+    for key in keys:
+        if _key_inside(world, key, let_in) is not key:
+            raise Interrupt("opaque-object", f"a set with a {type(key).__qualname__}")
 
 
 def _has_slots(cls: type) -> bool:
