@@ -32,6 +32,8 @@ QUESTIONS = {
     "issubclass in map": lambda base, middle, other, last: list(map(issubclass, [last, middle], [other, base])),
     "of a class made inside": lambda base, middle, other, last: issubclass(type("Inside", (last,), {}), other),
     "mro": lambda base, middle, other, last: [cls.__name__ for cls in last.__mro__],
+    "mro()": lambda base, middle, other, last: ([cls.__name__ for cls in last.mro()], len(type.mro(base)), [cls.__name__ for cls in type("Inside", (last,), {}).mro()], int.mro()[1] is object, len(list(map(type.mro, [last, other])))),
+    "mro() of an object's class": lambda base, middle, other, last: [cls.__name__ for cls in type(last()).mro() if "said" in vars(cls)],
     "bases": lambda base, middle, other, last: [cls.__name__ for cls in last.__bases__],
     "base": lambda base, middle, other, last: last.__base__.__name__,
     "getmro": lambda base, middle, other, last: [cls.__name__ for cls in inspect.getmro(last)],

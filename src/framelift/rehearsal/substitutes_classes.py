@@ -49,6 +49,15 @@ def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
     return _core.natively(callable_, args, kwargs)
 
 
+@substitute(type.mro)
+@exactly(1)
+def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new list of what the class and its bases say; nothing is changed."""
+    if isinstance(args[0], type):
+        session.world.note_order(args[0])
+    return _core.natively(callable_, args, None)
+
+
 @substitute(type.__delattr__)
 @exactly(2)
 def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
