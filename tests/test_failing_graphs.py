@@ -88,7 +88,13 @@ def in_a_block(x: Any, i: Any) -> Any:
     return x
 
 
-PROGRAMS = (caught, written_before, written_after, half_written, seen_through_a_view, drawn_before, drawn_after, with_effects, with_effects_and_numbers, in_a_finally, in_a_block)
+def written_through_data(x: Any, i: Any) -> Any:
+    x.data.add_(1)
+    x.data[0] = 5
+    return TABLE[i] + x
+
+
+PROGRAMS = (caught, written_before, written_through_data, written_after, half_written, seen_through_a_view, drawn_before, drawn_after, with_effects, with_effects_and_numbers, in_a_finally, in_a_block)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

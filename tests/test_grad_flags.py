@@ -102,6 +102,28 @@ def test_left_to_plain_python(run: Any) -> None:
     check(run, X.clone().requires_grad_(), Y.clone(), graphs=None, breaks=None, captures=None, calls=1)
 
 
+def assigned_to_a_result(x: Any, y: Any) -> Any:
+    """That is refused, whatever is assigned."""
+    z = x * y
+    try:
+        z.requires_grad = True
+    except RuntimeError as error:
+        return str(error)
+    return z
+
+
+def test_assignment_to_a_result() -> None:
+    check(assigned_to_a_result, X.clone().requires_grad_(), Y.clone(), graphs=None, breaks=None)
+
+
+def test_switching_off_stays_in_the_graph() -> None:
+    """Though another call of the same code has a result that depends on what it switched on."""
+    def switch_on(_call: int, world: World) -> None:
+        world.args[0].requires_grad_()
+    check(frozen_for_a_while, X.clone(), Y.clone(), mutate=switch_on, graphs=None, breaks=None, captures=None)
+    check(frozen_for_a_while, X.clone().requires_grad_(), Y.clone())
+
+
 def test_gradients_reach_what_was_switched() -> None:
     """After the call, a backward outside acts as it does in plain Python."""
     import framelift

@@ -78,6 +78,26 @@ def test_levels_of_forward_mode_that_stay_open() -> None:
         assert forward_ad._current_level == -1
 
 
+def test_kernels_of_attention_where_the_graph_fails() -> None:
+    def run(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x) + TABLE[i]
+    fast, before = framelift.compile(run, backend="eager"), _kernels()
+    for index in ([0, 1], [0, 9], [3, 1]):
+        given = torch.ones(1, 2, 2), torch.tensor(index)
+        if 9 in index:
+            with pytest.raises(IndexError):
+                fast(*given)
+        else:
+            torch.testing.assert_close(fast(*given), run(*given))
+        assert _kernels() == before
+
+
+def _kernels() -> tuple[Any, ...]:
+    cuda = torch.backends.cuda
+    return cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), torch._C._get_sdp_priority_order()
+
+
 def _named(x: torch.Tensor) -> Any:
     with record_function("inside") as region:
         result = x * 2

@@ -7,7 +7,8 @@ leaves no node.  Graphs end in the state they began with; what the program itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["choosing_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
+__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -85,6 +86,17 @@ def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
         getattr(torch._C, f"_set_sdp_use_{name}")(enabled)
     torch._C._set_sdp_priority_order(list(wanted[-1]))
     return before
+
+
+@contextlib.contextmanager
+def keeping_kernels() -> Iterator[None]:
+    """Attention may use what it could use before, where what runs in here chooses other kernels and fails."""
+    before = _attention_kernels()
+    try:
+        yield
+    except BaseException:
+        choose_kernels(before)
+        raise
 
 
 def _autocast() -> tuple[Any, ...] | None:

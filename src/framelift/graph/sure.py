@@ -17,9 +17,10 @@ from .number_nodes import numbers_in
 from .numbers import Float, Int
 from .symbols import FromSize
 from .tape import Step
+from .targets import getter_target
 from .values import Value
 
-__all__ = ["changes_history", "fails_late", "in_handler"]
+__all__ = ["changes_history", "fails_late", "in_handler", "writes_uncounted"]
 
 #: of integers alone, these fail on a zero or a negative number
 _MAY_FAIL = frozenset(("div", "floor_divide", "floordiv", "ifloordiv", "remainder", "mod", "imod", "fmod", "pow", "ipow"))
@@ -82,6 +83,12 @@ def _indexed_by_tensors(index: Any, elements: bool) -> bool:
 
 def _writes_inputs(step: Step) -> bool:
     return step.effect and any(value.storage.external and value.storage.written for value in step.inputs)
+
+
+def writes_uncounted(tape: Sequence[Step]) -> bool:
+    """Whether an input may be written to by way of `Tensor.data`, whose writes are not counted as the input's."""
+    data = getter_target("data")
+    return any(step.target is data and step.inputs[0].storage.external and step.inputs[0].storage.written for step in tape)
 
 
 def changes_history(tape: Sequence[Step]) -> bool:

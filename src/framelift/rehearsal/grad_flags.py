@@ -26,7 +26,9 @@ _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 @write("requires_grad")
 def _assign(session: Any, tensor: torch.Tensor, new: Any) -> None:
     value: Value = session.recorder.value_of(tensor)
-    if value.facts.requires_grad is not new:
+    if value.facts.requires_grad is new:
+        session.recorder.set_attribute(tensor, "requires_grad", new)
+    else:
         switch(session, tensor, new)
 
 
@@ -39,7 +41,6 @@ def switch(session: Any, tensor: torch.Tensor, wanted: Any) -> None:
             make_leaf(recorder, tensor, wanted)
             return
         _check(recorder, value, wanted)
-        may_make_leaf(recorder)
         first = recorder.input_value(value.external)
         names = recorder.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
         if value not in names.values():   # it has other memory by now
@@ -62,6 +63,7 @@ def _other_name(recorder: Any, value: Value, wanted: bool) -> Value:
     made = Value(value.stand_in, same.facts, same.storage, same.view)
     made.step, made.path, made.exact, made.external, made.name = same.step, same.path, value.exact, value.external, value.name
     if wanted:
+        may_make_leaf(recorder)
         recorder.append(target_of(torch.Tensor.requires_grad_), [made])
         made.facts = made.facts.but(requires_grad=True)
         made.rooted = "outside"

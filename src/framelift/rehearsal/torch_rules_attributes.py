@@ -86,6 +86,6 @@ def _retains_grad(_recorder: Any, value: Value) -> bool:
 
 def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:
     """Assignment to an attribute that torch defines: only what changes nothing is done."""
-    if name == "requires_grad" and new is value.facts.requires_grad:
+    if name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf:   # of others it must not be set at all
         return
     raise Interrupt("torch-operation", f"assignment to Tensor.{name}")

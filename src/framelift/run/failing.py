@@ -20,8 +20,8 @@ from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
 from ..graph.live import leaving_none_open
 from ..graph.settings import inside
-from ..graph.state import SavedState, autocast_nesting
-from ..graph.sure import changes_history, fails_late, in_handler
+from ..graph.state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
+from ..graph.sure import changes_history, fails_late, in_handler, writes_uncounted
 from ..graph.wrappers import is_wrapper
 from ..reasons import Interrupt
 from ..rehearsal.recorder import Finished
@@ -71,6 +71,8 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
         graph = torch.no_grad()(graph)
     if finished.changes_state:
         graph = _keeping_settings(graph)
+    if any(node.target is choose_kernels for node in finished.graph_module.graph.nodes):
+        graph = _under(graph, keeping_kernels)
     if finished.transforms:
         graph = _under(graph, leaving_none_open)
     if finished.settings is not None:
@@ -137,6 +139,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     late = fails_late(tape, in_order) if places else []
     copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(inputs[i].untyped_storage().nbytes() for i in places) <= _SMALL)
     draws = finished.stays > 0
+    counted = in_order and not (late and writes_uncounted(tape))
     if places and not in_order and not copies:
         return entry
 
@@ -148,7 +151,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
         try:
             return entry(inputs, externals)
         except Exception:
-            if _taken_back(tensors, versions, kept, in_order):
+            if _taken_back(tensors, versions, kept, counted):
                 if generators is not None:
                     put_back(*generators)
                 _core.undone()
@@ -156,10 +159,10 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     return run
 
 
-def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, in_order: bool) -> bool:
-    """Whether the inputs hold again what they held, as far as they were written to."""
+def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:
+    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions tell whether they were."""
     now = _core.versions(tensors)
-    changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not in_order or old != new or old < 0]
+    changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:
         return True
     if kept is None or any(tensor.requires_grad and not tensor.is_leaf for tensor in changed):   # their history is another one by now
@@ -170,8 +173,8 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
     for tensor, copy in zip(tensors, kept):
         if copy is not None:
             tensor.untyped_storage().copy_(copy.untyped_storage())
-    counted = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
-    torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in counted]), tuple([version for _, version in counted]))
+    known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
+    torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in known]), tuple([version for _, version in known]))
     return True
 
 
