@@ -63,3 +63,50 @@ def test_bases_that_change(question, change):
             rows.append(target(torch.ones(1))[1])
         seen.append(rows)
     assert seen[0] == seen[1]
+
+
+def test_the_class_that_super_begins_at():
+    """It is in a cell, which may be given another class."""
+    seen = []
+    for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
+        class Base:
+            def said(self):
+                return "base"
+
+        class Middle(Base):
+            def said(self):
+                return "middle"
+
+        class Last(Middle):
+            def said(self):
+                found = super()
+                return found.said(), super().said()
+        made = Last()
+
+        def f(x):
+            return x + 1, made.said()
+        target, rows = wrap(f), []
+        for cls in (Last, Middle, Last):
+            Last.said.__closure__[0].cell_contents = cls
+            rows.append(target(torch.ones(1))[1])
+        seen.append(rows)
+    assert seen[0] == seen[1]
+
+
+def test_a_mapping_is_subscripted_by_its_class():
+    class Keys:
+        def keys(self):
+            return ["a", "b"]
+    made = Keys()
+    made.__getitem__ = lambda key: "the instance's own"
+
+    def f(x):
+        try:
+            found = dict(made)
+        except TypeError as error:
+            found = str(error)
+        return x + 1, found
+    target = framelift.compile(f, backend="eager")
+    assert target(torch.ones(1))[1] == f(torch.ones(1))[1]
+    Keys.__getitem__ = lambda self, key: key * 2
+    assert target(torch.ones(1))[1] == f(torch.ones(1))[1] == {"a": "aa", "b": "bb"}

@@ -60,3 +60,15 @@ def test_functions_of_one_name():
     def change(number, world):
         world.args[1:] = [number + 1.5, np.float64(number + 2.5)]
     check(f, torch.ones(2), 1.5, np.float64(2.5), calls=4, mutate=change, graphs=None)
+
+
+def test_powers_that_are_real_in_some_calls_only():
+    numbers = [2.5, 1.5, -2.0, -3.0, 0.0, 4.0]
+
+    def f(x, v):
+        power = (-v) ** 0.5
+        return x + 1, power, type(power).__name__, isinstance(power, float), v ** 2.0, 2.0 ** v
+
+    def change(number, world):
+        world.args[1] = numbers[number]
+    check(f, torch.ones(2), numbers[0], calls=len(numbers), mutate=change, graphs=None)

@@ -337,7 +337,14 @@ def _float_pow(left: Any, right: Any) -> Any:
         return _on_hints(operator.pow, left, right)
     if None in (concrete(left), concrete(right)):
         return (left.value() if type(left) in NUMBERS else left) ** (right.value() if type(right) in NUMBERS else right)
+    if not (_is_integral(right) or type(right) is float and right.is_integer() or type(left) in _PLAIN and left >= 0):
+        _home(left, right).noted(_is_real, (left, right))
     return _home(left, right).float_op(operator.pow, (left, right))
+
+
+def _is_real(base: Any, exponent: Any) -> bool:
+    """Whether a power is a float: of a negative number it may be a complex one."""
+    return type(base ** exponent) is float
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:

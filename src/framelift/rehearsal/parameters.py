@@ -43,6 +43,8 @@ def note_function(session: Any, function: types.FunctionType) -> Any:
         if not world.is_external_cell(cell):
             world.add_cell(cell, origin.to("cell", i))
     code = function.__code__
+    if "super" in code.co_names and "__class__" in code.co_freevars:   # super() reads the cell off the frame
+        _note_class_cell(session, function.__closure__[code.co_freevars.index("__class__")])
     replaced = []
     defaults = function.__defaults__ or ()
     if defaults:   # which parameters they belong to is told by their number
@@ -56,6 +58,15 @@ def note_function(session: Any, function: types.FunctionType) -> Any:
         if seen is not value:
             replaced.append((code.co_varnames.index(name), value, seen))
     return tuple(replaced)
+
+
+def _note_class_cell(session: Any, cell: types.CellType) -> None:
+    try:
+        cell.cell_contents  # noqa: B018  empty ones raise, when super() reads them
+    except ValueError:
+        return
+    if session.world.is_external_cell(cell):
+        session.load_cell(cell, "__class__")
 
 
 def note_unbound(world: World, function: types.FunctionType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from typing import Any
 
@@ -23,8 +24,7 @@ def as_dict(mapping: Any) -> Any:
         keys = _core.read(mapping, "keys")
     except AttributeError:
         return mapping
-    read = _core.read(mapping, "__getitem__")
-    return {key: _core.captured(read, (key,), None) for key in _core.captured(list, (_core.captured(keys, (), None),), None)}
+    return {key: _core.natively(operator.getitem, (mapping, key), None) for key in _core.captured(list, (_core.captured(keys, (), None),), None)}
 
 
 def _handler(place: int) -> Any:

@@ -13,12 +13,15 @@ import types
 from typing import Any
 
 from .. import _core
+from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..world.growing import LazyDeque, LazySet
 from ..world.instance_dict import InstanceDict
 from ..world.large import LargeDict
 from ..world.lists import LazyList
-from .registry import substitute
+from ..world.opaque import Opaque, refused
+from . import pure
+from .registry import HIGHER_ORDER, substitute
 
 __all__ = ["VIEWS", "own_method", "refusal"]
 
@@ -58,6 +61,9 @@ def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
 
 
 def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    unknown = next((part for part in (*args, *kwargs.values()) if type(part) is Opaque), None)
+    if unknown is not None:
+        return _given_unknown(unknown, callable_, args, kwargs)
     own = own_method(callable_, args)
     if own is not None:
         return own[0](*own[1], **kwargs)
@@ -68,7 +74,22 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     raise refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 
 
-_core.set_views(VIEWS, _call)
+def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is true of the placeholder alone."""
+    if callable_ is callable:
+        raise refused(unknown)
+    parts = (*args, *kwargs.values())
+    if id(callable_) in HIGHER_ORDER or any(type(part) in NUMBERS or isinstance(part, VIEWS) for part in parts):
+        raise refused(unknown)
+    if pure.verdict(callable_, args, kwargs) != "pure" and any(map(_core.is_external, parts)):
+        raise Interrupt("callable-on-handle", getattr(callable_, "__qualname__", str(callable_)))
+    try:
+        return _core.natively(callable_, args, kwargs)
+    except Exception as error:
+        raise refused(unknown) from error
+
+
+_core.set_views((*VIEWS, Opaque), _call)
 
 
 @substitute(BaseException.add_note)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..reasons import Interrupt
 
-__all__ = ["Opaque", "opaque_for", "unknown_object"]
+__all__ = ["Opaque", "opaque_for", "refused", "unknown_object"]
 
 _real: dict[int, tuple[type | None, str, str]] = {}
 
@@ -31,8 +31,7 @@ class Opaque:
 
 
 def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
-    _cls, reason, detail = _real[id(self)]
-    raise Interrupt(reason, detail)
+    raise refused(self)
 
 
 _SPECIAL = """
@@ -51,6 +50,12 @@ def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> O
     made = Opaque()
     _real[id(made)] = (type(value), reason, detail or _name(type(value)))
     return made
+
+
+def refused(placeholder: Opaque) -> Interrupt:
+    """The interrupt for a use of what a placeholder stands for."""
+    _cls, reason, detail = _real[id(placeholder)]
+    return Interrupt(reason, detail)
 
 
 def unknown_object(reason: str, detail: str) -> Opaque:
