@@ -225,11 +225,12 @@ def test_the_keywords_of_a_partial_are_its_own():
     """The dictionary that a partial tells of is the one it calls with, inside as outside, also when its keys change."""
     made = functools.partial(dict, a=1)
     outer = functools.partial(made, b=2)
+    holding = functools.partial(list, [torch.ones(1)])
 
     def f(x):
         outer.keywords["n"] = len(outer.keywords)
         made.keywords.pop("a", None)
-        return x + 1, outer.keywords, outer(), made(), outer.keywords is made.keywords
+        return x + 1, outer.keywords, outer(), made(), outer.keywords is made.keywords, holding.args
 
     made_state, outer_state = dict(made.keywords), dict(outer.keywords)
     seen = []
@@ -242,6 +243,6 @@ def test_the_keywords_of_a_partial_are_its_own():
             if number == 2:
                 outer.keywords["more"] = 5
             found = target(torch.ones(2))
-            rows.append((found[1] is outer.keywords, dict(found[1]), *found[2:], dict(made.keywords)))
+            rows.append((found[1] is outer.keywords, dict(found[1]), *found[2:-1], dict(made.keywords), found[-1] is holding.args))
         seen.append(rows)
     assert seen[0] == seen[1]

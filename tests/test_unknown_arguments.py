@@ -5,8 +5,10 @@ import binascii
 import collections
 import copy
 import functools
+import hashlib
 import io
 import itertools
+import re
 import struct
 import threading
 
@@ -23,8 +25,19 @@ USES = {
     "callable": callable, "copy": lambda v: type(copy.copy(v)).__name__, "hexlify": binascii.hexlify, "unpack": lambda v: struct.unpack("3B", v),
     "unpack_from": lambda v: struct.unpack_from("B", v, 1), "from_bytes": lambda v: int.from_bytes(v, "big"), "ord": ord, "get": lambda v: dict.get(v, 1),
     "append": lambda v: list.append(v, 4), "isinstance": lambda v: isinstance(v, (array.array, dict)), "stream of it": lambda v: io.BytesIO(v).read(),
+    "found in bytes": lambda v: b"xabc".find(v), "joined": lambda v: b"-".join(v), "added to a bytearray": lambda v: bytearray(b"x").replace(b"x", v),
+    "matched": lambda v: _PATTERN.match(v).span(), "hashed": lambda v: _hash(v), "of a struct": lambda v: struct.Struct("3B").unpack(v),
     "partial": lambda v: functools.partial(len, v).args[0] is v, "error": lambda v: KeyError(v).args[0] is v, "deque": lambda v: len(collections.deque((v,))),
 }
+
+
+_PATTERN = re.compile(b"ab")
+
+
+def _hash(value):
+    made = hashlib.md5(b"")
+    made.update(value)
+    return made.hexdigest()
 
 
 @pytest.mark.parametrize("kind", OBJECTS)

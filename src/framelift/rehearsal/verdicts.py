@@ -5,9 +5,13 @@ The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them p
 
 from __future__ import annotations
 
+import array
 import decimal
 import functools
+import hashlib
 import io
+import re
+import struct
 import threading
 import types
 from typing import Any
@@ -202,7 +206,9 @@ def _has_python_text(value: Any) -> bool:
 _BY_WORD: dict[str, tuple[int, Any]] = {
     "pure": (PURE_, True), "internals": (ON_INTERNALS, True), "text": (HANDLER, _text), "judged": (HANDLER, _judged)}
 
-_SAFE = pure.safe_self_types()
+#: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their arguments
+_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, re.Pattern, struct.Struct, type(hashlib.md5()))
+_SAFE = tuple(kind for kind in pure.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
 _core.set_safe_receivers(_SAFE, tuple(c for c, word in (*pure.WORDS.values(), *SUBSTITUTES.values())
                                       if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
 
