@@ -145,3 +145,15 @@ def test_profiler_ranges_entered_and_left_in_different_calls() -> None:
         region = record_function("both")
         first(region, torch.ones(2))
         second(region, torch.ones(2))
+
+
+def test_parameters_of_lazy_modules_made_in_inference_mode() -> None:
+    """They are inference tensors, as all that is made in that mode."""
+    def run(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            return module(x)
+    for call in (run, framelift.compile(run, backend="eager")):
+        module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
+        for _ in range(2):
+            call(module, torch.ones(2, 4))
+        assert all(one.is_inference() for one in module.parameters())

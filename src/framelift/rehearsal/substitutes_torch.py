@@ -24,7 +24,7 @@ def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
     """A lazy module gets its parameters when it is first called.
 
     torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random numbers were drawn by then, which
-    the program draws first.
+    the program draws first, or a mode or setting of the program's is on, such as inference mode, which parameters made in it belong to.
     """
     def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
         return module, args, kwargs or {}
@@ -32,8 +32,8 @@ def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
     stop = Interrupt("lazy-module", type(args[0]).__qualname__)
     recorder = session.recorder
     own = type(module).initialize_parameters.__module__.startswith("torch.nn.modules.") and callable_ is type(module)._infer_parameters
-    if (own and _core.is_external(module) and not recorder.stays and not session.active_modes and not session.world.effects
-            and all(map(recorder.is_stand_in, (*given, *named.values())))):
+    if (own and _core.is_external(module) and not recorder.stays and not recorder.settings.touched and not session.active_modes
+            and not session.world.effects and all(map(recorder.is_stand_in, (*given, *named.values())))):
         stop.first = functools.partial(callable_, module, module, given, named)
     raise stop
 
