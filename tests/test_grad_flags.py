@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from support import World, check
+from support import World, check, compiled
 
 X, Y = torch.linspace(-1, 1, 6).reshape(2, 3), torch.linspace(2, 3, 6).reshape(2, 3)
 
@@ -97,7 +97,22 @@ def frozen_before_backward(x: Any, y: Any) -> Any:
     return z.grad, x.grad
 
 
-@pytest.mark.parametrize("run", (outlives, frozen_before_backward))
+def seen_through_views(x: Any, y: Any) -> Any:
+    """A view requires grad as soon as what it is a view of does."""
+    x.requires_grad_(False)
+    row = x[0]
+    x.requires_grad_()
+    flat = y.view(-1)
+    y.requires_grad_()
+    return row.requires_grad, flat.requires_grad, row, flat
+
+
+def view_as_a_result(x: Any, y: Any) -> Any:
+    x.requires_grad_(False)
+    return x[0]
+
+
+@pytest.mark.parametrize("run", (outlives, frozen_before_backward, seen_through_views, view_as_a_result))
 def test_left_to_plain_python(run: Any) -> None:
     check(run, X.clone().requires_grad_(), Y.clone(), graphs=None, breaks=None, captures=None, calls=1)
 
@@ -116,6 +131,29 @@ def test_assignment_to_a_result() -> None:
     check(assigned_to_a_result, X.clone().requires_grad_(), Y.clone(), graphs=None, breaks=None)
 
 
+def test_a_view_of_a_frozen_tensor_that_is_switched_on_later() -> None:
+    for run in (view_as_a_result, compiled(view_as_a_result)):
+        x = X.clone().requires_grad_()
+        view = run(x, Y)
+        x.requires_grad_()
+        assert view.requires_grad
+
+
+def test_a_view_from_outside() -> None:
+    def met_before(x: Any, view: Any) -> Any:
+        before = view.requires_grad
+        x.requires_grad_()
+        return before, view.requires_grad, x.requires_grad
+
+    def met_after(x: Any, view: Any) -> Any:
+        x.requires_grad_()
+        return False, view.requires_grad, x.requires_grad
+    for run in (met_before, met_after):
+        for call in (run, compiled(run)):
+            x = X.clone()
+            assert call(x, x[0]) == (False, True, True)
+
+
 def test_switching_off_stays_in_the_graph() -> None:
     """Though another call of the same code has a result that depends on what it switched on."""
     def switch_on(_call: int, world: World) -> None:
@@ -126,10 +164,9 @@ def test_switching_off_stays_in_the_graph() -> None:
 
 def test_gradients_reach_what_was_switched() -> None:
     """After the call, a backward outside acts as it does in plain Python."""
-    import framelift
     for run in (frozen_for_a_while, frozen_for_good, written_while_frozen, outlives):
         grads = []
-        for call in (run, framelift.compile(run, backend="eager")):
+        for call in (run, compiled(run)):
             x, y = X.clone().requires_grad_(), Y.clone()
             result = call(x, y)
             sum(one.sum() for one in (result if type(result) is tuple else (result,)) if isinstance(one, torch.Tensor) and one.requires_grad).backward()

@@ -14,7 +14,7 @@ from ..graph.targets import target_of
 from ..graph.values import Value
 from ..graph.wrappers import WrapperFacts
 from ..reasons import Interrupt
-from .histories import may_make_leaf
+from .histories import is_free, may_make_leaf, may_switch
 from .tensor_writes import write
 from .torch_rules import make_leaf
 
@@ -41,9 +41,11 @@ def switch(session: Any, tensor: torch.Tensor, wanted: Any) -> None:
             make_leaf(recorder, tensor, wanted)
             return
         _check(recorder, value, wanted)
+        may_switch(recorder)
         first = recorder.input_value(value.external)
         names = recorder.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
-        if value not in names.values():   # it has other memory by now
+        known = names.values()
+        if value not in known or not all(other in known or is_free(other) for other in value.storage.values):   # it has other memory by now, or views
             raise Interrupt("torch-operation", _WHAT)
         if wanted not in names:
             names[wanted] = _other_name(recorder, value, wanted)

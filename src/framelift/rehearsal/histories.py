@@ -18,13 +18,16 @@ from ..graph.targets import target_of
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["may_make_leaf", "without_histories"]
+__all__ = ["is_free", "may_make_leaf", "may_switch", "without_histories"]
 
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
+_VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
 #: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
 _PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
+#: code that switches requires_grad in plain Python
+_PLAIN_SWITCHES: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
 def may_make_leaf(recorder: Any) -> None:
@@ -33,15 +36,29 @@ def may_make_leaf(recorder: Any) -> None:
         raise Interrupt("torch-operation", _LEAF)
 
 
-def _rather_plain(recorder: Any, what: str) -> Interrupt:
-    """An interrupt; in the next rehearsal, leaves are not made."""
+def may_switch(recorder: Any) -> None:
+    """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
+    if recorder.code in _PLAIN_SWITCHES:
+        raise Interrupt("torch-operation", _VIEWED)
+
+
+def is_free(value: Value) -> bool:
+    """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are views of does."""
+    return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
+
+
+def _rather_plain(recorder: Any, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
+    """An interrupt; in the next rehearsal, there is one where it began."""
     stop = Interrupt("torch-operation", what)
-    stop.first = functools.partial(_PLAIN_LEAVES.add, recorder.code) if recorder.code is not None else None
+    stop.first = functools.partial(codes.add, recorder.code) if recorder.code is not None else None
     return stop
 
 
 def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
     """The outputs, those of an odd kind replaced by what has no history; and which these are."""
+    switched = {id(name.storage) for names in recorder.flagged.values() for name in names.values()}
+    if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
+        raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
     if not leaves and not roots and not recorder.differentiated and not recorder.differentiable:

@@ -157,6 +157,8 @@ class Recorder:
         storage = self.storages.get(memory)
         if storage is None:
             storage = self.storages[memory] = Storage(external=True)
+        elif self.flagged:
+            raise Interrupt("torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside")
         value = Value(new_stand_in(facts, kind), facts, storage)
         self.overrides = self.overrides or is_overriding(kind)
         if wrapped:
