@@ -4,6 +4,7 @@ import array
 import binascii
 import collections
 import copy
+import decimal
 import functools
 import hashlib
 import io
@@ -27,6 +28,7 @@ USES = {
     "append": lambda v: list.append(v, 4), "isinstance": lambda v: isinstance(v, (array.array, dict)), "stream of it": lambda v: io.BytesIO(v).read(),
     "found in bytes": lambda v: b"xabc".find(v), "joined": lambda v: b"-".join(v), "added to a bytearray": lambda v: bytearray(b"x").replace(b"x", v),
     "matched": lambda v: _PATTERN.match(v).span(), "hashed": lambda v: _hash(v), "of a struct": lambda v: struct.Struct("3B").unpack(v),
+    "sorted in place": lambda v: list.sort(v), "decimal": lambda v: decimal.Decimal(v), "replaced": lambda v: _PATTERN.sub(b"x", v),
     "partial": lambda v: functools.partial(len, v).args[0] is v, "error": lambda v: KeyError(v).args[0] is v, "deque": lambda v: len(collections.deque((v,))),
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _core
 from .registry import substitute
+from .substitutes_views import natively
 
 __all__ = ["CALLBACKS", "watched"]
 
@@ -56,7 +57,7 @@ def _handler(place: int | None, name: str | None) -> Callable[..., Any]:
             args = (*args[:place], watched(session, args[place]), *args[place + 1:])
         if name in kwargs:
             kwargs[name] = watched(session, kwargs[name])
-        return _core.natively(callable_, args, kwargs)
+        return natively(callable_, args, kwargs)
     return call
 
 

@@ -14,6 +14,7 @@ from ..world.decimal_state import enter_decimal
 from ..world.importer import let_in
 from ..world.world import ABSENT
 from .registry import substitute
+from .substitutes_views import natively
 
 __all__: list[str] = []
 
@@ -83,4 +84,4 @@ def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 def _decimal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
     plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
-    return _core.natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})
+    return natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})

@@ -23,7 +23,7 @@ from ..world.opaque import Opaque, refused
 from . import pure
 from .registry import HIGHER_ORDER, substitute
 
-__all__ = ["VIEWS", "own_method", "refusal"]
+__all__ = ["VIEWS", "natively", "own_method", "refusal"]
 
 VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 
@@ -74,6 +74,17 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     raise refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 
 
+def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A native call.  Where it fails and was given a placeholder, that is what it did not want: of the object itself nothing is known."""
+    try:
+        return _core.natively(callable_, args, kwargs)
+    except Exception as error:
+        unknown = next((part for part in (*args, *kwargs.values()) if type(part) is Opaque), None)
+        if unknown is None:
+            raise
+        raise refused(unknown) from error
+
+
 def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is true of the placeholder alone."""
     if callable_ is callable:
@@ -83,10 +94,7 @@ def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwarg
         raise refused(unknown)
     if pure.verdict(callable_, args, kwargs) != "pure" and any(map(_core.is_external, parts)):
         raise Interrupt("callable-on-handle", getattr(callable_, "__qualname__", str(callable_)))
-    try:
-        return _core.natively(callable_, args, kwargs)
-    except Exception as error:
-        raise refused(unknown) from error
+    return natively(callable_, args, kwargs)
 
 
 _core.set_views((*VIEWS, Opaque), _call)

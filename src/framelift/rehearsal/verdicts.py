@@ -31,6 +31,7 @@ from .new_classes import made_class
 from .recorder import is_torch_operation
 from .substitutes_cache import call_through, is_own_cache
 from .substitutes_format import format_watched
+from .substitutes_views import natively
 from .registry import HIGHER_ORDER, PURE, SUBSTITUTES
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
@@ -184,7 +185,7 @@ def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
         raise Interrupt("unknown-callable", f"{describe(callable_)} ({pure.reason(word)})")
     if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
-    return _core.natively(callable_, args, kwargs)
+    return natively(callable_, args, kwargs)
 
 
 def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
