@@ -94,3 +94,12 @@ def test_grows_outside() -> None:
         world.args[2].add(world.args[1][number])
 
     check(lambda x, made, held: (x * len(held), made[3] in held), torch.ones(1), *objects(), calls=5, mutate=grow, graphs=None, breaks=None, fullgraph=False)
+
+
+def test_no_text_of_the_objects_is_asked_for() -> None:
+    class Silent(Own):
+        def __repr__(self) -> str:
+            raise AssertionError("asked")
+
+    made = [Silent(1), Silent(2)]
+    check(lambda x, made, held: (x * len(held), made[0] in held), torch.ones(1), made, set(made[:1]))

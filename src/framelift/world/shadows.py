@@ -103,7 +103,8 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.scalars[origin.to("len")] = len(order)
-    world.guard(origin, "CHECK", (_same_order(order), f"iterates as {order!r}"))
+    said = ", ".join(repr(key) if is_leaf(key) else f"a {type(key).__qualname__}" for key in order)   # nobody's own __repr__ runs
+    world.guard(origin, "CHECK", (_same_order(order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
     layout = _core.set_layout(copy)
