@@ -94,10 +94,11 @@ _FRAMES = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", typ
 
 
 def _waits(generator: Any, seen: Any, depth: int) -> bool:
-    """Whether something happens when a generator that waits somewhere is closed: a handler of its own, or the end of what it holds."""
+    """Whether something happens when a generator that waits somewhere ends: a handler of its own, or the end of what it holds.
+
+    (A closed one has no frame any more; some releases of CPython 3.12 still hold what it held.)
+    """
     frame = getattr(generator, _FRAMES[type(generator)])
-    if frame is None:
-        return False
-    if _HANDLES in frame.f_code.co_code[::2] or depth == _DEEPEST:
+    if frame is not None and (_HANDLES in frame.f_code.co_code[::2] or depth == _DEEPEST):
         return frame.f_lasti >= 0
-    return any(seen(part, depth + 1) for part in gc.get_referents(generator))
+    return depth < _DEEPEST and any(seen(part, depth + 1) for part in gc.get_referents(generator))
