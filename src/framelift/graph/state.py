@@ -8,7 +8,7 @@ leaves no node.  Graphs end in the state they began with; what the program itsel
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +17,8 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state", "kernel_choice", "read_state"]
+__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state",
+           "kernel_choice", "nest_autocast", "new_autocast_cache", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -30,10 +31,26 @@ _deterministic = torch._C._get_deterministic_algorithms
 _deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
 
 
+class Region:
+    """The time from an outermost `autocast` to its end, for which torch keeps the casts of weights.
+
+    Operations do the same in each, so that all compare equal; a weight that is used twice in one has one cast, whose gradients are added up.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Region
+
+    def __hash__(self) -> int:
+        return 0
+
+
 class State(NamedTuple):
     """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag.
 
     `kernels` is None unless the program chose others for attention: then which may be used, and in which order.
+    `region` is there between an outermost `autocast` and its end, also where autocast is off inside of it.
     """
 
     grad: bool
@@ -42,12 +59,29 @@ class State(NamedTuple):
     autocast: tuple[Any, ...] | None
     deterministic: bool
     kernels: tuple[Any, ...] | None = None
+    region: Region | None = None
 
 
 def read_state() -> State:
     """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are there."""
     return State(_is_grad_enabled(), _is_inference(), _default_dtype(), _autocast() if _any_autocast() else None,
-                 _deterministic(), _chosen() if _kernels is not None else None)
+                 _deterministic(), _chosen() if _kernels is not None else None, _region if _nesting > 0 else None)
+
+
+_region, _nesting = Region(), 0   # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
+
+
+def nest_autocast(by: int) -> int:
+    """The program opens an `autocast`, or leaves one; torch's count of those that are open."""
+    global _nesting
+    _nesting = torch.autocast_increment_nesting() if by > 0 else torch.autocast_decrement_nesting()
+    return _nesting
+
+
+def new_autocast_cache() -> None:
+    """The program lets go of the casts of weights.  Those that there are belong to somebody outside, until the entry runs."""
+    global _region
+    _region = Region()
 
 
 _KERNELS = tuple(name for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable") if hasattr(torch._C, f"_set_sdp_use_{name}"))
@@ -122,7 +156,7 @@ def check_state(base: State, now: State) -> None:
 
 
 class LeftState:
-    """The state at an exit, compared with the one at the start: `calls` are what brings the latter to the former."""
+    """The state at an exit, compared with the one at the start."""
 
     def __init__(self, saved: SavedState, settings: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]] = ()) -> None:
         now = SavedState()
@@ -145,7 +179,21 @@ class LeftState:
         if now.cache != saved.cache:
             calls.append((torch.set_autocast_cache_enabled, (now.cache,)))
         calls += [(torch.autocast_increment_nesting, ())] * (now.nesting - saved.nesting)
-        self.calls = tuple(calls)
+        calls += [(torch.autocast_decrement_nesting, ())] * (saved.nesting - now.nesting)
+        self._calls = calls
+        self._inside = saved.nesting > 0
+        self._region = _region
+        self._opens = now.nesting > saved.nesting
+        self._let_go = self._inside and _region is not saved.region
+
+    def calls(self, states: Iterable[State]) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
+        """What brings the state at the start to that at the end, after a graph with operations in these states."""
+        let_go = self._let_go and not any(state.region is self._region for state in states)   # else the graph does
+        return (*([(torch.clear_autocast_cache, ())] if let_go else ()), *self._calls)
+
+    def is_one_region(self, states: Iterable[State]) -> bool:
+        """Whether an autocast region stays open, and there was none before it."""
+        return self._opens and (self._inside or all(state.region is None or state.region is self._region for state in states))
 
 
 def _use_deterministic(mode: bool, warn_only: bool) -> None:
@@ -156,6 +204,7 @@ class SavedState:
     """Everything a rehearsal might have changed, read at its start and put back at its end."""
 
     def __init__(self, *, generators: bool = True) -> None:
+        global _nesting
         self.grad = _is_grad_enabled()
         self.inference = _is_inference()
         self.forward = torch._C._is_fwd_grad_enabled()
@@ -163,14 +212,15 @@ class SavedState:
         self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
                          for device in AUTOCAST_DEVICES]
         self.cache = torch.is_autocast_cache_enabled()
-        self.nesting = autocast_nesting()
+        self.nesting = _nesting = autocast_nesting()
+        self.region = _region
         self.deterministic = (_deterministic(), _deterministic_warn())
         self.cpu_rng = torch.get_rng_state() if generators else None
         self.cuda_rng = torch.cuda.get_rng_state_all() if generators and torch.cuda.is_initialized() else None
 
     def restore(self) -> None:
         """Put everything back.  Torch function must be off."""
-        global _kernels
+        global _kernels, _nesting
         if _kernels is not None:
             choose_kernels(_kernels)
             _kernels = None
@@ -182,8 +232,9 @@ class SavedState:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
         torch.set_autocast_cache_enabled(self.cache)
-        while autocast_nesting() > self.nesting:
-            torch.autocast_decrement_nesting()
+        while (nesting := autocast_nesting()) != self.nesting:
+            torch.autocast_decrement_nesting() if nesting > self.nesting else torch.autocast_increment_nesting()
+        _nesting = self.nesting
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
             torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
         if self.cpu_rng is not None:
@@ -199,20 +250,20 @@ class StateNodes:
         self.base = base
         self.now = base
         self._emit = emit
-        self._autocasts: list[tuple[tuple[Any, ...] | None, list[Any]]] = []   # open regions: state inside, their nodes
+        self._autocasts: list[tuple[State, list[Any]]] = []   # those that are open: state inside, their nodes
         self._kernels: Any = None   # the node that chose kernels
         self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
 
     def become(self, wanted: State) -> None:
         """Add the nodes after which the graph is in the state `wanted`."""
-        if wanted == self.now:
+        if wanted == self.now and wanted.region is self.now.region:
             return
         if wanted.inference != self.now.inference:
             self._become_inference(wanted.inference)
         if wanted.grad != self.now.grad:
             self._emit(torch._C._set_grad_enabled, (wanted.grad,))
-        if wanted.autocast != self.now.autocast:
-            self._become_autocast(wanted.autocast)
+        if wanted.autocast != self.now.autocast or wanted.region is not self.now.region:
+            self._become_autocast(wanted)
         if wanted.kernels != self.now.kernels:
             if self._kernels is not None:
                 self._emit(choose_kernels, (self._kernels,))
@@ -233,22 +284,29 @@ class StateNodes:
             self._inference = (self._emit(_enter_inference_mode, (wanted,)), self.now.grad)
         self.now = self.now._replace(inference=wanted, grad=grad)
 
-    def _become_autocast(self, wanted: tuple[Any, ...] | None) -> None:
+    def _become_autocast(self, wanted: State) -> None:
         # Enter and exit, not the bare setters: they also drop the cache of cast weights, which would go stale.
-        # Regions nest, because the cache lives as long as the outermost one.  A region without autocast inside one with
-        # it, in a graph that begins without, closes both: too many casts differ in rounding, too few could be stale.
-        levels = [self.base.autocast, *(inside for inside, _ in self._autocasts)]
-        if wanted in levels:
-            for _, nodes in reversed(self._autocasts[levels.index(wanted):]):
-                for node in reversed(nodes):
-                    self._emit(_exit_autocast, (node,))
-            del self._autocasts[levels.index(wanted):]
-            return
+        # They nest as the program's do, because the cache lives as long as the outermost one.
+        if wanted.region is not self.now.region:
+            self._leave_autocasts(0)
+            if self.now.region is not None and self.base.region is not None:   # or torch does it now
+                self._emit(torch.clear_autocast_cache, ())
+        levels = [self.base, *(inside for inside, _ in self._autocasts)]
+        for level, state in enumerate(levels):
+            if state.autocast == wanted.autocast and state.region is wanted.region:
+                self._leave_autocasts(level)
+                return
         off = (*((device, None) for device in AUTOCAST_DEVICES), True)
-        parts, before = wanted or off, self.now.autocast or off
+        parts, before = wanted.autocast or off, levels[-1].autocast or off
         nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
                  for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
         self._autocasts.append((wanted, nodes))
+
+    def _leave_autocasts(self, level: int) -> None:
+        for _, nodes in reversed(self._autocasts[level:]):
+            for node in reversed(nodes):
+                self._emit(_exit_autocast, (node,))
+        del self._autocasts[level:]
 
 
 def kernel_choice() -> tuple[bool, ...]:

@@ -19,7 +19,8 @@ class Finished:
     `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the graph: tensors, names of
     ints, floats.  `mutated` are the indices of those whose memory the graph
     writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
-    that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it.
+    that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it; `in_region`: all of the
+    graph's autocast belongs to the region that the program leaves open.
     `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
     torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad mode.
     The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
@@ -42,3 +43,4 @@ class Finished:
     odd: tuple[tuple[int, str], ...] = ()
     settings: tuple[Any, ...] | None = None
     transforms: bool = False
+    in_region: bool = False

@@ -504,15 +504,16 @@ class Recorder:
         with torch._C.DisableTorchFunction():
             graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
         inputs = [value for value in given if type(value) is Value]
+        left, states = self._left, [step.state for step in self._main_tape]
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
         return Finished(graph_module, [value.external for value in inputs], n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
                         tuple(tuple(group) for group in groups.values() if len(group) > 1),
-                        self._left.calls if self._left is not None else (), len(self.violated), self.stays,
+                        left.calls(states) if left is not None else (), len(self.violated), self.stays,
                         any(step.state != base for step in self.tape), without_grad,
                         None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen,
-                        self._live is not None)
+                        self._live is not None, left is not None and left.is_one_region(states))
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""

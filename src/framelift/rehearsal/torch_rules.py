@@ -18,7 +18,7 @@ from .. import _core
 from ..graph.facts import SymbolicFacts
 from ..graph.number_nodes import numbers_in
 from ..graph.settings import SETTERS, asks_default_dtype
-from ..graph.state import choosing_kernels
+from ..graph.state import choosing_kernels, nest_autocast, new_autocast_cache
 from ..graph.targets import target_of
 from ..reasons import Interrupt
 from ..twin.branches import unless_it_raises
@@ -419,9 +419,7 @@ def _deterministic(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     bound(*args, **kwargs)
 
 
-_NATIVE = [torch.device, torch._C._set_grad_enabled, torch.set_autocast_enabled,
-          torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
-          torch.autocast_decrement_nesting, torch.clear_autocast_cache]
+_NATIVE = [torch.device, torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled]
 
 
 def _native(func: Any) -> Handler:
@@ -432,6 +430,9 @@ def _native(func: Any) -> Handler:
 
 for _func in _NATIVE:
     RULES[id(_func)] = (_func, _native(_func))
+RULES[id(torch.autocast_increment_nesting)] = (torch.autocast_increment_nesting, _native(functools.partial(nest_autocast, 1)))
+RULES[id(torch.autocast_decrement_nesting)] = (torch.autocast_decrement_nesting, _native(functools.partial(nest_autocast, -1)))
+RULES[id(torch.clear_autocast_cache)] = (torch.clear_autocast_cache, _native(new_autocast_cache))
 
 
 def _choosing(func: Any) -> Handler:

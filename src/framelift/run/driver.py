@@ -58,6 +58,7 @@ from .freezing import frozen
 from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
+from .leaving import leaving
 from .names import MODULE_CALLS, Names
 from .profiling import profiled
 from .ranges import Parts
@@ -294,7 +295,7 @@ class Driver:
         if not info.replayable:
             entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
         if finished.left_state:
-            entry = _leaving(entry, finished.left_state)
+            entry = leaving(entry, finished.left_state, finished.in_region)
         if finished.mutated and len(finished.inputs) > 1:
             entry = _watching_memory(entry, tuple(inputs))
         reached = {id(tensor) for tensor in session.recorder.reached}
@@ -422,17 +423,6 @@ def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
         raise InternalError(text)
     warn(f"{text}; it runs in plain Python. Please report this.")
     return False
-
-
-def _leaving(entry: Any, calls: Any) -> Any:
-    """The program leaves torch's global state changed: so does the entry."""
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        result = entry(inputs, externals)
-        if result is not _core.MISS and result is not _core.PLAIN:   # otherwise the entry is not for this call
-            for function, args in calls:
-                function(*args)
-        return result
-    return run
 
 
 def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
