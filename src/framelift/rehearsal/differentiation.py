@@ -6,7 +6,9 @@ then adds to the leaves' `.grad`, as the engine does.  Histories that begin outs
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from ..reasons import Interrupt
 from .higher_order import record_step
 from .hooks import REGISTERING
 from .registry import substitute
+from .retained import retain, retained
 from .tensor_writes import store_attribute
 
 __all__: list[str] = []
@@ -41,6 +44,19 @@ def _check(session: Any) -> None:
         raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
     if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.world.effects):
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
+
+
+@contextlib.contextmanager
+def _by_results(recorder: Any, inputs: Any) -> Iterator[None]:
+    """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame, all of it is plain Python's: the results of a
+    graph of a compiler's have one history, and none of them leads by another."""
+    try:
+        yield
+    except Interrupt as stop:
+        given = [one for one in (inputs if isinstance(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
+        values = map(recorder.value_of, given)
+        stop.whole = stop.whole or not recorder.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
+        raise
 
 
 def _required(recorder: Any) -> list[Value]:
@@ -96,10 +112,17 @@ def _seeds(recorder: Any, given: Any, count: int) -> list[Any]:
 def _grad(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     bound = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
     bound.apply_defaults()
-    named, recorder = bound.arguments, session.recorder
+    with _by_results(session.recorder, bound.arguments["inputs"]):
+        return _gradients_of(session, bound.arguments)
+
+
+def _gradients_of(session: Any, named: dict[str, Any]) -> Any:
+    recorder = session.recorder
     _check(session)
     if named["is_grads_batched"] or not named.get("only_inputs", True) or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS):
         raise Interrupt("torch-operation", f"{_NAME} with unusual options")
+    if recorder.retained:   # which of them this comes by, autograd alone knows
+        raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
     outputs, wanted = _tensors(recorder, named["outputs"], "outputs"), _tensors(recorder, named["inputs"], "inputs")
     if None in outputs or None in wanted or not wanted:
         raise Interrupt("torch-operation", f"{_NAME} of nothing")
@@ -116,7 +139,8 @@ _FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
 @substitute(torch.Tensor.backward)
 def _tensor_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
-        _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
+        with _by_results(session.recorder, inputs):
+            _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
     bound(*args, **kwargs)
 
 
@@ -126,7 +150,8 @@ def _autograd_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwar
               inputs: Any = None) -> None:
         if grad_variables is not None:
             raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
-        _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
+        with _by_results(session.recorder, inputs):
+            _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
     bound(*args, **kwargs)
 
 
@@ -138,10 +163,7 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
     outputs = _tensors(recorder, tensors, "tensors")
     if None in outputs:
         raise Interrupt("torch-operation", f"{_NAME} of nothing")
-    leaves = [v for v in _required(recorder) if v.facts.is_leaf] if inputs is None else _tensors(recorder, inputs, "inputs")
-    leaves = list(dict.fromkeys(leaves))
-    if not leaves or any(leaf is None or not leaf.facts.is_leaf for leaf in leaves):
-        raise Interrupt("torch-operation", "a backward that reaches no leaves, or is asked for others")
+    leaves = _receivers(recorder, inputs)
     seeds = _seeds(recorder, gradients, len(outputs))
     with torch._C.DisableTorchFunction():
         found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
@@ -163,12 +185,32 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
         torch._C._set_grad_enabled(before)
 
 
+def _receivers(recorder: Any, inputs: Any) -> list[Value]:
+    """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for, which retains it from then on."""
+    if inputs is None:
+        found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
+    else:
+        found = list(dict.fromkeys(_tensors(recorder, inputs, "inputs")))
+        for value in found:
+            if value is not None and not value.facts.is_leaf and value.facts.requires_grad:
+                retain(recorder, value)
+        if not all(value in found for value in retained(recorder)):
+            raise Interrupt("torch-operation", "a backward to some tensors, beside others that retain their gradients")
+    if not found or any(value is None or not value.facts.requires_grad for value in found):
+        raise Interrupt("torch-operation", "a backward that reaches no leaves")
+    return found
+
+
 def _accumulate(session: Any, leaf: Value, grad: torch.Tensor) -> None:
     """`leaf.grad` gets memory of its own, laid out as the leaf is; or what is there is added to."""
     recorder, tensor = session.recorder, leaf.stand_in
     there = session.load_tensor(tensor, "grad")
-    if there is not None:
+    if there is not None and leaf.facts.is_leaf:
         recorder.call(torch.Tensor.add_, (there, grad), {})
+        return
+    if not leaf.facts.is_leaf:
+        session.world.overlay[(id(tensor), "grad")] = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if there is None else (
+            recorder.call(torch.add, (grad, there), {}))
         return
     kept = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if leaf.facts.is_contiguous() else recorder.call(
         torch.Tensor.copy_, (recorder.call(torch.empty_like, (tensor,), {"requires_grad": False}), grad), {})

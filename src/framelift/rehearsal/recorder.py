@@ -44,6 +44,7 @@ from .wrapped import check_results, kind_of_memory, new_wrapper, record_wrapped
 from .histories import without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
+from .retained import leave_retaining
 from .torch_rules import GIVES_VALUES, RULES, make_leaf
 from .torch_rules_attributes import ATTRIBUTES, OF_MEMORY, assign
 from .torch_rules_operations import is_torch_operation, torch_operations
@@ -97,6 +98,7 @@ class Recorder:
         self.is_plain = False                       # the graph will be run as it is, by torch itself
         self.has_module_hooks = False               # modules with full backward hooks were called
         self.flagged: dict[int, dict[bool, Value]] = {}   # by id of the real tensor whose requires_grad was switched: what it is with each flag
+        self.retained: dict[Value, tuple[int, bool]] = {}   # results that keep their gradients (retained.py)
         self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
@@ -493,6 +495,7 @@ class Recorder:
         if any(type(out) is Value and _is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
+        leave_retaining(self, asked)
         asked, odd = without_histories(self, asked)
         chosen = self.settings.chosen()
         if chosen is not None and chosen[0] != base.inference:

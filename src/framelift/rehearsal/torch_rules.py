@@ -72,7 +72,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
                 "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe", *_TENSOR),
         *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE)],
     "torch-operation": [
-        *_named("backward register_post_accumulate_grad_hook retain_grad apply_ map_ map2_ resize_ "
+        *_named("backward register_post_accumulate_grad_hook apply_ map_ map2_ resize_ "
                 "resize_as_ resize resize_as _make_wrapper_subclass __deepcopy__ "
                 "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
                 "_clear_non_serializable_cached_data _fix_weakref", *_TENSOR),

@@ -78,10 +78,10 @@ def _grad_fn(recorder: Any, value: Value) -> Any:
 
 
 @answer("retains_grad")
-def _retains_grad(_recorder: Any, value: Value) -> bool:
+def _retains_grad(recorder: Any, value: Value) -> bool:
     if value.external is not None and not value.facts.is_leaf:
         raise Interrupt("tensor-data", "Tensor.retains_grad")
-    return False
+    return value in recorder.retained
 
 
 def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:
