@@ -118,3 +118,40 @@ def test_requires_grad_is_guarded() -> None:
     assert compiled(x.clone().requires_grad_()).requires_grad
     with torch.no_grad():
         assert not compiled(x.clone().requires_grad_()).requires_grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("affine", [True, False])
+def test_running_statistics_as_a_cumulative_average(backend: str, affine: bool) -> None:
+    """The share of a batch is another number in each step: no step is a capture of its own."""
+    def steps(wrap: Any) -> list[Any]:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv1d(3, 3, 1), nn.BatchNorm1d(3, momentum=None, affine=affine), nn.ReLU())
+        run, found = wrap(net), []
+        for step in range(8):
+            net.train(step != 5)
+            net.zero_grad()
+            out = run(torch.randn(4, 3, 5))
+            out.square().sum().backward()
+            found += [out.detach(), *(b.clone() for b in net.buffers()), *(p.grad for p in net.parameters())]
+        return found
+
+    framelift.reset()
+    want = steps(lambda net: net)
+    torch.testing.assert_close(steps(lambda net: framelift.compile(net, backend=backend)), want, rtol=0, atol=0)
+    assert framelift.stats()["graphs"] <= 8
+
+
+def test_statistics_of_averaged_weights() -> None:
+    """`update_bn` sets `momentum=None` for its length."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    batches = torch.randn(6, 4, 3).unbind()
+    found = []
+    for run in (net, framelift.compile(net, backend="eager")):
+        net[1].reset_running_stats()
+        run(batches[0])
+        for _ in range(2):
+            torch.optim.swa_utils.update_bn(batches, net if run is net else run)
+            found.append([b.clone() for b in net.buffers()])
+    torch.testing.assert_close(found[2:], found[:2], rtol=0, atol=0)

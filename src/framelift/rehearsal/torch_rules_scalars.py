@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from ..graph.number_nodes import graph_values
 from ..graph.numbers import Float
 from ..graph.targets import target_of
+from ..reasons import Interrupt
 from .torch_rules import RULES, rule
 
 __all__: list[str] = []
@@ -117,3 +119,33 @@ def _with_tensor_rate(func: Any) -> Any:
 for _func in (torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_, torch._fused_adagrad_):
     if "tensor_lr" in getattr(torch.ops.aten, _func.__name__).overloads():
         rule(_func)(_with_tensor_rate(_func))
+
+
+def _with_changing_momentum(func: Any) -> Handler:
+    """A share of the running statistics that changes: the cumulative average, `momentum=None`.
+
+    Nothing about the result depends on it, and torch itself takes any number; compilers would make a constant of it.
+    """
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        momentum = kwargs.get("momentum", args[6] if len(args) > 6 else None)
+        if type(momentum) is not Float:
+            return recorder.record(target_of(func), args, kwargs)
+        if not recorder.is_plain:
+            raise Interrupt("torch-operation", f"{func.__name__} with a momentum that changes")
+        made = recorder.record(target_of(func), *_replaced(args, kwargs, momentum.hint))
+        step = recorder.tape[-1]
+        step.args[:], named = _replaced(tuple(step.args), step.kwargs, momentum)
+        step.kwargs.update(named)
+        step.inputs.extend(graph_values(recorder.symbols, [momentum]))
+        return made
+    return handler
+
+
+def _replaced(args: tuple[Any, ...], kwargs: dict[str, Any], new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with another momentum."""
+    named = {**kwargs, "momentum": new} if "momentum" in kwargs else kwargs
+    return (*args[:6], new, *args[7:]) if len(args) > 6 else args, named
+
+
+for _func in (torch.nn.functional.batch_norm, torch.batch_norm):
+    rule(_func)(_with_changing_momentum(_func))
