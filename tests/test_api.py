@@ -196,6 +196,18 @@ def test_reset_forgets_entries() -> None:
     assert framelift.stats()["captures"] == 1
 
 
+def test_reset_forgets_what_was_better_left_to_plain_python() -> None:
+    def f(x, give):
+        leaf = x.detach().requires_grad_()
+        scaled = leaf * 2
+        return (leaf, scaled) if give else torch.autograd.grad(scaled.sum(), leaf)
+
+    framelift.compile(f, backend="eager")(X, True)
+    assert framelift.stats()["breaks"]
+    framelift.reset()
+    framelift.compile(f, backend="eager", fullgraph=True)(X, False)
+
+
 def test_recompile_limit_falls_back_to_plain_python() -> None:
     compiled = framelift.compile(double, backend="eager")
     with framelift.config.patch(recompile_limit=3):

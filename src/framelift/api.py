@@ -21,7 +21,7 @@ from .exc import NotCallable, UnsupportedPlatform
 from .export.lowering import refuse_bodies
 from .graph import symbols
 from .reasons import Interrupt
-from .rehearsal import known_values, substitutes_random
+from .rehearsal import assumptions, histories, known_values, substitutes_random
 from .rehearsal.marks import on_code
 from .rehearsal.verdicts import is_in_graph
 from .run import callbacks, policy, stance
@@ -257,7 +257,8 @@ def reset() -> None:
 
 
 #: what else holds on to code or symbols of captures
-_FORGETTING = (policy.forget, known_values.forget, substitutes_random.forget, places.forget, _core.forget_places, symbols.forget, branches.unless_it_raises.cache_clear)
+_FORGETTING = (policy.forget, known_values.forget, assumptions.forget, histories.forget, substitutes_random.forget, places.forget, _core.forget_places,
+               symbols.forget, branches.unless_it_raises.cache_clear)
 
 
 def stats() -> dict[str, Any]:

@@ -5,6 +5,8 @@ Where an assumption proves wrong, the call runs in plain Python, which raises wh
 
 from __future__ import annotations
 
+import weakref
+from types import CodeType
 from typing import Any
 
 import torch
@@ -15,7 +17,16 @@ from ..graph.state import read_state
 from ..graph.tape import Step
 from ..graph.targets import target_of
 
-__all__ = ["assertion", "assume"]
+__all__ = ["WITHOUT_ASSUMPTIONS", "assertion", "assume", "forget"]
+
+
+#: codes in which something that cannot be undone came after an assumption: rehearsed without them
+WITHOUT_ASSUMPTIONS: weakref.WeakSet[CodeType] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Forget which code is rehearsed without assumptions."""
+    WITHOUT_ASSUMPTIONS.clear()
 
 
 def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:

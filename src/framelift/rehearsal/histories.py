@@ -18,7 +18,7 @@ from ..graph.targets import target_of
 from ..graph.values import Value
 from ..reasons import Interrupt
 
-__all__ = ["is_free", "may_make_leaf", "may_switch", "without_histories"]
+__all__ = ["forget", "is_free", "may_make_leaf", "may_switch", "without_histories"]
 
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
@@ -28,6 +28,12 @@ _SWITCHED = "a result that depends on a tensor whose requires_grad was switched 
 _PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
 #: code that switches requires_grad in plain Python
 _PLAIN_SWITCHES: weakref.WeakSet[CodeType] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Forget which code makes leaves and switches flags in plain Python."""
+    _PLAIN_LEAVES.clear()
+    _PLAIN_SWITCHES.clear()
 
 
 def may_make_leaf(recorder: Any) -> None:

@@ -34,6 +34,7 @@ from ..world.records import DELETED, Effect, Shadow
 from ..world.world import ABSENT, World
 from . import faults  # noqa: F401  (tells its judge to the core)
 from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
+from .assumptions import WITHOUT_ASSUMPTIONS
 from .flags import Blocks
 from .known_values import guard_text, guard_values
 from .marks import disabled, follow_options, forbidden
@@ -50,8 +51,6 @@ __all__ = ["Session"]
 _ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes
-#: codes in which something that cannot be undone came after an assumption: rehearsed without them
-_WITHOUT_ASSUMPTIONS: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 _BUILT = (list, set, dict)
 _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
 
@@ -85,8 +84,8 @@ class Session:
         self.recorder.grad_of, self.recorder.switch = self._grad_of, functools.partial(grad_flags.switch, self)
         self.recorder.guard_values = self._guard_values
         self.recorder.guard_text = functools.partial(guard_text, self.world)
-        self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in _WITHOUT_ASSUMPTIONS
-        self.recorder.stop_assuming = functools.partial(_WITHOUT_ASSUMPTIONS.add, function.__code__)
+        self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in WITHOUT_ASSUMPTIONS
+        self.recorder.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()
         self.blocks = Blocks()   # of error_on_graph_break
