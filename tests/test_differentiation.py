@@ -10,6 +10,7 @@ import torch.utils.checkpoint
 from torch import nn
 
 import framelift
+from support import check
 
 BACKENDS = ("eager", "aot_eager")
 
@@ -348,3 +349,18 @@ def test_a_backward_behind_a_break_with_values_on_the_stack() -> None:
 def test_names_of_placeholders_are_names() -> None:
     from framelift.graph.naming import identifier
     assert [identifier(text) for text in ("self.layers[0]", "(0)", "0", "", "...")] == ["self_layers_0", "value_0", "value_0", "", ""]
+
+
+def test_what_cannot_be_differentiated_says_why_itself() -> None:
+    def inside(x):
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(torch.linalg.ldl_factor(leaf).LD.sum(), leaf)
+
+    def outside(x):
+        leaf = x.detach().requires_grad_()
+        return torch.linalg.ldl_factor(leaf).LD
+
+    check(inside, torch.eye(3), breaks=None, graphs=None, captures=None, fullgraph=False, raises=RuntimeError)
+    result = framelift.compile(outside, backend="eager")(torch.eye(3))
+    with pytest.raises(RuntimeError, match="ldl_factor_ex is not implemented"):
+        result.sum().backward()

@@ -24,6 +24,7 @@ __all__ = ["forget", "is_free", "may_make_leaf", "may_switch", "without_historie
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
+_SECOND_TIME = "backward through the graph a second time"
 #: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
 _PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
 #: code that switches requires_grad in plain Python
@@ -97,8 +98,12 @@ def _fates(recorder: Any, outputs: Sequence[Any], roots: list[Value]) -> dict[in
     def fate(result: torch.Tensor, ends: list[torch.Tensor]) -> str:
         try:
             grads = torch.autograd.grad(result, ends, torch.empty_like(result), retain_graph=True, allow_unused=True)
-        except RuntimeError:
-            return "spent"
+        except RuntimeError as error:
+            if _SECOND_TIME in str(error):
+                return "spent"
+            if roots:   # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
+                raise _rather_plain(recorder, _LEAF) from None
+            return ""
         if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves):], roots)):
             raise _rather_plain(recorder, _SWITCHED)
         return "rootless" if all(grad is None for grad in grads[:len(leaves)]) else ""
