@@ -232,3 +232,17 @@ def test_covariances_that_torch_warns_of_are_its_own() -> None:
         want = torch.cov(x)
     with pytest.warns(UserWarning, match="degrees of freedom"):
         torch.testing.assert_close(fast(x), want, equal_nan=True)
+
+
+def test_an_index_of_one_number_is_the_number_where_it_is_known() -> None:
+    def known(d):
+        n, mask = torch.tensor(2), torch.arange(4) > 1
+        return d[n], d[n, mask], d[:, n], d[mask][n - 1], d[n, 1:]
+
+    check(known, torch.rand(4, 4))
+    check(lambda d, n: (d[n] * 2, d[n, n], d[..., n]), torch.rand(4, 4), torch.tensor(-1))
+
+
+def test_an_index_of_one_number_that_is_not_known_is_a_break() -> None:
+    check(lambda d: d[d[0].argmax()] + 1, torch.rand(4, 4), breaks=1, graphs=None)
+    assert "a tensor's value was taken into Python by getitem" in framelift.stats()["breaks"]

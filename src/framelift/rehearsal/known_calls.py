@@ -77,11 +77,12 @@ def with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
 
 
 def _indexed(recorder: Any, target: Target, args: tuple[Any, ...]) -> Any:
-    """An index by masks: by the places where they are true."""
+    """An index by masks: by the places where they are true.  One by tensors of one whole number: by the numbers."""
     tensor, index = args
     if not recorder.is_stand_in(tensor):
         return UNDECIDED
     parts: list[Any] = []
+    replaced: list[Any] = []
     given = index if type(index) is tuple else (index,)
     size = recorder.value_of(tensor).facts.size
     takes = [_dimensions(recorder, part) for part in given]   # of the tensor, from the left; of an ellipsis what is left over
@@ -90,13 +91,15 @@ def _indexed(recorder: Any, target: Target, args: tuple[Any, ...]) -> Any:
         start = place
         place += dims if part is not ... else rest
         if not recorder.is_stand_in(part) or recorder.value_of(part).facts.dtype not in (torch.bool, torch.uint8):
-            parts.append(part)
+            single = recorder.is_stand_in(part) and not recorder.value_of(part).facts.size
+            parts.append(with_numbers(recorder, part, replaced) if single else part)
             continue
         known = recorder.known(part, outside=True)
         if known is None or not known.ndim or known.dtype is not torch.bool or tuple(size[start:place]) != tuple(known.shape):
             return UNDECIDED   # a mask of another shape is an error, places are not
+        replaced.append(part)
         parts += [_literal(recorder, places) for places in known.nonzero(as_tuple=True)]
-    if any(part is UNDECIDED for part in parts):
+    if not replaced or any(part is UNDECIDED for part in parts):
         return UNDECIDED
     return recorder.record(target, (tensor, tuple(parts)), {})
 
