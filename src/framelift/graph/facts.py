@@ -209,6 +209,16 @@ def is_overriding(kind: type) -> bool:
     return known
 
 
+def is_tensor_like(kind: type) -> bool:
+    """Whether torch asks objects of this class, which are no tensors, before it does anything with them."""
+    known = _tensor_like.get(kind)
+    if known is None:
+        known = _tensor_like[kind] = (getattr(kind, "__torch_function__", _no_function) is not _no_function and not issubclass(kind, torch.Tensor)
+                                      and not kind.__module__.startswith(("torch.", "framelift.")))
+    return known
+
+
+_tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
 _overriding: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({torch.Tensor: False, torch.nn.Parameter: False})
 

@@ -162,10 +162,12 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
         try:
             return recorder.call(callable_, args, kwargs)
         except Interrupt as stop:
-            opened = _opened(callable_) if stop.reason.id in _MAY_OPEN else None
-            if opened is None:
+            asked = stop.reason.id == "torch-operation" and not recorder.subclasses_off and bool(overriding(args, kwargs))
+            opened = _opened(callable_) if stop.reason.id in _MAY_OPEN and not asked else None
+            if opened is None and not asked:
                 raise
-        return _core.captured(opened, args, kwargs)
+        if not asked:
+            return _core.captured(opened, args, kwargs)
     if isinstance(callable_, types.FunctionType):
         # How such a function hands its arguments over is its own affair: it does so to `_Spy`, which knows the rest.
         with torch.overrides._enable_torch_function(), _Spy(session):
@@ -195,7 +197,7 @@ def _opened(function: Any) -> Any:
 def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments."""
     stack = session.recorder.modes
-    found = overriding(args, kwargs) if session.recorder.overrides and not session.recorder.subclasses_off and func is not _RETYPE else []
+    found = overriding(args, kwargs) if not session.recorder.subclasses_off and func is not _RETYPE else []
     if not stack:
         return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs)
     whole = list(stack)

@@ -18,7 +18,7 @@ from ..exc import InternalError
 from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
 from ..graph.drawing import Drawing
-from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
+from ..graph.facts import SymbolicFacts, check_kind, facts_of, is_overriding, is_tensor_like, new_stand_in, plain_kind
 from ..graph.light import is_light, laid_out_by
 from ..graph.live import Live, is_wrapped, storage_of
 from ..graph.metadata import Const, New, Number, Outcome, Same, outcome_of, shared_cache
@@ -587,7 +587,8 @@ class _RecordingMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         recorder = self.recorder
         assert recorder is not None
-        if recorder.dispatch is not None and (recorder.modes or types and recorder.overrides and not recorder.subclasses_off):
+        if recorder.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
+                recorder.overrides or any(map(is_tensor_like, types)))):
             with self:   # what overrides is captured code, whose calls must come here again
                 return recorder.dispatch(func, tuple(types), args, kwargs or {})
         if not kwargs:   # calls by name were seen by a probe: here it is an operator

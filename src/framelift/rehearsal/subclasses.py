@@ -1,4 +1,4 @@
-"""Tensor subclasses that override torch functions: their `__torch_function__` is captured Python like any other.
+"""Tensor subclasses, and other classes, that override torch functions: their `__torch_function__` is captured Python like any other.
 
 A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is done to a graph's inputs
 and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in wrapped.py.
@@ -13,7 +13,7 @@ import torch
 from torch.overrides import get_default_nowrap_functions
 
 from .. import _core
-from ..graph.facts import is_overriding, new_stand_in
+from ..graph.facts import is_overriding, is_tensor_like, new_stand_in
 from ..graph.targets import target_of
 from ..graph.values import Value
 from ..graph.wrappers import asks_first
@@ -34,18 +34,23 @@ def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     for arg in rest:
         if type(arg) in (list, tuple):
             rest.extend(arg)
-        elif isinstance(arg, torch.Tensor) and (is_overriding(type(arg)) or asks_first(type(arg))) and all(type(arg) is not type(other) for other in found):
+        elif _has_a_say(arg, type(arg)) and all(type(arg) is not type(other) for other in found):
             place = next((i for i, other in enumerate(found) if issubclass(type(arg), type(other))), len(found))
             found.insert(place, arg)
     return found
 
 
+def _has_a_say(arg: Any, kind: type) -> bool:
+    return is_overriding(kind) or asks_first(kind) if isinstance(arg, torch.Tensor) else is_tensor_like(kind)
+
+
 def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Ask each class in turn until one answers."""
     types = tuple(type(arg) for arg in found)
-    for cls in types:
+    for arg, cls in zip(found, types):
         session.world.lookup(cls, "__torch_function__")
-        answer = _core.captured(_core.read(cls, "__torch_function__"), (func, types, args, kwargs), None)
+        asked = cls if isinstance(arg, torch.Tensor) else arg
+        answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args, kwargs), None)
         if answer is not NotImplemented:
             return answer
     raise TypeError(f"no implementation found for {func!r} on types that implement __torch_function__: {list(types)}")
