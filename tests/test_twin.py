@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -201,18 +200,6 @@ def test_library_package(package: str) -> None:
     found = [(code.co_qualname, text) for code in checker.library_code(Path(os.__file__).parent / package)
              for text in checker.check_round_trip(code) + checker.check_structure(code)]
     assert found == []
-
-
-def test_cost_per_instruction() -> None:
-    codes = list(checker.library_code(Path(os.__file__).parent / "asyncio"))
-    count = sum(1 for code in codes for _ in instructions(code.co_code))
-    best, probes = float("inf"), AnyProbe()
-    for _ in range(3):
-        start = time.process_time()
-        for code in codes:
-            twin.make_twin(code, probes)
-        best = min(best, time.process_time() - start)
-    assert best / count < 4e-6
 
 
 def test_library_tests_behave_the_same() -> None:

@@ -96,8 +96,14 @@ def aot_eager_decomp_partition(graph_module: GraphModule, example_inputs: Sequen
 def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
              options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
+    from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
-    return compile_fx(_own(graph_module), list(example_inputs), config_patches=_inductor_config(mode, options))
+
+    from .own_memory import OwnMemory
+    patches = _inductor_config(mode, options)
+    if config.post_grad_custom_post_pass is None:   # a user's own pass stays
+        patches.setdefault("post_grad_custom_post_pass", OwnMemory())
+    return compile_fx(_own(graph_module), list(example_inputs), config_patches=patches)
 
 
 def _own(graph_module: GraphModule) -> GraphModule:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
@@ -148,12 +149,21 @@ def reset_backends() -> None:
 
 
 class _Context(TracingContext):
-    """What torch's compilers ask for while they work; the fake mode is made when one does."""
+    """What torch's compilers ask for while they work; the fake mode is made when one does.
+
+    Shapes are static there.  Its shape environment is for what loops inside a graph make: numbers and sizes that depend on values.
+    """
+
+    def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any]) -> None:
+        super().__init__(fake_mode)
+        self._examples = examples
 
     @property
     def fake_mode(self) -> FakeTensorMode:
         if self._fake_mode is None:
-            self._fake_mode = FakeTensorMode()
+            self._fake_mode = FakeTensorMode(shape_env=ShapeEnv())
+            self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
+                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor]
         return self._fake_mode
 
     @fake_mode.setter
@@ -177,7 +187,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
     settings = [(write, read()) for read, write in _SETTINGS]
-    context = _Context(fake_mode)
+    context = _Context(fake_mode, example_inputs)
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context):
