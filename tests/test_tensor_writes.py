@@ -318,3 +318,80 @@ def test_a_leaf_that_is_a_result_beside_what_depends_on_it_is_made_in_plain_pyth
     assert graphs[0] == ["sin"] and graphs[-1] == ["cos"]   # between them `make`, captured on its own
     with pytest.raises(framelift.exc.Unsupported, match=r"leaf = make\(y\)"):
         framelift.compile(program, backend="eager", fullgraph=True)(torch.arange(3.0))
+
+
+def _momentum() -> nn.Module:
+    torch.manual_seed(0)
+    net = nn.ModuleList([nn.Linear(3, 2), nn.Linear(3, 2)])
+    net[0].weight.grad = torch.ones(2, 3)
+    return net
+
+
+def test_data_of_a_leaf_is_replaced_and_used_without_grad_mode() -> None:
+    def update(net, x):
+        with torch.no_grad():
+            for ours, theirs in zip(net[0].parameters(), net[1].parameters()):
+                theirs.data = theirs.data * 0.9 + ours.data * 0.1
+            key = net[1](x)
+        return net[0](x), key, net[1].weight.requires_grad, net[1].weight
+
+    check(update, _momentum(), torch.rand(4, 3), calls=3)
+    check(update, _momentum(), torch.rand(4, 3), calls=3, backend="aot_eager", exact=False)
+
+    def written_again(net, x):
+        net[1].weight.data = x * 2
+        with torch.no_grad():
+            net[1].weight.add_(1)
+            net[1].weight.data = net[1].weight.data + x
+            return net[1].weight.sum(), net[1].weight.data
+
+    check(written_again, _momentum(), torch.rand(2, 3), calls=3)
+
+
+def test_data_of_a_leaf_is_replaced_and_used_in_grad_mode() -> None:
+    def used(net, x):
+        net[1].weight.data = x * 2
+        return net[1](x)
+
+    def differentiated(net, x):
+        loss = net[1](x).sum()
+        net[1].weight.data = x * 2
+        with torch.no_grad():
+            seen = net[1](x)
+        loss.backward()
+        return seen, net[1].weight.grad
+
+    def views(net, x):
+        net[1].weight.data = x * 2
+        with torch.no_grad():
+            row = net[1].weight[0]
+        return row * 2, net[1].weight.detach() + 1
+
+    for fn in (used, differentiated, views):
+        check(fn, _momentum(), torch.rand(2, 3), graphs=None, breaks=None, captures=None, fullgraph=False)
+
+
+def test_data_is_added_to_what_has_a_history() -> None:
+    def merged(net, x):
+        low = net[0].weight
+        before = net[1](x)
+        net[1].weight.data += low * 2
+        after = net[1](x)
+        net[1].weight.data -= low * 2
+        return before.detach(), after
+
+    for backend in ("eager", "aot_eager"):
+        check(merged, _momentum(), torch.rand(4, 3), backend=backend, exact=False)
+    net, plain = _momentum(), _momentum()
+    x = torch.rand(4, 3)
+    framelift.compile(merged, backend="eager", fullgraph=True)(net, x)[1].sum().backward()
+    merged(plain, x)[1].sum().backward()
+    torch.testing.assert_close([p.grad for p in net.parameters()], [p.grad for p in plain.parameters()])
+
+    def kept(net, x):
+        data = net[1].weight.data
+        row = data[0]
+        data *= net[0].weight
+        return data, row
+
+    check(kept, _momentum(), torch.rand(4, 3), graphs=None, breaks=None, captures=None, fullgraph=False)

@@ -11,7 +11,11 @@ import torch
 
 from .facts import Facts
 
-__all__ = ["Body", "Storage", "Value"]
+__all__ = ["AFTER_DATA", "Body", "EXCHANGED", "Storage", "Value"]
+
+#: the view of a leaf whose memory the program exchanged (`leaf.data = new`)
+EXCHANGED = "exchanged"
+AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"
 
 
 class Storage:

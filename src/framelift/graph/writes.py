@@ -14,10 +14,11 @@ from ..reasons import Interrupt
 from .facts import Facts, new_stand_in
 from .metadata import Outcome
 from .state import State
-from .targets import Target
+from .tape import Step
+from .targets import Target, getter_target
 from .values import Value
 
-__all__ = ["RESHAPES_IN_PLACE", "apply_writes"]
+__all__ = ["RESHAPES_IN_PLACE", "apply_writes", "is_data"]
 
 #: Tensor methods that give a tensor another shape over the same memory
 RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
@@ -67,6 +68,8 @@ def _gain_history_outside(target: Target, value: Value, facts: Facts, written: b
 def _gain_history(target: Target, value: Value, written: bool) -> None:
     """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
     storage = value.storage
+    if written and is_data(value) and all(is_data(other) or other.external is not None for other in storage.values):
+        return   # its own alone: what `Tensor.data` gives is another variable over the same memory
     if storage.external or not written or any(other.view not in ("", "view") for other in storage.values):
         raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
     for other in storage.values:
@@ -74,6 +77,11 @@ def _gain_history(target: Target, value: Value, written: bool) -> None:
             other.facts = other.facts.but(requires_grad=True, is_leaf=False)
             if other.view and other is not value:
                 other.view = "regained"   # autograd is fickle about writes to it from now on
+
+
+def is_data(value: Value) -> bool:
+    """Whether it is what `Tensor.data` gave."""
+    return value.view == "detached" and type(value.step) is Step and value.step.target is getter_target("data")
 
 
 def _check_view_write(target: Target, value: Value) -> None:

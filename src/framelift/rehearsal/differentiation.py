@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from ..graph.facts import Facts, facts_of, new_stand_in
-from ..graph.values import Storage, Value
+from ..graph.values import AFTER_DATA, Storage, Value
 from ..reasons import Interrupt
 from .higher_order import record_step
 from .hooks import REGISTERING
@@ -42,6 +42,8 @@ def _check(session: Any) -> None:
         raise Interrupt("torch-operation", f"{_NAME} inside a function transform or a higher-order operator")
     if recorder.modes or recorder.overrides:
         raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
+    if recorder.exchanged:
+        raise Interrupt("torch-operation", AFTER_DATA)
     if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.world.effects):
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
 

@@ -32,8 +32,8 @@ from ..graph.settings import Settings, asks_default_dtype
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
-from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, target_of
-from ..graph.values import Storage, Value
+from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, getter_target, target_of
+from ..graph.values import AFTER_DATA, EXCHANGED, Storage, Value
 from ..graph.wrapped import Wrapped
 from ..graph.wrappers import WrapperFacts, is_wrapper
 from ..graph.writes import apply_writes
@@ -65,6 +65,7 @@ class Recorder:
         self.guard_text: Callable[[], None] | None = None   # guards how tensors are printed; set by the session
         self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
         self._main_tape = self.tape
+        self.exchanged = False                      # a leaf got other memory (tensor_writes.py)
         self.overrides = False                      # a tensor of an overriding subclass was met
         self.subclasses_off = False                 # the program switched overriding by subclasses off
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
@@ -336,6 +337,8 @@ class Recorder:
             return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(_is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
+        if self.exchanged and state.grad and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
+            raise Interrupt("torch-operation", AFTER_DATA)
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = distinct(found)
             key.append(pattern)   # a tensor given twice may behave unlike two equal ones

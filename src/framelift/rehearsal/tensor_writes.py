@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from ..graph.targets import getter_target
-from ..graph.values import Value
+from ..graph.values import AFTER_DATA, EXCHANGED, Value
+from ..graph.writes import is_data
 from ..reasons import Interrupt
 from ..world.records import DELETED
 
@@ -71,7 +72,7 @@ def _grad(session: Any, tensor: torch.Tensor, new: Any) -> None:
 def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
     """The tensor gets other memory: from now on it is one more name for that.
 
-    What one that requires grad is for autograd from then on, only plain Python knows: it is not used any more.
+    What one that requires grad is for autograd from then on, only plain Python knows: it is used without grad mode only.
     """
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
@@ -80,22 +81,32 @@ def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
     other = recorder.value_of(new).facts
     if (value.facts.dtype, value.facts.device) != (other.dtype, other.device):
         raise Interrupt("torch-operation", "assignment to Tensor.data of another dtype or device")
+    if _is_data_of(recorder.value_of(new), value):   # `t.data += 1`: what it has already
+        return
     session.world.write("tensorattr", tensor, "data", new)
-    if value.facts.requires_grad or recorder.in_transform() or value.facts.is_inference:
+    if recorder.in_transform() or value.facts.is_inference or value.facts.requires_grad and not value.facts.is_leaf:
         value.facts = _RETIRED  # type: ignore[assignment]
         return
     with torch._C.DisableTorchFunction():
         same = recorder.value_of(recorder.record_getter(getter_target("data"), new))
         made = Value(tensor, same.facts, same.storage, same.view)
+    if value.facts.requires_grad:
+        made.facts, made.view = made.facts.but(requires_grad=True), EXCHANGED
+        recorder.exchanged = True
     made.step, made.path, made.exact, made.external = same.step, same.path, same.exact, value.external
     recorder.adopt(made)
+
+
+def _is_data_of(new: Value, value: Value) -> bool:
+    """Whether it is what `Tensor.data` gave for this very tensor."""
+    return is_data(new) and new.step.args[0] is value and (new.facts.size, new.facts.stride) == (value.facts.size, value.facts.stride)   # type: ignore[attr-defined]
 
 
 class _Retired:
     """The facts of a tensor whose memory was exchanged: whoever asks for them interrupts."""
 
     def __getattr__(self, name: str) -> Any:
-        raise Interrupt("torch-operation", "use of a tensor after an assignment to its Tensor.data")
+        raise Interrupt("torch-operation", AFTER_DATA)
 
 
 _RETIRED = _Retired()
