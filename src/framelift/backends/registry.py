@@ -148,6 +148,11 @@ def reset_backends() -> None:
     _used.clear()
 
 
+def _has_a_fake(tensor: torch.Tensor) -> bool:
+    """A fake has a fake gradient, and none of other sizes than its own."""
+    return not tensor.is_leaf or tensor.grad is None or tensor.grad.shape == tensor.shape
+
+
 class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.
 
@@ -163,7 +168,7 @@ class _Context(TracingContext):
         if self._fake_mode is None:
             self._fake_mode = FakeTensorMode(shape_env=ShapeEnv())
             self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
-                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor]
+                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
         return self._fake_mode
 
     @fake_mode.setter
