@@ -49,6 +49,11 @@ def may_switch(recorder: Any) -> None:
         raise Interrupt("torch-operation", _VIEWED)
 
 
+def is_leaf_view(value: Value) -> bool:
+    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
+    return value.external is None and value.facts.requires_grad and value.facts.is_leaf and not value.rooted
+
+
 def is_free(value: Value) -> bool:
     """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are views of does."""
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf

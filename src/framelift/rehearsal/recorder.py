@@ -28,6 +28,7 @@ from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import given_to_torch
 from ..graph.refusals import check_arguments, check_writes
 from ..graph.replay import replay
+from ..graph.saved_hooks import leaving_no_hooks
 from ..graph.settings import Settings, asks_default_dtype
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
@@ -41,7 +42,7 @@ from ..reasons import Interrupt
 from .finished import Finished
 from .live import record_live
 from .wrapped import check_results, kind_of_memory, new_wrapper, record_wrapped
-from .histories import without_histories
+from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .retained import leave_retaining
@@ -100,6 +101,7 @@ class Recorder:
         self.has_module_hooks = False               # modules with full backward hooks were called
         self.flagged: dict[int, dict[bool, Value]] = {}   # by id of the real tensor whose requires_grad was switched: what it is with each flag
         self.retained: dict[Value, tuple[int, bool]] = {}   # results that keep their gradients (retained.py)
+        self.saving: list[Any] = []                 # regions with hooks on saved tensors that captured code is in
         self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
@@ -335,7 +337,7 @@ class Recorder:
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
             return record_live(self, target, kept, kept_named, found, state, gives_values)
-        if state.grad and any(map(_is_leaf_view, found)):
+        if state.grad and any(map(is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
         if self.exchanged and state.grad and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
             raise Interrupt("torch-operation", AFTER_DATA)
@@ -495,7 +497,7 @@ class Recorder:
         asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
         if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
-        if any(type(out) is Value and _is_leaf_view(out) for out in asked):
+        if any(type(out) is Value and is_leaf_view(out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
         leave_retaining(self, asked)
@@ -525,7 +527,8 @@ class Recorder:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
-        return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
+        with leaving_no_hooks([region.hooks for region in self.saving], ended=True):
+            return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
     def __enter__(self) -> Recorder:
         if torch._C._len_torch_function_stack():
@@ -573,11 +576,6 @@ class Recorder:
         """Interrupts where captured code cannot end in the torch state it ends in."""
         if isinstance(self._left, Interrupt):
             raise self._left
-
-
-def _is_leaf_view(value: Value) -> bool:
-    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
-    return value.external is None and value.facts.requires_grad and value.facts.is_leaf and not value.rooted
 
 
 class _RecordingMode(TorchFunctionMode):

@@ -60,12 +60,6 @@ def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return memo[id(tensor)]
 
 
-@substitute(torch.autograd.graph.saved_tensors_hooks.__enter__, torch.autograd.graph.saved_tensors_hooks.__exit__)
-def _hooks_inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A graph has no place for Python that runs when a tensor is saved."""
-    raise Interrupt("torch-state", "torch.autograd.graph.saved_tensors_hooks")
-
-
 _MOST_OF_A_MASK = 1 << 16
 
 

@@ -25,8 +25,8 @@ from ..reasons import Interrupt
 from ..world.importer import let_in
 from ..world.same_kind import derives, known_kind
 from . import (  # noqa: F401  (they fill the tables)
-    attention, autograd_function, control_flow, differentiation, higher_order, hooks, marks, module_hooks, pure, python_tables, randomness, regions, subclasses, substitutes, substitutes_numbers,
-    substitutes_optim, substitutes_torch, torch_rules, transforms, wrapped)
+    attention, autograd_function, control_flow, differentiation, higher_order, hooks, marks, module_hooks, pure, python_tables, randomness, regions, saved_hooks, subclasses, substitutes,
+    substitutes_numbers, substitutes_optim, substitutes_torch, torch_rules, transforms, wrapped)
 from .new_classes import made_class
 from .recorder import is_torch_operation
 from .substitutes_cache import call_through, is_own_cache

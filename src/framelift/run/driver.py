@@ -58,7 +58,7 @@ from .freezing import frozen
 from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
-from .leaving import leaving
+from .leaving import leaving, unseen_by_hooks
 from .names import MODULE_CALLS, Names
 from .profiling import profiled
 from .ranges import Parts
@@ -294,6 +294,8 @@ class Driver:
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if not info.replayable:
             entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
+        if plan.acts and any(tensor.requires_grad for tensor in finished.inputs):
+            entry = unseen_by_hooks(entry)
         if finished.left_state:
             entry = leaving(entry, finished.left_state, finished.in_region)
         if finished.mutated and len(finished.inputs) > 1:

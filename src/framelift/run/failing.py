@@ -19,6 +19,7 @@ from ..exc import InternalError
 from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
 from ..graph.live import leaving_none_open
+from ..graph.saved_hooks import SavedHooks, compiling_hooks, leaving_no_hooks
 from ..graph.settings import inside
 from ..graph.state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
 from ..graph.sure import changes_history, fails_late, in_handler, writes_uncounted
@@ -65,7 +66,8 @@ def raising(run: Callable[..., Any] | None, error: BaseException, place: str) ->
 def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
     around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
-    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad):
+    hooks = [module for module in finished.graph_module.children() if type(module) is SavedHooks]
+    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks):
         graph = compile_graph(finished.graph_module, plain_examples(finished.inputs))
     if finished.without_grad:
         graph = torch.no_grad()(graph)
@@ -73,6 +75,8 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
         graph = _keeping_settings(graph)
     if any(node.target is choose_kernels for node in finished.graph_module.graph.nodes):
         graph = _under(graph, keeping_kernels)
+    if hooks:
+        graph = _under(graph, functools.partial(leaving_no_hooks, hooks))
     if finished.transforms:
         graph = _under(graph, leaving_none_open)
     if finished.settings is not None:

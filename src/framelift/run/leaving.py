@@ -1,4 +1,4 @@
-"""Entries of programs that leave torch's global state changed."""
+"""Entries whose effects somebody may see: torch's global state that the program leaves changed, and hooks on saved tensors around the call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from .. import _core
 
-__all__ = ["leaving"]
+__all__ = ["leaving", "unseen_by_hooks"]
 
 
 def leaving(entry: Any, calls: Any, in_region: bool) -> Any:
@@ -39,3 +39,15 @@ def leaving(entry: Any, calls: Any, in_region: bool) -> Any:
 def _close() -> None:
     if torch.autocast_decrement_nesting() == 0:   # as autocast does
         torch.clear_autocast_cache()
+
+
+def unseen_by_hooks(entry: Any) -> Any:
+    """`entry`, which changes objects of the program when the graph is over: hooks on saved tensors, which run while it does, would see them as they were."""
+    top = torch._C._autograd._top_saved_tensors_default_hooks
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        hooks = top(True)
+        if hooks is not None and not all(str(getattr(hook, "__module__", "")).startswith("torch.") for hook in hooks):
+            return _core.PLAIN
+        return entry(inputs, externals)
+    return run
