@@ -246,3 +246,57 @@ def test_an_index_of_one_number_is_the_number_where_it_is_known() -> None:
 def test_an_index_of_one_number_that_is_not_known_is_a_break() -> None:
     check(lambda d: d[d[0].argmax()] + 1, torch.rand(4, 4), breaks=1, graphs=None)
     assert "a tensor's value was taken into Python by getitem" in framelift.stats()["breaks"]
+
+
+def test_what_is_decided_by_a_count_is_guarded_not_the_count() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.tensor(0))
+
+        def forward(self, x):
+            if bool(self.count == 0):
+                x = x * 2
+            if self.count > 0:
+                x = x + 1
+            if (1 + self.count) % 4 == 0:
+                x = x - 5
+            self.count += 1
+            return x
+
+    check(Counting(), torch.rand(3), calls=12, mutate=lambda i, world: None, captures=3, graphs=3)
+
+
+def test_results_on_the_way_to_what_was_decided_are_not_known_by_it() -> None:
+    def f(n, x):
+        more = n + 1
+        if more > 3:
+            x = x * 2
+        return x + more.item(), n.item() - 1
+
+    def change(i, world):
+        world.args[0].fill_(i % 7)
+
+    check(f, torch.tensor(0), torch.rand(3), calls=16, mutate=change, captures=None, graphs=None, breaks=None)
+
+    def both(n, x):
+        first = n.max() > 2
+        return x * 2 if first else x, (n + 1).tolist() if n.sum() > 5 else []
+
+    def rows(i, world):
+        world.args[0] = torch.tensor([i % 3, i % 5])
+
+    check(both, torch.tensor([0, 0]), torch.rand(3), calls=14, mutate=rows, captures=None, graphs=None, breaks=None)
+
+
+def test_a_calculation_that_fails_with_other_values_is_another_capture() -> None:
+    def change(i, world):
+        world.args[0] = torch.tensor([2, 0, 1][i % 3])
+
+    def f(n, x):
+        try:
+            return x * 2 if (6 // n) > 4 else x
+        except RuntimeError:
+            return x - 1
+
+    check(f, torch.tensor(2), torch.rand(3), calls=7, mutate=change, captures=None, graphs=None, breaks=None)

@@ -105,7 +105,9 @@ class _ExportSession(Session):
         self.exporting = True
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
-        self.recorder.guard_values, self.recorder.guard_text, self.recorder.switch = self._is_declared, None, None
+        self.recorder.guard_text, self.recorder.switch = None, None
+        self.recorder.facts.guard_values = self._is_declared
+        self.recorder.facts.guard_result = lambda tensor, check: self._is_declared([tensor])
         self.recorder.lazy, self.recorder.takes_fakes = True, of_fakes
         self.recorder.assume_otherwise = self._assume
         self.example = self._example

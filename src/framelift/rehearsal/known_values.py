@@ -21,16 +21,17 @@ from ..graph.facts import Facts, plain_kind
 from ..graph.number_nodes import numbers_in
 from ..graph.numbers import NUMBERS
 from ..graph.tape import Step
-from ..graph.targets import Getter
+from ..graph.targets import Getter, Target
 from ..graph.values import Body, Value
 from ..origin import const
 from ..world.world import World
 
-__all__ = ["KnownValues", "SameValues", "forget", "guard_text", "guard_values", "is_small"]
+__all__ = ["KnownValues", "SameResult", "SameValues", "forget", "guard_result", "guard_text", "guard_values", "is_small"]
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
 _MOST_CAPTURES = 4
+_MOST_STEPS = 6
 _WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
@@ -50,13 +51,56 @@ class SameValues:
             return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
 
 
+class SameResult:
+    """The check of a guard: from what a tensor holds follows what followed when that was taken into Python.
+
+    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave and `Place(-1)` the tensor.  It holds nothing of the rehearsal.
+    """
+
+    def __init__(self, source: Any, program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor) -> None:
+        self.shape, self.dtype = source.shape, source.dtype
+        self.program = [(target.func, args, kwargs) for target, args, kwargs in program]
+        self.words = ", ".join(f"{target.name}{'' if not target.reflected else ' reflected'}{args}{kwargs or ''}" for target, args, kwargs in program)
+        self.expected = expected
+
+    def __call__(self, tensor: Any) -> bool:
+        if tensor.shape != self.shape or tensor.dtype is not self.dtype:
+            return False
+        made: list[Any] = []
+        try:
+            with torch._C.DisableTorchFunction(), torch.no_grad():
+                for func, args, kwargs in self.program:
+                    given = [arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args]
+                    made.append(func(*given, **kwargs))
+                return torch.equal(made[-1], self.expected)
+        except Exception:   # noqa: BLE001  what cannot be computed is not the same
+            return False
+
+
+class Place:
+    """What an earlier function of a program gave."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"#{self.index + 1}"
+
+
 #: how often the values at an origin were guarded, by the root's code: what keeps changing is left to plain Python
 _guarded: weakref.WeakKeyDictionary[CodeType, collections.Counter[str]] = weakref.WeakKeyDictionary()
+
+
+#: what followed from the values at an origin, by the root's code, the origin and the calculation
+_results: weakref.WeakKeyDictionary[CodeType, dict[tuple[str, str], set[str]]] = weakref.WeakKeyDictionary()
 
 
 def forget() -> None:
     """Forget which values kept changing."""
     _guarded.clear()
+    _results.clear()
 
 
 def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
@@ -77,6 +121,18 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
     return True
 
 
+def guard_result(world: World, root: CodeType, tensor: torch.Tensor, check: SameResult, always: bool) -> bool:
+    """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often before."""
+    origin = world.memo[id(tensor)].origin
+    known = _results.setdefault(root, {}).setdefault((str(origin), check.words), set())
+    said = str(check.expected.tolist())
+    if said not in known and len(known) >= _MOST_CAPTURES and not always:
+        return False
+    known.add(said)
+    world.guard(origin, "CHECK", (check, f"holds what makes {check.words} {said}"), ("result", check.words))
+    return True
+
+
 def guard_text(world: World) -> None:
     """Guard how tensors are printed: the text of one was taken."""
     said = dict(vars(PRINT_OPTS))
@@ -89,11 +145,17 @@ def is_small(tensor: torch.Tensor) -> bool:
 
 
 class KnownValues:
-    """What is known of one tape.  `outside(values)` allows inputs to be known, all of them or none, and guards what they hold."""
+    """What is known of one tape.
 
-    def __init__(self, tape: list[Step], outside: Callable[[list[Value]], bool]) -> None:
+    `guard_values` allows tensors from outside to be known, all of them or none, and guards what they hold; `guard_result` does so where all that
+    matters of one is what follows from it.  Both are set by the session.
+    """
+
+    guard_values: Callable[[list[torch.Tensor]], bool] | None = None
+    guard_result: Callable[[torch.Tensor, SameResult], bool] | None = None
+
+    def __init__(self, tape: list[Step]) -> None:
         self._tape = tape
-        self._outside = outside
         self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
         self.declared: dict[int, torch.Tensor] = {}   # tensors from outside that the program declares to be constant, by id
 
@@ -104,10 +166,10 @@ class KnownValues:
         """
         if value.step is not None and id(value.step) in self._kept:
             return _part(self._kept[id(value.step)], value.path)
-        made: dict[int, list[Value]] = {}
+        given: dict[int, list[Value]] = {}
         for one in values:
-            made.setdefault(id(one.step), []).append(one)
-        steps, inputs = self._slice(value, made)
+            given.setdefault(id(one.step), []).append(one)
+        steps, inputs = self._slice(value, given)
         if value.external is None and (value.step is None or all(step is not value.step for step in steps)):
             return None   # of a body: an operand of it, or the result of a step on its own tape
         if any(not _may_run(step) for step in steps):
@@ -115,7 +177,8 @@ class KnownValues:
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
         if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
-        if (inputs or symbolic) and not self._outside(inputs):
+        program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic else None
+        if (inputs or symbolic) and program is None and not self._may_know(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
@@ -130,9 +193,19 @@ class KnownValues:
                 results[id(step)] = _run(step, of)
         except Exception:   # the graph will raise it, if it gets there
             return None
+        if program is not None:
+            made = results[id(value.step)]
+            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:   # what lies between is not guarded, so it is not kept
+                check = SameResult(inputs[0].external, program, made.clone())
+                return made if self.guard_result is not None and self.guard_result(inputs[0].external, check) else None
+            if not self._may_know(inputs):
+                return None
         if not any(step.effect for step in steps):
             self._kept.update(results)
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
+
+    def _may_know(self, inputs: list[Value]) -> bool:
+        return self.guard_values is not None and self.guard_values([one.external for one in inputs if one.external is not None])
 
     def _is_fact(self, one: Value) -> bool:
         """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
@@ -153,6 +226,31 @@ class KnownValues:
                 inputs.update((id(one), one) for one in read if one.step is None)
                 steps.append(step)
         return steps[::-1], list(inputs.values())
+
+
+def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
+    """The steps from one input to a value as functions and arguments, where they are few and plain."""
+    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1] or value.path or source.external is None:
+        return None
+    made = {id(step): Place(i) for i, step in enumerate(steps)}
+    program = []
+    for step in steps:
+        if step.effect or type(step.target) is Getter or _looked_at(step) is not None or not all(map(_is_plain, step.kwargs.values())):
+            return None
+        args = []
+        for arg in step.args:
+            if type(arg) is Value and (arg is source or not arg.path and id(arg.step) in made):
+                args.append(Place(-1) if arg is source else made[id(arg.step)])
+            elif _is_plain(arg):
+                args.append(arg)
+            else:
+                return None
+        program.append((step.target, args, dict(step.kwargs)))
+    return program
+
+
+def _is_plain(arg: Any) -> bool:
+    return arg is None or type(arg) in (bool, int, float, str, torch.dtype, torch.device)
 
 
 def _fixed(number: Any) -> Any:

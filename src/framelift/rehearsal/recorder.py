@@ -71,9 +71,7 @@ class Recorder:
         self.subclasses_off = False                 # the program switched overriding by subclasses off
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
         self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
-        self.guard_values: Callable[[list[torch.Tensor]], bool] | None = None   # guards what inputs hold; set by the session
-        self.facts = KnownValues(self.tape, lambda values: self.guard_values is not None and self.guard_values(
-            [value.external for value in values]))
+        self.facts = KnownValues(self.tape)
         self.code: Any = None                       # of the root; set by the session
         self.drawing = Drawing()                    # generators of random numbers
         self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)

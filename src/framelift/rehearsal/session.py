@@ -36,7 +36,7 @@ from . import faults  # noqa: F401  (tells its judge to the core)
 from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
 from .assumptions import WITHOUT_ASSUMPTIONS
 from .flags import Blocks
-from .known_values import guard_text, guard_values
+from .known_values import guard_result, guard_text, guard_values
 from .marks import disabled, follow_options, forbidden
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
@@ -82,7 +82,8 @@ class Session:
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
         self.recorder.grad_of, self.recorder.switch = self._grad_of, functools.partial(grad_flags.switch, self)
-        self.recorder.guard_values = self._guard_values
+        self.recorder.facts.guard_values = self._guard_values
+        self.recorder.facts.guard_result = self._guard_result
         self.recorder.guard_text = functools.partial(guard_text, self.world)
         self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in WITHOUT_ASSUMPTIONS
         self.recorder.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
@@ -212,6 +213,9 @@ class Session:
 
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
         return guard_values(self.world, self.function.__code__, tensors, self.whole)
+
+    def _guard_result(self, tensor: torch.Tensor, check: Any) -> bool:
+        return guard_result(self.world, self.function.__code__, tensor, check, self.whole)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 
