@@ -102,3 +102,17 @@ def test_shapes_given_to_compilers_are_static_unless_they_change() -> None:
         compiled(torch.randn(rows, 4), torch.randn(4, 5))
     assert shapes[0] == ["torch.Size([3, 4])", "torch.Size([4, 5])"]
     assert len(shapes) == 2 and shapes[1][-1] == "torch.Size([4, 5])" and "s" in shapes[1][0]
+
+
+def test_fakes_are_made_for_compilers_that_ask() -> None:
+    """Plain graphs need none; tensors of a transform around the call could not have any."""
+    made: list[Any] = []
+
+    def note(graph_module: Any, example_inputs: Any) -> Any:
+        made.append(torch._guards.TracingContext.get()._fake_mode)
+        return graph_module.forward
+    compiled = framelift.compile(lambda x: torch.func.grad(torch.sin)(x), backend=note)
+    x = torch.tensor(0.5)
+    torch.testing.assert_close(torch.func.grad(compiled)(x), -torch.sin(x))
+    torch.testing.assert_close(compiled(x), torch.cos(x))
+    assert made and not any(made)

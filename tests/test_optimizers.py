@@ -55,6 +55,14 @@ def test_a_step_is_one_graph_and_is_captured_once_more_at_most(name: str, option
     assert stats["captures"] <= 2 and stats["graphs"] == stats["captures"] and not stats["breaks"]
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_fused_steps_are_not_given_to_compilers(name: str) -> None:
+    """torch has no form of them that its compilers take: they run between the graphs."""
+    for backend in ("aot_eager", "inductor"):
+        few, more = (_compare(name, {"lr": 0.1, "fused": True}, backend, steps=steps) for steps in (3, 6))
+        assert few["captures"] == more["captures"] and any("_fused_" in reason for reason in few["breaks"]), more
+
+
 def test_steps_that_go_on_otherwise_after_a_while_are_one_graph() -> None:
     for backend in ("eager", "aot_eager"):
         assert _compare("ASGD", {"lr": 0.1, "t0": 3.0}, backend, steps=9, fullgraph=True)["captures"] <= 2

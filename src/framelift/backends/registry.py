@@ -162,10 +162,15 @@ class _Context(TracingContext):
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any]) -> None:
         super().__init__(fake_mode)
         self._examples = examples
+        self._closed = False
+
+    def close(self) -> None:
+        """From now on no mode is made: torch asks for it once more when the compiler is done."""
+        self._closed = True
 
     @property
-    def fake_mode(self) -> FakeTensorMode:
-        if self._fake_mode is None:
+    def fake_mode(self) -> FakeTensorMode | None:
+        if self._fake_mode is None and not self._closed:
             self._fake_mode = FakeTensorMode(shape_env=ShapeEnv())
             self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
                            if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
@@ -195,7 +200,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     context = _Context(fake_mode, example_inputs)
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
-        with tracing(context):
+        with tracing(context), contextlib.closing(context):
             compiled = compiler(graph_module, list(example_inputs))
     except SkipFrame:
         raise

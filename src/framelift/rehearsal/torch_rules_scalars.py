@@ -106,19 +106,25 @@ def _declare() -> None:
 _declare()
 
 
-def _with_tensor_rate(func: Any) -> Any:
-    """A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the value from a tensor."""
+def _fused_step(func: Any) -> Any:
+    """A step of an optimizer in one kernel, which torch's compilers fail on: some of the lists it writes may be empty, or fakes do not know it.
+
+    A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the value from a tensor.
+    """
+    takes_tensor = "tensor_lr" in getattr(torch.ops.aten, func.__name__).overloads()
+
     def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not recorder.is_plain:
+            raise Interrupt("torch-operation", f"torch.{func.__name__}, which the backend could not compile,")
         rate = kwargs.get("lr")
-        if type(rate) is Float:
+        if type(rate) is Float and takes_tensor:
             kwargs = {**kwargs, "lr": recorder.call(torch.full, ((), rate), {"dtype": torch.float64, "device": torch.device("cpu")})}
         return recorder.record(target_of(func), args, kwargs)
     return handler
 
 
 for _func in (torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_, torch._fused_adagrad_):
-    if "tensor_lr" in getattr(torch.ops.aten, _func.__name__).overloads():
-        rule(_func)(_with_tensor_rate(_func))
+    rule(_func)(_fused_step(_func))
 
 
 def _with_changing_momentum(func: Any) -> Handler:
