@@ -228,3 +228,36 @@ def test_a_graph_that_fails_in_a_region_that_stays_open():
     while nesting() > 0:
         torch.autocast_decrement_nesting()
     torch.clear_autocast_cache()
+
+
+def test_one_callee_inside_and_outside_of_a_region():
+    """Which `autocast` is the outermost one, at whose end torch lets go of the casts, depends on the caller."""
+    def callee(x, w):
+        with region():
+            a = x.float() @ w
+            print(end="")
+            return (a @ w).float().sin()
+
+    def twice(x, w):
+        context = region()
+        with context:
+            x = x.float() @ w
+        with context:
+            return (x @ w).float().sin()
+
+    def f(x, w, callee):
+        with region(enabled=False):
+            x = callee(x, w)
+        x = callee(x, w)
+        with region():
+            with region():
+                x = callee(x, w)
+            return callee(x, w) + x @ w
+
+    for inner in (callee, twice):
+        framelift.reset()
+        got = steps(compiled(lambda x, w: f(x, w, inner)))
+        torch.testing.assert_close(got, steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0)
+        framelift.reset()
+        alone = compiled(inner)
+        torch.testing.assert_close(steps(lambda x, w: f(x, w, alone)), steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0)

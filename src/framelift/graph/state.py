@@ -17,7 +17,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..reasons import Interrupt
 
-__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "autocast_nesting", "check_state",
+__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "asked_of_nesting", "autocast_nesting", "check_state",
            "kernel_choice", "nest_autocast", "new_autocast_cache", "read_state"]
 
 #: device types whose autocast may be on during a rehearsal
@@ -71,11 +71,23 @@ def read_state() -> State:
 _region, _nesting = Region(), 0   # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
 
 
+_lowest: int | None = None        # and how many were, when they were fewest; None where the program opens and leaves none
+
+
 def nest_autocast(by: int) -> int:
     """The program opens an `autocast`, or leaves one; torch's count of those that are open."""
-    global _nesting
+    global _nesting, _lowest
     _nesting = torch.autocast_increment_nesting() if by > 0 else torch.autocast_decrement_nesting()
+    _lowest = _nesting if _lowest is None else min(_lowest, _nesting)
     return _nesting
+
+
+def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | None:
+    """What the program's `autocast`s take for granted of how many there are around them: which of them is the outermost, where casts end."""
+    before = saved.nesting
+    if _lowest is None or before == 0:
+        return None
+    return (lambda ask: ask() == before, f"() == {before}") if _lowest < before else (lambda ask: ask() > 0, "() > 0")
 
 
 def new_autocast_cache() -> None:
@@ -220,7 +232,7 @@ class SavedState:
 
     def restore(self) -> None:
         """Put everything back.  Torch function must be off."""
-        global _kernels, _nesting
+        global _kernels, _nesting, _lowest
         if _kernels is not None:
             choose_kernels(_kernels)
             _kernels = None
@@ -234,7 +246,7 @@ class SavedState:
         torch.set_autocast_cache_enabled(self.cache)
         while (nesting := autocast_nesting()) != self.nesting:
             torch.autocast_decrement_nesting() if nesting > self.nesting else torch.autocast_increment_nesting()
-        _nesting = self.nesting
+        _nesting, _lowest = self.nesting, None
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
             torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
         if self.cpu_rng is not None:

@@ -19,6 +19,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .. import _core
 from ..graph.live import described_transforms, transforms_off
+from ..graph.state import asked_of_nesting, autocast_nesting
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
@@ -26,7 +27,7 @@ from .registry import substitute
 from .subclasses import call_override, overriding
 from .torch_rules import RULES
 
-__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
+__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
            "unseen_by_modes", "without_modes"]
 
 _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
@@ -143,6 +144,13 @@ def import_transforms(session: Any, moment: Moment) -> None:
         session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
     elif level >= 0 and not moment.plain:   # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
+
+
+def guard_nesting(session: Any) -> None:
+    """Where the program opens or leaves autocast regions inside of one from outside."""
+    found = asked_of_nesting(session.recorder.saved) if session.recorder.saved is not None else None
+    if found is not None:
+        session.world.guard(const(autocast_nesting), "CHECK", found)
 
 
 def note_changes(session: Any) -> None:

@@ -103,7 +103,7 @@ class Recorder:
         self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
-        self._saved: SavedState | None = None
+        self.saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
         self.takes_fakes = False                    # fakes from outside are taken for what they stand for (export)
@@ -535,14 +535,14 @@ class Recorder:
             raise Interrupt("active-mode", "a torch dispatch mode")
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise Interrupt("active-mode", "a hook on saved tensors")
-        self._saved = SavedState()
+        self.saved = SavedState()
         self._base, self._left = read_state(), None
         self._mode = _RecordingMode(self)
         self._mode.__enter__()
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        assert self._mode is not None and self._saved is not None
+        assert self._mode is not None and self.saved is not None
         while torch._C._len_torch_function_stack():
             torch._C._pop_torch_function_stack()
         try:
@@ -552,21 +552,21 @@ class Recorder:
             if self._live is not None:
                 self._live.close()
             self.settings.restore()
-            self._saved.restore()
+            self.saved.restore()
             self._mode.recorder = None
-            self._mode = self._saved = None
+            self._mode = self.saved = None
 
     def mark_end(self) -> None:
         """Captured code ends here: the torch state of this moment is what `finish` tells.  Only the first call counts.
 
         Called at an exit in the midst of `with` blocks, whose unwinding must not be mistaken for the program's doing.
         """
-        if self._left is None and self._saved is not None:
+        if self._left is None and self.saved is not None:
             with torch._C.DisableTorchFunction():
                 try:
                     if self._live is not None:
                         self._live.check_dual("a level of forward-mode differentiation that stays open", -1)
-                    self._left = LeftState(self._saved, self.settings.left())
+                    self._left = LeftState(self.saved, self.settings.left())
                 except Interrupt as interrupt:
                     self._left = interrupt
 

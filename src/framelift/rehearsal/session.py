@@ -148,6 +148,7 @@ class Session:
         for look in self.world.finishing:
             look()
         modes.note_changes(self)
+        modes.guard_nesting(self)
         self.blocks.note_changes(self.world)
         self.plan = self.plan_return(self, value)
 
