@@ -45,6 +45,16 @@ def region_in_region(x, w):
         return a @ w
 
 
+def on_in_off(x, w):
+    with region(enabled=False):
+        x = x.sin()
+        for _ in range(2):
+            with region():
+                y = x @ w
+            x = y.float().cos()
+    return x
+
+
 def without_cache(x, w):
     with region(cache_enabled=False):
         a = x @ w
@@ -123,7 +133,7 @@ def broken_in_a_loop(x, w):
     return x
 
 
-WHOLE = [off_inside, two_regions, region_in_region, without_cache, by_hand, decorated, on_a_stack, waiting_generator, caught]
+WHOLE = [off_inside, on_in_off, two_regions, region_in_region, without_cache, by_hand, decorated, on_a_stack, waiting_generator, caught]
 BROKEN = [broken_inside, broken_and_opened_again, broken_in_a_loop]
 
 
@@ -261,3 +271,14 @@ def test_one_callee_inside_and_outside_of_a_region():
         framelift.reset()
         alone = compiled(inner)
         torch.testing.assert_close(steps(lambda x, w: f(x, w, alone)), steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0)
+
+
+def test_a_region_in_which_nothing_is_cast_leaves_no_nodes():
+    def f(x):
+        with region(enabled=False):
+            x = x.sin()
+        return x.cos()
+
+    graphs = []
+    compiled(f, backend=lambda graph, _: graphs.append(graph) or graph.forward, fullgraph=True)(torch.ones(3))
+    assert all("autocast" not in node.name for node in graphs[0].graph.nodes)

@@ -265,9 +265,16 @@ class StateNodes:
         self._autocasts: list[tuple[State, list[Any]]] = []   # those that are open: state inside, their nodes
         self._kernels: Any = None   # the node that chose kernels
         self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
+        self._casting: set[int] = set()   # the regions in which something is cast
+
+    def expect(self, states: Iterable[State]) -> None:
+        """These are the states that there will be: a region in which autocast is off throughout needs no nodes."""
+        self._casting = {id(state.region) for state in states if state.autocast is not None}
 
     def become(self, wanted: State) -> None:
         """Add the nodes after which the graph is in the state `wanted`."""
+        if wanted.region is not None and self.base.region is None and id(wanted.region) not in self._casting:
+            wanted = wanted._replace(region=None)
         if wanted == self.now and wanted.region is self.now.region:
             return
         if wanted.inference != self.now.inference:
@@ -312,6 +319,8 @@ class StateNodes:
         parts, before = wanted.autocast or off, levels[-1].autocast or off
         nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
                  for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
+        if not nodes and self.base.region is None:   # it is the outermost one, for which casts are kept
+            nodes = [self._emit(_enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))]
         self._autocasts.append((wanted, nodes))
 
     def _leave_autocasts(self, level: int) -> None:

@@ -165,6 +165,7 @@ class _Builder:
 
     def finish(self, live: Sequence[Step], outputs: Any) -> GraphModule:
         """Write the operations and the output."""
+        self.state.expect(step.state for step in live)
         for step in live:
             self.operation(step)
         self.state.close()
