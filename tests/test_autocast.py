@@ -136,6 +136,19 @@ def broken_in_the_second(x, w):
     return x
 
 
+def broken_in_both(x, w):
+    with region(enabled=False):
+        print(end="")
+        x = x.sin()
+    with region(enabled=False):
+        for _ in range(2):
+            with region():
+                y = x @ w
+            print(end="")
+            x = y.float().cos()
+    return x
+
+
 def broken_in_a_loop(x, w):
     for _ in range(3):
         with region():
@@ -146,7 +159,7 @@ def broken_in_a_loop(x, w):
 
 
 WHOLE = [off_inside, on_in_off, two_regions, region_in_region, without_cache, by_hand, decorated, on_a_stack, waiting_generator, caught]
-BROKEN = [broken_inside, broken_in_the_second, broken_and_opened_again, broken_in_a_loop]
+BROKEN = [broken_inside, broken_in_both, broken_in_the_second, broken_and_opened_again, broken_in_a_loop]
 
 
 def steps(f, count=4):
