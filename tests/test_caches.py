@@ -111,6 +111,13 @@ def test_one_answer_for_one_key() -> None:
 
     check(f, torch.ones(2), 3)
 
+    @functools.lru_cache(None)
+    def both(n, m):
+        return [n, m]
+
+    check(lambda x, n: (x + 1, both(n, 2), both(n, 2.0) is both(float(n), 2), both(True, 2), both(1, 2), both(True, 2) is both(1, 2), both((n, 1), 2) is both((3.0, 1), 2)),
+          torch.ones(2), 3)
+
 
 def test_a_cached_list_that_is_changed() -> None:
     @functools.lru_cache(None)
@@ -123,3 +130,27 @@ def test_a_cached_list_that_is_changed() -> None:
 
     compiled = framelift.compile(f, backend="eager")
     assert [int(compiled(torch.zeros(()))) for _ in range(3)] == [2, 3, 4]
+
+
+def test_a_cache_asked_by_sizes_is_asked_for_all_of_them() -> None:
+    @functools.lru_cache(8)
+    def shapes(shape, width, name="x"):
+        rows, columns = shape
+        return (rows * columns // width, width), name
+
+    def f(x):
+        return x.reshape(*shapes(tuple(x.shape), 2)[0]) + shapes(tuple(x.shape), 2, name="y")[0][0]
+
+    def longer(i, world):
+        world.args[0] = torch.rand(2 + i, 4)
+
+    check(f, torch.rand(2, 4), mutate=longer, calls=6, captures=2, graphs=2)
+
+    def both(x, y):
+        first, second = shapes((x.shape[0], 4), 2), shapes((y.shape[0], 4), 2)
+        return x * first[0][0], y + second[0][0], first is second
+
+    def either(i, world):
+        world.args[:] = torch.rand(2 + i % 3), torch.rand(3)
+
+    check(both, torch.rand(2), torch.rand(3), mutate=either, calls=7, captures=None, graphs=None)

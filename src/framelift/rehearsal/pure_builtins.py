@@ -113,7 +113,7 @@ def _object_and_type() -> tuple[Kind, ...]:
         Kind(object, words={"attributes": "__getattribute__ __setattr__ __delattr__ __dir__"}),
         Kind(type, make="class", methods="attributes", words={
             "pure": "__init__ __instancecheck__ __subclasscheck__ __prepare__ __or__ __ror__",
-            "text": "__repr__", "callback": "__call__", "class": "mro", "state": "__subclasses__", "memory": "__sizeof__"}),
+            "text": "__repr__", "callback": "__call__", "class": "mro __subclasses__", "memory": "__sizeof__"}),
         Kind(super, make="frames", methods="attributes", words={"frames": "__init__ __get__"}),
     )
 

@@ -7,7 +7,10 @@ import functools
 import types
 from typing import Any
 
+import torch
+
 from .. import _core
+from ..graph.numbers import Float, Int
 from ..reasons import Interrupt
 from ..world.leaves import is_leaf
 from .bodies import Surroundings
@@ -25,11 +28,13 @@ def is_own_cache(wrapper: Any) -> bool:
 
 def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
-    answers: dict[Any, Any] = session.notes.setdefault(call_through, {})
+    answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
-    key = _key(callable_, args, kwargs)
-    if key in answers:
-        return answers[key]
+    numbers: list[Any] = []
+    given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
+    for others, result in given:
+        if all(a == b for a, b in zip(others, numbers)):   # symbolic ones note what was found
+            return result
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
     recorder = session.recorder
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
@@ -38,7 +43,7 @@ def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         step.effect for step in recorder.tape[steps:]) and "random numbers or tensors"
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    answers[key] = result
+    given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
     if type(result) in _CONTENTS:
         session.world.finishing.append(functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result)))
@@ -54,18 +59,29 @@ def _check_hashable(values: tuple[Any, ...]) -> None:
             hash(value)   # raises
 
 
-def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the cache asks by, objects by their identity: two calls of one key give one object."""
+def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:
+    """What the cache asks by, objects by their identity: two calls of one key and of equal numbers give one object."""
     parameters = getattr(callable_, "cache_parameters", None)
     typed = parameters is None or bool(parameters()["typed"])
-    seen = [value if _is_plain(value) else (_key, id(value)) for value in args]
-    named = {name: value if _is_plain(value) else (_key, id(value)) for name, value in kwargs.items()}
+    alone = len(args) == 1 and not kwargs   # an int alone is a key of its own kind
+    seen = [_told(value, numbers, typed or alone) for value in args]
+    named = {name: _told(value, numbers, typed) for name, value in kwargs.items()}
     return id(callable_), functools._make_key(tuple(seen), named, typed)
+
+
+def _told(value: Any, numbers: list[Any], typed: bool) -> Any:
+    """The value, with numbers taken out: those may be symbolic."""
+    if _is_plain(value) and isinstance(value, (int, float, complex)):   # those of different types may be equal
+        numbers.append(value)
+        return _told, value.__class__ if typed else None
+    if type(value) in (tuple, torch.Size) and _is_plain(value):
+        return tuple([_told(one, numbers, False) for one in value])   # types are looked at outermost only
+    return value if _is_plain(value) else (_key, id(value))
 
 
 def _is_plain(value: Any) -> bool:
     """Whether a value is asked for by what it is."""
-    return is_leaf(value) or type(value) is tuple and all(map(_is_plain, value))
+    return type(value) in (Int, Float) or is_leaf(value) or type(value) in (tuple, torch.Size) and all(map(_is_plain, value))
 
 
 #: containers whose change would stay in the cache: type -> what they hold

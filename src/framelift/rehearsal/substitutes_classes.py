@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _abc
 import types
+import weakref
 from typing import Any
 
 from .. import _core
@@ -56,6 +57,23 @@ def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if isinstance(args[0], type):
         session.world.note_order(args[0])
     return _core.natively(callable_, args, None)
+
+
+@substitute(type.__subclasses__)
+@exactly(1)
+def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would be there at another call."""
+    cls = args[0]
+    found = _core.natively(callable_, args, None)
+    if not isinstance(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
+        raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
+    known = [weakref.ref(one) for one in found]
+
+    def same(now: type) -> bool:
+        there = type.__subclasses__(now)
+        return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
+    session.world.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
+    return found
 
 
 @substitute(type.__delattr__)

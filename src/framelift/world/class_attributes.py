@@ -24,7 +24,7 @@ __all__ = ["class_attribute", "generic_read_class", "generic_write_class", "read
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 _NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
-                              "mro", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
+                              "mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
                               "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
 _ORDER = frozenset({"__mro__", "__bases__", "__base__", "mro"})
 _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
