@@ -91,6 +91,18 @@ def test_loops_of_a_graph() -> None:
     torch.testing.assert_close(compiled(x), program(x))
 
 
+@pytest.mark.parametrize("with_body", [False, True])
+def test_what_a_compiler_takes_apart_by_values_runs_plainly(with_body: bool) -> None:
+    """Groups of rows, whose sizes are in a tensor: compilers make one product of each group."""
+    def program(x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        made = torch._grouped_mm(x, weights, offs=ends)
+        return torch_map(lambda row, one: row * one, made, torch.ones(16, dtype=torch.bfloat16)) if with_body else made.relu()
+    world = torch.randn(8, 16, dtype=torch.bfloat16), torch.randn(2, 16, 16, dtype=torch.bfloat16), torch.tensor([3, 8], dtype=torch.int32)
+    compiled = framelift.compile(program, backend="aot_eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*world), program(*world))
+
+
 def test_shapes_given_to_compilers_are_static_unless_they_change() -> None:
     shapes: list[Any] = []
 

@@ -154,14 +154,14 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
 
 
 class _Context(TracingContext):
-    """What torch's compilers ask for while they work; the fake mode is made when one does.
+    """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
-    Shapes are static there.  Its shape environment is for what loops inside a graph make: numbers and sizes that depend on values.
+    For a graph with operators that have bodies, loops among them, it has a shape environment: for what they make of values.
     """
 
-    def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any]) -> None:
+    def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:
         super().__init__(fake_mode)
-        self._examples = examples
+        self._examples, self._bodies = examples, bodies
         self._closed = False
 
     def close(self) -> None:
@@ -171,9 +171,10 @@ class _Context(TracingContext):
     @property
     def fake_mode(self) -> FakeTensorMode | None:
         if self._fake_mode is None and not self._closed:
-            self._fake_mode = FakeTensorMode(shape_env=ShapeEnv())
-            self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
-                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
+            self._fake_mode = FakeTensorMode(shape_env=ShapeEnv() if self._bodies else None)
+            if self._bodies:
+                self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
+                               if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
         return self._fake_mode
 
     @fake_mode.setter
@@ -197,7 +198,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
     settings = [(write, read()) for read, write in _SETTINGS]
-    context = _Context(fake_mode, example_inputs)
+    context = _Context(fake_mode, example_inputs, any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph_module.graph.nodes))
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context), contextlib.closing(context):

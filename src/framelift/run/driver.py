@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core, config
 from ..emit import PLAIN, build_entry, plan_return
@@ -402,7 +403,8 @@ def _watching_hooks(entry: Any, places: list[int]) -> Any:
 
 
 #: what compilers find out that eager torch has no trouble with: an operation whose results only data can tell
-_ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException)
+_ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException,
+                    GuardOnDataDependentSymNode)
 
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
