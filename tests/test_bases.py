@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import framelift
-from support import check
 
 
 def _family():
