@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -300,3 +302,16 @@ def test_a_calculation_that_fails_with_other_values_is_another_capture() -> None
             return x - 1
 
     check(f, torch.tensor(2), torch.rand(3), calls=7, mutate=change, captures=None, graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, n: x * 2 if 5 - n > 0 else x * 3, lambda x, n: x * 2 if 2 ** n > 8 else x * 3, lambda x, n: x * 2 if 7 // n > 1 else x * 3,
+    lambda x, n: x * 2 if 3 < n else x * 3, lambda x, n: x * 2 if 10 % n == 1 else x * 3])
+def test_what_a_number_in_a_tensor_decides_from_the_right(program: Any) -> None:
+    """The guard computes with the operands in the order they were written in."""
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for value in (1, 3, 4, 6, 2, 9, 3, 5):
+        given = torch.ones(1), torch.tensor(value)
+        assert torch.equal(compiled(*given), program(*given))
+    assert framelift.stats()["captures"] == 2
