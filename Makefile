@@ -3,7 +3,7 @@
 #   make test                    environment, build, all tests
 #   make test PYTHON=python3.12  another interpreter for .venv
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
-#   make test TEST_JOBS=8        the test files over eight processes
+#   make test TEST_JOBS=8        over eight processes at a time; without it, as many as there are cores
 #   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
 #   make law PROGRAMS=20000      the big run of the law test
 #   make docs                    the documentation site, in build/site
@@ -12,7 +12,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 USE_SYSTEM ?=
-TEST_JOBS ?=
+TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 PROGRAMS ?= 2000
 JOBS ?= 2
 
@@ -30,10 +30,10 @@ demo: build/built
 	$(RUN) demo/demo.py
 
 test: build/built
-	$(RUN) $(if $(TEST_JOBS),tools/run_tests.py --jobs $(TEST_JOBS),-m pytest tests)
+	$(RUN) tools/run_tests.py --jobs $(TEST_JOBS)
 
 test-mirror: build/built
-	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) -m pytest tests $(SELECT)
+	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) tools/run_tests.py --jobs $(TEST_JOBS) $(SELECT)
 
 law: build/built
 	$(RUN) tests/law/run.py --programs $(PROGRAMS) --jobs $(JOBS)

@@ -173,10 +173,12 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
 static std::unordered_set<PyTypeObject*> view_types;
 static PyObject* view_handler = nullptr;
 
+bool is_view(PyObject* value) { return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && view_types.count(Py_TYPE(value)); }
+
 static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && view_types.count(Py_TYPE(PyCFunction_GET_SELF(callable)))) return true;
   for (Py_ssize_t i = 0; i < n; i++)
-    if (PyType_HasFeature(Py_TYPE(args[i]), Py_TPFLAGS_HEAPTYPE) && view_types.count(Py_TYPE(args[i]))) return true;
+    if (is_view(args[i])) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@
 namespace framelift {
 
 bool is_symbolic_number(PyObject* value);
+bool is_view(PyObject* value);
 // New reference or NULL.  `args` are positional then keyword values, as in the vectorcall protocol (no offset flag).
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // The same with a tuple and a dict (or NULL).

@@ -13,7 +13,7 @@ namespace framelift {
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *mark_address, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *mark_address, *mark_star, *mark_stars;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -418,6 +418,20 @@ static PyObject* same_object(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return PyBool_FromLong(a[0] == a[1]);
 }
 
+// A table finds its keys by hash, which of a symbolic number is known only as a constant.
+static bool is_table(PyObject* o) {
+  if (is_view(o) || PyDictKeys_Check(o)) return true;
+  PyTypeObject* solid = PyDict_Check(o) ? &PyDict_Type : PySet_Check(o) ? &PySet_Type : PyFrozenSet_Check(o) ? &PyFrozenSet_Type : nullptr;
+  return solid && (Py_IS_TYPE(o, solid) || _PyType_Lookup(Py_TYPE(o), name_dunder_contains) == _PyType_Lookup(solid, name_dunder_contains));
+}
+
+static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1])) return ask_session(r, name_contains, a, 2);
+  int found = PySequence_Contains(a[1], a[0]);
+  return found < 0 ? nullptr : PyBool_FromLong(found);
+}
+
 static PyObject* iterate(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && note_order(r, a[0]) < 0) return nullptr;
@@ -490,7 +504,7 @@ static PyMethodDef probes[] = {
     FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
     FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
     FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(match_kind), FAST(make_function),
-    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(same_object), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
+    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(same_object), FAST(contains), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
 
 bool init_probes(PyObject* module) {
   if (!init_calls(module) || !init_orders() || !init_looks(module) || !init_session_calls(module)) return false;
@@ -507,7 +521,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

@@ -1,6 +1,7 @@
-"""Runs the test files over several processes: `make test TEST_JOBS=8`.
+"""Runs the tests over several processes: `make test`, or `make test TEST_JOBS=8`.
 
-One pytest per file, the largest first; what failed is printed at the end.  Only the standard library is used here.
+A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What failed is printed at
+the end.  Only the standard library is used here.
 """
 
 from __future__ import annotations
@@ -12,38 +13,49 @@ import re
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 NO_TESTS = 5   # pytest's exit status
+BATCHES = 4    # for each process
 
 
-def run(file: Path, arguments: list[str]) -> tuple[Path, int, str, float]:
-    """One file: (file, exit status, output, seconds)."""
+def batches(jobs: int) -> list[list[Path]]:
+    """The test files in batches of about the same size; the largest files come first in theirs."""
+    files = sorted(TESTS.glob("test_*.py"), key=lambda file: -file.stat().st_size)
+    count = min(BATCHES * jobs, len(files))
+    return [files[start::count] for start in range(count)]
+
+
+def run(files: list[Path], arguments: list[str]) -> tuple[list[Path], int, str, float]:
+    """One batch: (files, exit status, output, seconds)."""
     start = time.monotonic()
-    command = [sys.executable, "-m", "pytest", str(file), "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", *map(str, files), "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=TESTS.parent)
-    return file, done.returncode, done.stdout, time.monotonic() - start
+    return files, done.returncode, done.stdout, time.monotonic() - start
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options, arguments = parser.parse_known_args()
-    files = sorted(TESTS.glob("test_*.py"), key=lambda file: -file.stat().st_size)
+    start = time.monotonic()
     counts: collections.Counter[str] = collections.Counter()
     bad: list[str] = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for file, status, output, seconds in pool.map(lambda file: run(file, arguments), files):
+        running = [pool.submit(run, files, arguments) for files in batches(options.jobs)]
+        for done in as_completed(running):
+            files, status, output, seconds = done.result()
             last = output.strip().splitlines()[-1] if output.strip() else ""
-            print(f"{file.name:36s} {seconds:6.1f} s  {last.strip('= ')}", flush=True)
+            print(f"{len(files):3d} files, {seconds:6.1f} s  {last.strip('= ')}", flush=True)
             for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?|deselected)", last):
                 counts[word] += int(number)
             if status not in (0, NO_TESTS):
-                bad.append(f"==== {file.name}: exit status {status}\n{output[-6000:]}")
+                names = " ".join(file.name for file in files)
+                bad.append(f"==== exit status {status}: {names}\n{output[-12000:]}")
     print("\n".join(bad))
-    print(", ".join(f"{number} {word}" for word, number in counts.items()) + f"; {len(bad)} of {len(files)} files failed")
+    print(", ".join(f"{number} {word}" for word, number in counts.items()) + f" in {time.monotonic() - start:.0f} s; {len(bad)} of {len(running)} batches failed")
     return bool(bad)
 
 

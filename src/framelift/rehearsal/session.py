@@ -38,6 +38,7 @@ from .assumptions import WITHOUT_ASSUMPTIONS
 from .flags import Blocks
 from .known_values import guard_result, guard_text, guard_values
 from .marks import disabled, follow_options, forbidden
+from .membership import contains
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
@@ -430,6 +431,10 @@ class Session:
     def same_object(self, left: Any, right: Any) -> bool:
         """`is` between values that may be alike without being one object."""
         return same_object(self, left, right)
+
+    def contains(self, number: Any, table: Any) -> bool:
+        """`number in table`, where the table would ask the number for its hash."""
+        return contains(number, table)
 
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)

@@ -35,7 +35,7 @@ Handler = Callable[[Any, tuple[Any, ...]], Any]
 _PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print
     property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object"""
 _ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
-_ALIKE.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint"))
+_ALIKE.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains"))
 _ALIKE.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
 _ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__, types.CellType))
 _ERRORS = [cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)
@@ -156,6 +156,12 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 @_own(bool, operator.truth)
 def _bool(_session: Any, args: tuple[Any, ...]) -> Any:
     return args[0].__bool__() if len(args) == 1 else NotImplemented
+
+
+@_own(operator.contains)
+def _contains(_session: Any, args: tuple[Any, ...]) -> Any:
+    """In a list the number is compared, in a table looked up."""
+    return _core.PROBES["contains"](args[1], args[0]) if len(args) == 2 else _core.natively(operator.contains, args, None)
 
 
 @_own(itertools.repeat)

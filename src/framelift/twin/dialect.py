@@ -43,6 +43,7 @@ PROBES: dict[str, str] = {
     "make_function": "make_function(function) -> function",
     "check_text": "check_text(text) -> text; what an f-string or `%` made of a value",
     "same_object": "same_object(left, right) -> whether they are one object",
+    "contains": "contains(item, container) -> whether it has it",
     "iterate": "iterate(iterable) -> iterable; about to be walked",
     "spread": "spread(mapping) -> mapping; about to be merged into a dictionary",
 }

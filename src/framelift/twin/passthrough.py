@@ -190,6 +190,10 @@ def _same_object(left: Any, right: Any) -> bool:
     return left is right
 
 
+def _contains(item: Any, container: Any) -> bool:
+    return item in container
+
+
 def _match_kind(subject: Any) -> Any:
     return subject
 

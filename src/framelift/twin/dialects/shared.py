@@ -223,6 +223,13 @@ def is_op(w: Writer, arg: int) -> bytes:
     return asked + named("UNARY_NOT") if arg else asked
 
 
+@SHARED("CONTAINS_OP", depth=1)
+def contains_op(w: Writer, arg: int) -> bytes:
+    # A table would take a number that changes for a constant, by its hash.
+    asked = w.probe["contains"] + BELOW[2] + w.calls[1]
+    return asked + named("UNARY_NOT") if arg else asked
+
+
 @SHARED("CALL_FUNCTION_EX", depth=0)
 def call_function_ex(w: Writer, arg: int) -> bytes:
     names = ex_names(arg)
