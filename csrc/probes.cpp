@@ -13,7 +13,7 @@ namespace framelift {
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *mark_address, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *name_is_new, *mark_address, *mark_star, *mark_stars;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -425,9 +425,18 @@ static bool is_table(PyObject* o) {
   return solid && (Py_IS_TYPE(o, solid) || _PyType_Lookup(Py_TYPE(o), name_dunder_contains) == _PyType_Lookup(solid, name_dunder_contains));
 }
 
+// A number that was counted out to be a key like no other: it looks itself who asks for its hash.
+static bool is_new_number(PyObject* number) {
+  PyObject* is_new = PyObject_GetAttr(number, name_is_new);
+  bool yes = is_new == Py_True;
+  if (!is_new) PyErr_Clear();
+  Py_XDECREF(is_new);
+  return yes;
+}
+
 static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
-  if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1])) return ask_session(r, name_contains, a, 2);
+  if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1]) && !is_new_number(a[0])) return ask_session(r, name_contains, a, 2);
   int found = PySequence_Contains(a[1], a[0]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
@@ -521,7 +530,7 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&name_is_new, "is_new"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

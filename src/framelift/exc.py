@@ -50,6 +50,8 @@ class InvalidBackend(FrameliftError):
 class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; `inner_exception` and `__cause__` are its own exception."""
 
+    floats: frozenset[str] = frozenset()   # symbols that it has no use for
+
     def __init__(self, backend: str, cause: BaseException) -> None:
         super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")
         self.backend = self.backend_name = backend

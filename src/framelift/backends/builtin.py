@@ -11,6 +11,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from ..graph.symbols import source_called
+from .scalars import following_floats, takes_floats
 from .table import register
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
@@ -42,6 +43,8 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
         given = dict(kwargs)
         if callable(given.get("decompositions")):
             given["decompositions"] = given["decompositions"]()
+        if takes_floats(graph_module):
+            given["decompositions"] = following_floats(given.get("decompositions"))
         given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
         return aot_module_simplified(_own(graph_module), list(example_inputs), **given)
@@ -103,7 +106,8 @@ def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], 
     patches = _inductor_config(mode, options)
     if config.post_grad_custom_post_pass is None:   # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
-    return compile_fx(_own(graph_module), list(example_inputs), config_patches=patches)
+    table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
+    return compile_fx(_own(graph_module), list(example_inputs), config_patches=patches, decompositions=table)
 
 
 def _own(graph_module: GraphModule) -> GraphModule:

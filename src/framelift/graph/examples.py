@@ -6,6 +6,7 @@ symbols of the capture.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from .numbers import Float
 from .symbols import Calculation, Symbols
 from .wrappers import WrapperFacts, assembled_like
 
-__all__ = ["examples_for", "number_example"]
+__all__ = ["examples_for", "number_example", "without_alpha"]
 
 
 def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
@@ -37,6 +38,23 @@ def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[An
         node.meta["example_value"] = fake
         examples.append(example)
     return examples, mode
+
+
+def without_alpha(graph_module: GraphModule) -> None:
+    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the alpha."""
+    graph, numbers, floats = graph_module.graph, set(), set()
+    for node in graph.nodes:
+        if node.op == "placeholder" and not isinstance(node.meta["example_value"], torch.Tensor):
+            numbers.add(node)
+        elif node.target == "item" or getattr(node.target, "__module__", "") in ("_operator", "math") and numbers.issuperset(node.all_input_nodes):
+            numbers.add(node)
+            floats.add(node)
+        elif "alpha" in node.kwargs and node.args[1] in floats and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
+            with graph.inserting_before(node):
+                product = graph.call_function(operator.mul, (node.args[1], node.kwargs["alpha"]))
+            node.args = (node.args[0], product)
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name != "alpha"}
+            graph_module.recompile()
 
 
 def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ _OTHERS = (str, bytes, tuple, frozenset, type(None))
 def contains(number: Any, table: Any) -> bool:
     """`number in table` of a symbolic number and a dict or set that looks for its keys in its own way."""
     value = number.hint if type(number) in (Int, Float) else None
-    keys = _keys(table) if value is not None and value == value and not getattr(number, "is_new", False) else None
+    keys = _keys(table) if value is not None and value == value else None
     if keys is None:
         return bool(_core.natively(operator.contains, (table, number), None))
     for key in keys:

@@ -30,7 +30,7 @@ from .. import _core, config
 from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..graph.drawing import graphs_may_hold
-from ..graph.examples import examples_for
+from ..graph.examples import examples_for, without_alpha
 from ..graph.naming import name_placeholders
 from ..graph.numbers import Float
 from ..graph.replay import with_histories
@@ -313,7 +313,10 @@ class Driver:
         if finished.mutated and finished.shared:
             raise Interrupt("symbolic-number", "writing to inputs that share memory")
         examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
-        told = floats_told() if any(type(argument) is Float for argument in finished.arguments) else contextlib.nullcontext()
+        takes_floats = any(type(argument) is Float for argument in finished.arguments)
+        told = floats_told() if takes_floats else contextlib.nullcontext()
+        if takes_floats and self.backend_name != "eager":
+            without_alpha(finished.graph_module)
 
         def compile_graph(graph_module: Any, _inputs: Any) -> Any:
             with told:

@@ -141,12 +141,19 @@ class Seen:
 
     def keep_floats_static(self, session: Any, error: BackendCompilerFailed) -> bool:
         """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
-        places = [str(origin) for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)]
-        if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not places:
+        numbers = {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
+        if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
             return False
-        for place in places:
-            self.keep_static(place)
+        refused = {id(number) for name in error.floats for number in _sources(session.recorder.symbols.meanings.get(name))}
+        for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
+            self.keep_static(str(origin))
         return True
+
+
+def _sources(value: Any) -> list[Any]:
+    """The numbers from outside that a calculation starts with, or a number made by one."""
+    args = getattr(value, "args", ()) if type(value) is not Float or value.func is not None else ()
+    return [source for arg in args for source in _sources(arg)] if args else [value]
 
 
 def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:

@@ -13,7 +13,7 @@ import torch
 from torch._functorch import config as functorch_config
 
 from .. import _core
-from ..exc import ConstraintViolation
+from ..exc import BackendCompilerFailed, ConstraintViolation
 from ..graph.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ..graph.symbols import FromSize, Symbols
 from ..guard.explain import where
@@ -153,6 +153,9 @@ def floats_told() -> Iterator[None]:
     try:
         with functorch_config.patch(enable_autograd_cache=False):
             yield
+    except BackendCompilerFailed as error:
+        error.floats = frozenset(given_up)
+        raise
     finally:
         given_up.clear()
         given_up.update(before)
