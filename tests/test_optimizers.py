@@ -148,3 +148,66 @@ def test_a_schedule_does_not_make_a_step_be_captured_again(name: str, options: d
     for a, b in zip(ours, theirs):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
     assert framelift.stats()["captures"] <= 2 and one.get_last_lr() == other.get_last_lr()
+
+
+_schedules = torch.optim.lr_scheduler
+SCHEDULES: dict[str, Any] = {
+    "StepLR": lambda o: _schedules.StepLR(o, 3),
+    "MultiStepLR": lambda o: _schedules.MultiStepLR(o, [3, 6]),
+    "ConstantLR": lambda o: _schedules.ConstantLR(o, 0.5, total_iters=4),
+    "LinearLR": lambda o: _schedules.LinearLR(o, total_iters=5),
+    "ExponentialLR": lambda o: _schedules.ExponentialLR(o, 0.9),
+    "CosineAnnealingLR": lambda o: _schedules.CosineAnnealingLR(o, 20),
+    "LambdaLR": lambda o: _schedules.LambdaLR(o, lambda epoch: 1 / (epoch + 1)),
+    "MultiplicativeLR": lambda o: _schedules.MultiplicativeLR(o, lambda epoch: 0.95),
+    "PolynomialLR": lambda o: _schedules.PolynomialLR(o, total_iters=6),
+    "OneCycleLR": lambda o: _schedules.OneCycleLR(o, 0.1, total_steps=40),
+    "CyclicLR": lambda o: _schedules.CyclicLR(o, 0.01, 0.1, step_size_up=4, cycle_momentum=False),
+    "CosineAnnealingWarmRestarts": lambda o: _schedules.CosineAnnealingWarmRestarts(o, 4),
+    "SequentialLR": lambda o: _schedules.SequentialLR(o, [_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)], milestones=[4]),
+    "ChainedScheduler": lambda o: _schedules.ChainedScheduler([_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)]),
+}
+
+
+def _scheduled(name: str, schedule: str, options: dict[str, Any], inside: bool, backend: str) -> list[int]:
+    """Steps with a schedule, plain and captured; the captures of each step."""
+    def made() -> tuple[list[torch.nn.Parameter], Any, Any]:
+        parameters, optimizer = _made(name, options)
+        return parameters, optimizer, SCHEDULES[schedule](optimizer)
+    (ours, captured, one), (theirs, plain, other) = made(), made()
+
+    def step(optimizer: Any, schedule: Any) -> None:
+        optimizer.step()
+        if inside:
+            schedule.step()
+    framelift.reset()
+    compiled, counts = framelift.compile(step, backend=backend, fullgraph=True), []
+    for _ in range(11):
+        before = framelift.stats()["captures"]
+        compiled(captured, one)
+        counts.append(framelift.stats()["captures"] - before)
+        step(plain, other)
+        if not inside:
+            one.step()
+            other.step()
+        for parameter in (*ours[:2], *theirs[:2]):
+            parameter.grad.mul_(1.1)
+        assert one.get_last_lr() == other.get_last_lr()
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    return counts
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_inside_are_captured_for_their_phases_and_not_for_their_steps(schedule: str) -> None:
+    counts = _scheduled("SGD", schedule, {"lr": 0.1, "momentum": 0.9}, True, "eager")
+    assert sum(counts) <= 6 and not any(counts[-3:])
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
+@pytest.mark.parametrize("name, foreach", [("SGD", False), ("SGD", True), ("AdamW", True), ("RMSprop", False)])
+def test_compilers_are_not_asked_for_each_learning_rate(name: str, foreach: bool, inside: bool) -> None:
+    options = {"lr": 0.1, "foreach": foreach, **({} if name == "AdamW" else {"momentum": 0.9})}
+    for schedule in ("OneCycleLR", "MultiStepLR"):
+        counts = _scheduled(name, schedule, options, inside, "aot_eager")
+        assert sum(counts) <= 5 and not any(counts[-3:])
