@@ -81,21 +81,23 @@ def _factor(alpha: Any, self: torch.Tensor, other: torch.Tensor) -> Any:
 @_row(aten.add.Tensor, aten.add.Scalar)
 def _add(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return NotImplemented if _is_one(alpha) else self + other * alpha   # AOTAutograd would forget what it is multiplied by
+        if _is_one(alpha):
+            return NotImplemented
+        return _computed(lambda a: a + _scalar(other, a, a.dtype) * alpha, self)   # AOTAutograd would forget what it is multiplied by
     return _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
 
 
 @_row(aten.sub.Tensor, aten.sub.Scalar)
 def _sub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return NotImplemented if _is_one(alpha) else self - other * alpha
+        return NotImplemented if _is_one(alpha) else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
     return _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other)
 
 
 @_row(aten.rsub.Tensor, aten.rsub.Scalar)
 def _rsub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return (-self if _is_one(alpha) else self * -alpha) + other
+        return _computed(lambda a: _scalar(other, a, a.dtype) - a * alpha, self)
     return _computed(lambda a, b: b - a * alpha, self, other)
 
 
@@ -128,7 +130,7 @@ def _addcdiv(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, v
 def _lerp(self: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
     if abs(weight) < 0.5:   # a fact of the capture
         return _computed(lambda a, b: a + (b - a) * weight, self, end)
-    return _computed(lambda a, b: b - (b - a) * (1 - weight), self, end)
+    return _computed(lambda a, b: b - (b - a) * (1 - _scalar(weight, a, a.dtype)), self, end)
 
 
 @_row(aten.pow.Scalar)
@@ -246,7 +248,7 @@ def _foreach_lerp(self: Sequence[torch.Tensor], end: Sequence[torch.Tensor], wei
     ways = aten._foreach_sub.List(end, self)
     if abs(weight) < 0.5:
         return aten._foreach_add.List(self, aten._foreach_mul.List(ways, _numbers(ways, weight)))
-    return aten._foreach_sub.List(end, aten._foreach_mul.List(ways, _numbers(ways, 1 - weight)))
+    return aten._foreach_sub.List(end, aten._foreach_mul.List(ways, [1 - one for one in _numbers(ways, weight)]))
 
 
 @_row(aten._foreach_pow.ScalarAndTensor)

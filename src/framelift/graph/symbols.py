@@ -151,6 +151,7 @@ class Symbols:
         self.lines: list[Any] = []                               # for each guard of the environment, the user's line
         self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
         self._drawn: set[str] = set()                            # names of what is drawn, and of floats calculated from it
+        self._calculated: dict[Any, Float] = {}   # by function and arguments
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}   # by id
         self.scalars = False                                     # some of the numbers are numpy's
         self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
@@ -410,6 +411,11 @@ class Symbols:
             made = self._new_float(hint, Outside(func, args), None, ())
             self._drawn.add(made.name)
             return made
+        if _BEFORE_THE_GRAPH:
+            key = (func, *(arg.key if type(arg) in NUMBERS else (type(arg), repr(arg)) for arg in args))
+            if key not in self._calculated:
+                self._calculated[key] = self._new_float(hint, Outside(func, args), None, ())
+            return self._calculated[key]
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -463,6 +469,9 @@ class Symbols:
         self.relations.append(Relation(_same_text, (number, repr(number.hint)), True, _user_line()))
         return number.hint
 
+
+#: compilers of older versions of torch do not follow calculations with floats: they are given the results
+_BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PACKAGE = __file__.rsplit("/graph/", 1)[0] + "/"
