@@ -2,7 +2,8 @@
 
     python benchmarks/recaptures.py [--calls 100] [--json out.json]
 
-Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.
+Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.  Steps of optimizers
+with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a capture is one call of its compiler.
 """
 
 from __future__ import annotations
@@ -202,6 +203,45 @@ def train_and_eval(compile_: Compile, calls: int) -> Iterator[Any]:
         yield net(torch.ones(2, 4))
 
 
+def steps_with(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer], schedule: Callable[[Any], Any],
+               inside: bool = False) -> Callable[[Compile, int], Iterator[Any]]:
+    """A program that takes steps with a schedule, which is captured too or is not."""
+    def program(compile_: Compile, calls: int) -> Iterator[Any]:
+        parameters = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
+        optimizer = make(parameters)
+        scheduler = schedule(optimizer)
+
+        @compile_
+        def step() -> None:
+            optimizer.step()
+            if inside:
+                scheduler.step()
+
+        for _ in range(calls):
+            for parameter in parameters:
+                parameter.grad = torch.randn(4, 4)
+            yield step()
+            if not inside:
+                scheduler.step()
+    return program
+
+
+def _one_cycle(optimizer: torch.optim.Optimizer) -> Any:
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10_000)
+
+
+def _milestones(optimizer: torch.optim.Optimizer) -> Any:
+    return torch.optim.lr_scheduler.MultiStepLR(optimizer, [30, 60])
+
+
+COMPILED: dict[str, Callable[[Compile, int], Iterator[Any]]] = {
+    "SGD, OneCycleLR": steps_with(lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), _one_cycle),
+    "AdamW with foreach, OneCycleLR": steps_with(lambda p: torch.optim.AdamW(p, 0.1, foreach=True), _one_cycle),
+    "SGD, MultiStepLR inside": steps_with(lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), _milestones, inside=True),
+}
+PROGRAMS.update(COMPILED)
+
+
 def count(name: str, front_end: str, calls: int) -> int:
     """How often a program's frames were handed to the backend."""
     reset()
@@ -214,6 +254,9 @@ def count(name: str, front_end: str, calls: int) -> int:
         return graph_module.forward
 
     compile_ = framelift.compile if front_end == "framelift" else torch.compile
+    if name in COMPILED:
+        from torch._dynamo.backends.common import aot_autograd
+        backend = (framelift.aot_autograd if front_end == "framelift" else aot_autograd)(fw_compiler=backend)
     for _ in PROGRAMS[name](lambda f: compile_(f, backend=backend), calls):
         pass
     return seen
