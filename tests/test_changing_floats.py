@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.utils._pytree import tree_leaves
 
 import framelift
@@ -25,6 +26,8 @@ ONE: dict[str, Callable[..., Any]] = {
     "clamp": lambda x, y, s: (x.clamp(-s, s), x.clamp_min(s), y.clamp_max(s)),
     "fill": lambda x, y, s: (torch.full((3,), s), torch.full_like(x, s), y.clone().fill_(s), torch.tensor(s) * x),
     "where": lambda x, y, s: (torch.where(x > 0, x, s), x.masked_fill(y > 0, s)),
+    "activations": lambda x, y, s: (F.leaky_relu(x, s), F.elu(y, s), F.softplus(x, s), F.threshold(y, s, 7.0)),
+    "matrices": lambda x, y, s: (torch.addmm(x[None], x[:, None], y[None], alpha=s), torch.addr(x[None], x, y, beta=s, alpha=s)),
     "compare": lambda x, y, s: (x > s, y <= s),
 }
 LISTS: dict[str, Callable[..., Any]] = {
@@ -62,7 +65,7 @@ def test_operators_with_a_number(name: str, dtype: torch.dtype) -> None:
     compared(LISTS[name.removeprefix("list, ")] if name.startswith("list, ") else ONE[name], "aot_eager", dtype, FLOATS, CAPTURES.get(name, 2))
 
 
-@pytest.mark.parametrize("name", ["add", "add a number", "addcmul", "addcdiv", "clamp", "where"])
+@pytest.mark.parametrize("name", ["add", "add a number", "addcmul", "addcdiv", "clamp", "where", "activations"])
 def test_gradients(name: str) -> None:
     compared(ONE[name], "aot_eager", torch.float32, FLOATS, CAPTURES.get(name, 2), grad=True)
 
@@ -93,12 +96,12 @@ def test_another_compiler_loses_no_alpha() -> None:
 
 
 def test_only_what_a_compiler_cannot_follow_is_a_constant() -> None:
-    def f(x, slope, factor):
-        return torch.nn.functional.leaky_relu(x, slope) * factor
+    def f(x, eps, factor):
+        return torch.nn.functional.layer_norm(x, (4,), eps=eps) * factor
 
     framelift.reset()
     compiled = framelift.compile(f, backend="aot_eager")
-    for slope, factor in ((0.1, 2.0), (0.2, 3.0), (0.2, 4.0), (0.2, 5.0), (0.3, 6.0), (0.3, 7.0)):
+    for eps, factor in ((0.1, 2.0), (0.2, 3.0), (0.2, 4.0), (0.2, 5.0), (0.3, 6.0), (0.3, 7.0)):
         x = torch.randn(4)
-        torch.testing.assert_close(compiled(x, slope, factor), f(x, slope, factor))
-    assert framelift.stats()["captures"] == 3   # one for each slope
+        torch.testing.assert_close(compiled(x, eps, factor), f(x, eps, factor))
+    assert framelift.stats()["captures"] == 3   # one for each eps

@@ -31,9 +31,23 @@ def takes_floats(graph_module: GraphModule) -> bool:
 
 
 def following_floats(table: Any = None) -> dict[Any, Row]:
-    """A table of decompositions, with the rows here before its own."""
+    """A table of decompositions, before whose rows stand, for symbolic floats, those here and torch's own."""
     own = dict(table or {})
-    return own | {op: functools.partial(_decomposed, row, own.get(op)) for op, row in _ROWS.items()}
+    return own | {op: functools.partial(_decomposed, row, own.get(op)) for op, row in _all_rows().items()}
+
+
+@functools.cache
+def _all_rows() -> dict[Any, Row]:
+    """The rows here, and torch's own decompositions of all other operators that take numbers; those that draw stay whole."""
+    from torch._decomp import decomposition_table
+    theirs = {op: row for op, row in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)
+              and any(_takes_number(argument.type) for argument in op._schema.arguments) and torch.Tag.nondeterministic_seeded not in op.tags}
+    followed = [getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge")]
+    return {op: row for op, row in theirs.items() if op not in followed} | _ROWS
+
+
+def _takes_number(kind: Any) -> bool:
+    return str(kind) in ("number", "Optional[number]", "float", "Optional[float]")
 
 
 def _decomposed(row: Row, otherwise: Row | None, *args: Any, **kwargs: Any) -> Any:
