@@ -230,3 +230,22 @@ def test_what_a_program_declared_to_be_one_node_is_its_own_affair() -> None:
     framelift.allow_in_graph(inside)
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(lambda x: inside(x), backend=backend)(torch.ones(2))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_cannot_be_but_is_not_asked_for(backend: str) -> None:
+    """Compilers ask for the backward in advance; plain torch raises where a program asks for it."""
+    layer = torch.nn.Linear(3, 3)
+
+    def f(x):
+        y = layer(x)
+        x.add_(1)
+        return y
+
+    ours, theirs = torch.ones(2, 3), torch.ones(2, 3)
+    framelift.reset()
+    got = framelift.compile(f, backend=backend)(ours)
+    torch.testing.assert_close(got, f(theirs))
+    assert torch.equal(ours, theirs) and any("the backend cannot compile" in reason for reason in framelift.stats()["breaks"])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        got.sum().backward()

@@ -41,10 +41,12 @@ def generator_of(kind: str) -> Callable[[int, int], Any]:
     return {"plain": generate, "more": generate_more, "breaks": generate_breaks}[kind]
 
 
-def work(first: int, last: int, size: int, kind: str) -> None:
+def work(first: int, last: int, size: int, kind: str, backend: str) -> None:
     """The body of a worker: one line of JSON when a seed begins, one when it is judged."""
     sys.path.insert(0, str(TESTS))
     import torch
+
+    import framelift
     from law.runner import judge
 
     torch.set_num_threads(1)
@@ -53,17 +55,17 @@ def work(first: int, last: int, size: int, kind: str) -> None:
         print(json.dumps({"begin": seed}), flush=True)
         row: dict[str, Any] = {"seed": seed, "failure": None, "graphs": 0, "captures": 0, "breaks": {}}
         try:
-            verdict = judge(generate(seed, size or size_of(seed)))
+            verdict = judge(generate(seed, size or size_of(seed)), lambda f: framelift.compile(f, backend=backend))
             row.update(failure=verdict.failure, graphs=verdict.graphs, captures=verdict.captures, breaks=verdict.breaks)
         except BaseException as error:  # noqa: BLE001  what escapes both worlds is a failure of its own
             row["failure"] = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}"
         print(json.dumps(row), flush=True)
 
 
-def run_chunk(first: int, last: int, size: int, kind: str, end_at: float, rows: queue.Queue[dict[str, Any]]) -> None:
+def run_chunk(first: int, last: int, size: int, kind: str, backend: str, end_at: float, rows: queue.Queue[dict[str, Any]]) -> None:
     """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
     while first < last and time.time() < end_at:
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind]
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind, backend]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         begun = -1
         timer = threading.Timer(PATIENCE, process.kill)
@@ -99,7 +101,7 @@ def shares(first: int, last: int, jobs: int) -> list[tuple[int, int]]:
     return found
 
 
-def run_all(first: int, programs: int, size: int, jobs: int, kind: str, end_at: float) -> queue.Queue[dict[str, Any] | None]:
+def run_all(first: int, programs: int, size: int, jobs: int, kind: str, backend: str, end_at: float) -> queue.Queue[dict[str, Any] | None]:
     """Start `jobs` threads that share the seeds, and begin no more of them after `end_at`; the queue ends with one None per thread."""
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
     chunks = iter(shares(first, first + programs, jobs))
@@ -111,7 +113,7 @@ def run_all(first: int, programs: int, size: int, jobs: int, kind: str, end_at: 
                 chunk = next(chunks, None)
             if chunk is None:
                 break
-            run_chunk(*chunk, size, kind, end_at, rows)
+            run_chunk(*chunk, size, kind, backend, end_at, rows)
         rows.put(None)
 
     for _ in range(jobs):
@@ -127,6 +129,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
+    parser.add_argument("--backend", default="eager", help="aot_eager drops draws that nobody uses, so that random states differ there")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time")
     options = parser.parse_args()
     os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
@@ -134,7 +137,7 @@ def main() -> int:
     begin, finished, failed = time.time(), 0, 0
     sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
-    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, begin + 60 * options.minutes)
+    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, options.backend, begin + 60 * options.minutes)
     while finished < options.jobs:
         row = rows.get()
         if row is None:
@@ -154,6 +157,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if "--worker" in sys.argv:
-        work(*map(int, sys.argv[2:5]), sys.argv[5])
+        work(*map(int, sys.argv[2:5]), *sys.argv[5:7])
     else:
         sys.exit(main())

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd.graph import _engine_run_backward
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -412,7 +413,18 @@ _ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, U
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
     """Whether the compiler cannot do this graph, while plain Python can; what the program itself declared to be one node is its own affair."""
-    return isinstance(error.inner_exception, _ONLY_DATA_TELLS) and not any(type(step.target) is OneNode for step in session.recorder.tape)
+    cause = error.inner_exception
+    if not isinstance(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
+        return False
+    return not any(type(step.target) is OneNode for step in session.recorder.tape)
+
+
+def _in_backward(error: BaseException) -> bool:
+    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask for it."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and innermost.tb_frame.f_code is _engine_run_backward.__code__
 
 
 def _is_below_autograd() -> bool:
