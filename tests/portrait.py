@@ -238,7 +238,7 @@ def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
     if self.exact and t.layout is torch.strided:
         facts += (t.stride(), self.storage(t))
     grad = t.grad if t.is_leaf else None
-    attributes = {name: value for name, value in (_attributes(t) or {}).items() if name != "_dynamo_propagated_dynamic_indices"}   # AOTAutograd's own mark
+    attributes = {name: value for name, value in (_attributes(t) or {}).items() if not name.startswith("_dynamo_")}   # AOTAutograd's own marks
     return "tensor", facts, data, self.add(grad), self.add(attributes or None)
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+import framelift
 from framelift.guard.kinds import KINDS
 from law.breaks import generate_breaks
 from law.generate import generate
@@ -54,6 +55,18 @@ def test_captured_equals_eager_with_breaks(size: int, seed: int) -> None:
     verdict = judge(generate_breaks(seed, size))
     broken.update(programs=1, captures=verdict.captures, graphs=verdict.graphs, breaks=sum(verdict.breaks.values()))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+def test_captured_equals_eager_with_a_compiler() -> None:
+    """AOTAutograd drops draws that nobody uses, so these programs draw nothing."""
+    judged = graphs = 0
+    for seed in range(80):
+        program = generate(seed, 1 + seed % 8)
+        if not any(draw in program.source for draw in ("F.dropout(", "torch.rand(")):
+            verdict = judge(program, lambda f: framelift.compile(f, backend="aot_eager"))
+            assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {1 + seed % 8}"
+            judged, graphs = judged + 1, graphs + verdict.graphs
+    assert judged > 20 and graphs > judged
 
 
 def test_the_programs_with_breaks_were_captured_in_parts() -> None:
