@@ -146,3 +146,23 @@ def test_equal_tuples_are_as_many_objects_as_they_were() -> None:
     run = framelift.compile(f, backend="eager", fullgraph=True)
     for _ in range(2):
         assert pattern(run(torch.ones(3), "word")) == pattern(f(torch.ones(3), "word"))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_dropout_that_drops_nothing_gives_its_input(backend: str) -> None:
+    """Also where sizes change: torch's own operations on symbolic sizes make a copy there."""
+    layer = torch.nn.Dropout(0.5).eval()
+
+    def f(x, y):
+        first = torch.nn.functional.dropout(x, 0.5, False)
+        second, third, fourth = layer(x), torch.nn.functional.dropout(x, p=0.0), torch.dropout(x, 0.5, train=False)
+        first.add_(1)
+        return first is x, second is x, third is x, fourth is x, layer(y), x
+
+    compiled = framelift.compile(f, backend=backend)
+    for size in (3, 4, 5, 6):
+        x, y = torch.zeros(size), torch.ones(size)
+        *same, kept, changed = compiled(x, y)
+        assert same == [True] * 4 and kept is y and changed is x and torch.equal(x, torch.ones(size))
+    with pytest.raises(ValueError, match="has to be between 0 and 1"):
+        framelift.compile(lambda x: torch.nn.functional.dropout(x, 1.5, False), backend=backend)(torch.ones(2))

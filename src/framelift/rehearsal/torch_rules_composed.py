@@ -84,3 +84,18 @@ for _owner in (torch, torch.Tensor):
         _func = getattr(_owner, _name)
         rule(_func)(_made(_func))
 rule(torch.combinations)(_combinations(torch.combinations))
+
+
+def _kept_whole(func: Any, name: str) -> Handler:
+    """Dropout that drops nothing gives its very input, which operations on symbolic sizes would tell as a copy."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("input", "p", name, "inplace"), args)) | kwargs
+        p, drops = given.get("p", 0.5), given.get(name, True)
+        if type(p) in (int, float) and 0 <= p <= 1 and type(drops) is bool and (p == 0 or not drops) and given.get("inplace", False) is False and recorder.is_stand_in(given.get("input")):
+            return given["input"]
+        return recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _dropout, _name in ((torch.nn.functional.dropout, "training"), (torch.dropout, "train")):
+    rule(_dropout)(_kept_whole(_dropout, _name))
