@@ -53,68 +53,41 @@ TABLES = {"dict": {5: "a", 9: "b"}, "Counter": collections.Counter([5, 9]), "Ord
           "frozenset": frozenset((5, 9)), "mixed": {"a", None, (1, 2), 5, 9.0}, "keys": {5: 1, 9: 2}.keys(), "list": [5, 9]}
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_a_count_is_looked_for(kind: str) -> None:
-    table = TABLES[kind]
-
+def looking(table: Any, step: Any = 1, has: Callable[[Any, Any], bool] = lambda table, number: number in table) -> Callable[[Counting], Callable[[torch.Tensor], Any]]:
+    """Makes functions that count by `step`, and look for the count."""
     def make(counting: Counting) -> Callable[[torch.Tensor], Any]:
         def f(x):
-            counting.now += 1
-            return x * 2 if counting.now not in table else x * 3
+            counting.now += step
+            return x * 2 if has(table, counting.now) else x * 3
         return f
+    return make
 
-    compared(make, 3)   # neither, the one, the other
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_count_is_looked_for(kind: str) -> None:
+    compared(looking(TABLES[kind]), 3)   # neither, the one, the other
+    compared(looking(TABLES[kind], has=lambda table, number: number not in table), 3)
 
 
 @pytest.mark.parametrize("kind", ["dict", "set", "list"])
 def test_by_its_function(kind: str) -> None:
-    table = TABLES[kind]
-
-    def make(counting: Counting) -> Callable[[torch.Tensor], Any]:
-        def f(x):
-            counting.now += 1
-            return x * 2 if operator.contains(table, counting.now) else x * 3
-        return f
-
-    compared(make, 3)
+    compared(looking(TABLES[kind], has=operator.contains), 3)
 
 
 def test_truth_values_floats_and_nan_are_keys() -> None:
-    def make(table: Any, step: Any) -> Callable[[Counting], Callable[[torch.Tensor], Any]]:
-        def made(counting: Counting) -> Callable[[torch.Tensor], Any]:
-            def f(x):
-                counting.now += step
-                return x + 1 if counting.now in table else x
-            return f
-        return made
-
-    compared(make({True, 4}, 1), 3)
-    compared(make({True, float("nan"), 4}, 1), None)   # a set with a NaN breaks
-    compared(make({2.5, 4}, 0.5), 4)   # 0 is an int, all others are floats
-    compared(make(set(), 1), 1)
+    compared(looking({True, 4}), 3)
+    compared(looking({True, float("nan"), 4}), None)   # a set with a NaN breaks
+    compared(looking({2.5, 4}, 0.5), 4)   # 0 is an int, all others are floats
+    compared(looking(set()), 1)
 
 
 def test_many_keys() -> None:
-    table = {3 * n for n in range(100)}
-
-    def make(counting: Counting) -> Callable[[torch.Tensor], Any]:
-        def f(x):
-            counting.now += 100
-            return x + 1 if counting.now in table else x - 1
-        return f
-
-    compared(make, None, 8)
+    compared(looking({3 * n for n in range(100)}, 100), None, 8)
 
 
 @pytest.mark.parametrize("table", [Odd({1: 1}), {Wilful(): 1, 7: 2}], ids=["own method", "own equality"])
 def test_what_decides_for_itself(table: Any) -> None:
-    def make(counting: Counting) -> Callable[[torch.Tensor], Any]:
-        def f(x):
-            counting.now += 1
-            return x + 1 if counting.now in table else x - 1
-        return f
-
-    compared(make, None, 6)
+    compared(looking(table), None, 6)
 
 
 def test_the_table_changes() -> None:
