@@ -105,3 +105,35 @@ def test_only_what_a_compiler_cannot_follow_is_a_constant() -> None:
         x = torch.randn(4)
         torch.testing.assert_close(compiled(x, eps, factor), f(x, eps, factor))
     assert framelift.stats()["captures"] == 3   # one for each eps
+
+
+def test_types_of_results() -> None:
+    def f(x, y, s):
+        wide = x.double().sum()
+        return (torch.add(wide, y, alpha=s), torch.addcmul(wide, y, y, value=s), torch.full((2,), s * 5, dtype=torch.int64), torch.full((2,), s, dtype=torch.float64),
+                torch.clamp(torch.arange(4), max=s * 5), torch.full_like(torch.arange(3), s * 5), torch.add(x, other=y, alpha=s), s ** torch.arange(3))
+
+    compared(f, "aot_eager", torch.float32, FLOATS, 5)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "rsub", "addcmul", "masked_fill"])
+def test_whole_numbers_raise_as_ever(name: str) -> None:
+    """Kernels take no float beside whole numbers here."""
+    def f(n, s):
+        others = {"add": ((n,), {"alpha": s}), "sub": ((n,), {"alpha": s}), "rsub": ((n > 0, s), {}), "addcmul": ((n, n), {"value": s}), "masked_fill": ((n > 0, s), {})}
+        args, kwargs = others[name]
+        return torch.rsub(*args) if name == "rsub" else getattr(torch, name)(n, *args, **kwargs)
+
+    def outcome(function: Any, s: float) -> Any:
+        try:
+            return function(torch.arange(3), s).tolist()
+        except RuntimeError as error:
+            return str(error).splitlines()[0][:40]
+
+    compiled = framelift.compile(f, backend="aot_eager")
+    for s in (0.5, 0.25, 0.75):
+        assert outcome(compiled, s) == outcome(f, s)
+
+
+def test_a_float_by_name_keeps_its_alpha() -> None:
+    compared(lambda x, y, s: torch.add(x, other=s, alpha=2) + x.sub(other=s, alpha=3), "aot_eager", torch.float32, FLOATS, CAPTURES["add a number"])

@@ -18,6 +18,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.now: Any = 0
+        self.table: Any = None
 
 
 class Odd(dict):  # type: ignore[type-arg]
@@ -90,18 +91,39 @@ def test_what_decides_for_itself(table: Any) -> None:
     compared(looking(table), None, 6)
 
 
-def test_the_table_changes() -> None:
-    table, counting = {3}, Counting()
+@pytest.mark.parametrize("kind", [set, dict.fromkeys, collections.Counter, frozenset])
+def test_the_table_changes(kind: Callable[[list[int]], Any]) -> None:
+    counting = Counting()
+    counting.table = kind([3])
 
     def f(x):
         counting.now += 1
-        return x + 1 if counting.now in table else x - 1
+        return x + 1 if counting.now in counting.table else x - 1
 
     compiled = framelift.compile(f, backend="eager")
     seen = [compiled(torch.zeros(1)).item() for _ in range(4)]
-    table.add(6)
+    if kind is frozenset:
+        counting.table |= {6}
+    else:
+        counting.table.update(kind([6]))
     seen += [compiled(torch.zeros(1)).item() for _ in range(4)]
     assert seen == [-1, -1, 1, -1, -1, 1, -1, -1]
+
+
+class Walked(set):  # type: ignore[type-arg]
+    """A set that counts who walks over it."""
+
+    walks = 0
+
+    def __iter__(self) -> Any:
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def test_a_class_that_counts_walks_is_not_walked() -> None:
+    table = Walked((5, 9))
+    compared(looking(table), None)
+    assert Walked.walks == 0
 
 
 def test_errors_are_those_of_plain_python() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph_module import GraphModule
 from torch.utils._pytree import tree_leaves
@@ -70,13 +71,15 @@ def _scalar(number: Any, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor
     return (torch.ones((), dtype=torch.float64, device=like.device) * number).to(dtype)
 
 
-def _computed(formula: Callable[..., torch.Tensor], *operands: Any) -> torch.Tensor:
+def _computed(formula: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
     """The formula of these tensors in the type in which a kernel computes it, and its result in the type it has."""
-    dtype = functools.reduce(torch.promote_types, [torch.result_type(operands[0], other) for other in operands])
-    if not dtype.is_floating_point and not dtype.is_complex:
-        dtype = torch.get_default_dtype()
-    wide = torch.float32 if dtype in _NARROW else dtype
-    return formula(*[one.to(wide) if isinstance(one, torch.Tensor) else one for one in operands]).to(dtype)
+    wide, dtype = elementwise_dtypes(*operands, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT)
+    return formula(*[one.to(wide) for one in operands]).to(dtype)
+
+
+def _of_floats(*operands: torch.Tensor) -> bool:
+    """Whether a kernel takes a float beside these tensors: of whole numbers and truth values it raises, or has rules of its own."""
+    return any(one.dtype.is_floating_point or one.dtype.is_complex for one in operands)
 
 
 # ---- one tensor at a time --------------------------------------------------------------------------------------------
@@ -98,18 +101,20 @@ def _add(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
         if _is_one(alpha):
             return NotImplemented
         return _computed(lambda a: a + _scalar(other, a, a.dtype) * alpha, self)   # AOTAutograd would forget what it is multiplied by
-    return _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
+    return _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other) if _of_floats(self, other) else NotImplemented
 
 
 @_row(aten.sub.Tensor, aten.sub.Scalar)
 def _sub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return NotImplemented if _is_one(alpha) else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
-    return _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other)
+        return NotImplemented if _is_one(alpha) or not _of_floats(self) else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
+    return _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other) if _of_floats(self, other) else NotImplemented
 
 
 @_row(aten.rsub.Tensor, aten.rsub.Scalar)
 def _rsub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
+    if not _of_floats(self):
+        return NotImplemented
     if not isinstance(other, torch.Tensor):
         return _computed(lambda a: _scalar(other, a, a.dtype) - a * alpha, self)
     return _computed(lambda a, b: b - a * alpha, self, other)
@@ -131,13 +136,13 @@ def _div_mode(self: torch.Tensor, other: Any, *, rounding_mode: str | None) -> t
 
 
 @_row(aten.addcmul.default)
-def _addcmul(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> torch.Tensor:
-    return _computed(lambda a, b, c: a + b * value * c, self, first, second)
+def _addcmul(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
+    return _computed(lambda a, b, c: a + b * value * c, self, first, second) if _of_floats(self, first, second) else NotImplemented
 
 
 @_row(aten.addcdiv.default)
-def _addcdiv(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> torch.Tensor:
-    return _computed(lambda a, b, c: a + b * value / c, self, first, second)
+def _addcdiv(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
+    return _computed(lambda a, b, c: a + b * value / c, self, first, second) if _of_floats(self, first, second) else NotImplemented
 
 
 @_row(aten.lerp.Scalar)
@@ -173,8 +178,8 @@ def _clamp_max(self: torch.Tensor, max: Any) -> torch.Tensor:
 
 
 @_row(aten.masked_fill.Scalar)
-def _masked_fill(self: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
-    return torch.masked_fill(self, mask, _scalar(value, self, self.dtype))
+def _masked_fill(self: torch.Tensor, mask: torch.Tensor, value: Any) -> Any:
+    return torch.masked_fill(self, mask, _scalar(value, self, self.dtype)) if _of_floats(self) else NotImplemented
 
 
 @_row(aten.fill.Scalar, aten.full_like.default)
@@ -184,12 +189,14 @@ def _filled(self: torch.Tensor, value: Any, **options: Any) -> torch.Tensor:
 
 
 @_row(aten.full.default)
-def _full(size: Sequence[Any], value: Any, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any) -> torch.Tensor:
-    return torch.ones(size, dtype=dtype or torch.get_default_dtype(), device=device) * value
+def _full(size: Sequence[Any], value: Any, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any) -> Any:
+    if options.get("pin_memory"):
+        return NotImplemented
+    return (torch.ones(size, dtype=torch.float64, device=device) * value).to(dtype or torch.get_default_dtype())
 
 
 @_row(aten.scalar_tensor.default)
-def _scalar_tensor(value: Any, **options: Any) -> torch.Tensor:
+def _scalar_tensor(value: Any, **options: Any) -> Any:
     return _full((), value, **options)
 
 
@@ -212,6 +219,11 @@ def _each(number: Any, count: int) -> Sequence[Any]:
     return number if isinstance(number, (list, tuple)) else [number] * count
 
 
+def _all(results: list[Any]) -> Any:
+    """The results; the operator is left whole where one of its parts is."""
+    return NotImplemented if any(one is NotImplemented for one in results) else results
+
+
 def _arithmetic(name: str, single: Callable[[Any, Any], Any]) -> None:
     packet = getattr(aten, f"_foreach_{name}")
 
@@ -219,7 +231,7 @@ def _arithmetic(name: str, single: Callable[[Any, Any], Any]) -> None:
     def row(self: Sequence[torch.Tensor], number: Any) -> Any:
         if _one_type(self):
             return packet.List(self, _numbers(self, number))
-        return [single(one, n) for one, n in zip(self, _each(number, len(self)), strict=True)]
+        return _all([single(one, n) for one, n in zip(self, _each(number, len(self)), strict=True)])
 
 
 for _name, _single in {"add": lambda a, s: a + s, "sub": lambda a, s: a - s, "mul": lambda a, s: a * s, "div": lambda a, s: a / s, "pow": _pow,
@@ -234,7 +246,7 @@ def _scaled(name: str, single: Row) -> None:
     def row(self: Sequence[torch.Tensor], other: Sequence[torch.Tensor], *, alpha: Any = 1) -> Any:
         if _one_type([*self, *other]):
             return packet.List(self, aten._foreach_mul.List(other, _numbers(other, alpha)))
-        return [single(a, b, alpha) for a, b in zip(self, other, strict=True)]
+        return _all([single(a, b, alpha) for a, b in zip(self, other, strict=True)])
 
 
 _scaled("add", _add)
@@ -248,7 +260,7 @@ def _added(name: str, last: Any, single: Row) -> None:
     def row(self: Sequence[torch.Tensor], first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], value: Any = 1) -> Any:
         if _one_type([*self, *first, *second]):
             return aten._foreach_add.List(self, last(aten._foreach_mul.List(first, _numbers(first, value)), second))
-        return [single(a, b, c, value=v) for a, b, c, v in zip(self, first, second, _each(value, len(self)), strict=True)]
+        return _all([single(a, b, c, value=v) for a, b, c, v in zip(self, first, second, _each(value, len(self)), strict=True)])
 
 
 _added("addcmul", aten._foreach_mul.List, _addcmul)

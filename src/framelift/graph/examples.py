@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
+from torch.fx.node import Node
 
 from .facts import SymbolicFacts
 from .numbers import Float
@@ -49,11 +50,14 @@ def without_alpha(graph_module: GraphModule) -> None:
         elif node.target == "item" or getattr(node.target, "__module__", "") in ("_operator", "math") and numbers.issuperset(node.all_input_nodes):
             numbers.add(node)
             floats.add(node)
-        elif "alpha" in node.kwargs and node.args[1] in floats and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
+        elif "alpha" in node.kwargs and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
+            other = node.args[1] if len(node.args) > 1 else node.kwargs.get("other")
+            if not isinstance(other, Node) or other not in floats:
+                continue
             with graph.inserting_before(node):
-                product = graph.call_function(operator.mul, (node.args[1], node.kwargs["alpha"]))
-            node.args = (node.args[0], product)
-            node.kwargs = {name: value for name, value in node.kwargs.items() if name != "alpha"}
+                product = graph.call_function(operator.mul, (other, node.kwargs["alpha"]))
+            node.args = (*node.args[:1], product) if node.args else ()
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name not in ("alpha", "other")} | ({} if node.args else {"other": product})
             graph_module.recompile()
 
 

@@ -45,7 +45,8 @@ def _keys(table: Any) -> list[Any] | None:
         if table.solid not in (dict, set, frozenset):
             return None
         table = table.plain()
-    keys = list(dict.keys(table) if issubclass(type(table), dict) else table)
+    walk = next((cls.__iter__ for cls in (dict, set, frozenset) if issubclass(type(table), cls)), iter)   # as C code would, whatever a class made of it says
+    keys = list(walk(table))
     if not set(map(type, keys)).issubset((*_NUMBERS, *_OTHERS)):
         return None
     return [key for key in keys if type(key) in _NUMBERS and key == key]
