@@ -6,6 +6,7 @@
 #   make test TEST_JOBS=8        over eight processes at a time; without it, as many as there are cores
 #   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
 #   make law PROGRAMS=20000      the big run of the law test
+#   make matrices                every kind of object x every touch x every change, each compared with eager
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
 #   make bench                   capture time and call overhead beside TorchDynamo
@@ -24,7 +25,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test test-mirror law bench docs reasons figures build clean FORCE
+.PHONY: demo test test-mirror law matrices bench docs reasons figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -37,6 +38,9 @@ test-mirror: build/built
 
 law: build/built
 	$(RUN) tests/law/run.py --programs $(PROGRAMS) --jobs $(JOBS)
+
+matrices: build/built
+	$(RUN) tests/matrices/run.py --jobs $(JOBS)
 
 bench: build/built
 	$(RUN) benchmarks/capture.py
