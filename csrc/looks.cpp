@@ -1,6 +1,7 @@
 // Looks at classes and frames that Python code cannot take by itself.  Nothing here belongs to a rehearsal.
 #include "calls.h"
 #include "frame_access.h"
+#include "frames.h"
 
 namespace framelift {
 
@@ -14,6 +15,26 @@ static PyObject* is_python_class(PyObject*, PyObject* cls) {
     Py_DECREF(probe);
   }
   return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
+}
+// Whether the type is one of these classes or derived from one.  -1 with an exception set.
+static int derives(PyTypeObject* type, PyObject* classes) {
+  if (PyTuple_Check(classes)) {
+    int found = 0;
+    for (Py_ssize_t i = 0; found == 0 && i < PyTuple_GET_SIZE(classes); i++) found = derives(type, PyTuple_GET_ITEM(classes, i));
+    return found;
+  }
+  if (PyType_Check(classes)) {
+    if (PyType_IsSubtype(type, (PyTypeObject*)classes)) return 1;
+    if (Py_IS_TYPE(classes, &PyType_Type) || !is_heap_type(Py_TYPE(classes))) return 0;
+  }
+  return PyObject_IsSubclass((PyObject*)type, classes);  // abstract classes and unions
+}
+// is_a(value, class or tuple of classes): isinstance() by the type alone.  isinstance() also asks the value for its `__class__`, which may be
+// code of the program.
+static PyObject* is_a(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "is_a(value, classes)");
+  int found = derives(Py_TYPE(a[0]), a[1]);
+  return found < 0 ? nullptr : PyBool_FromLong(found);
 }
 // Two C types made of the same C functions: one module loaded twice.
 static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -51,6 +72,7 @@ static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyMethodDef methods[] = {
     {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
     {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
+    {"is_a", (PyCFunction)(void*)is_a, METH_FASTCALL, "is_a(value, classes): isinstance() that runs no code of the value's class"},
     {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
     {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
     {nullptr, nullptr, 0, nullptr}};

@@ -67,6 +67,18 @@ def test_torchdynamo_is_not_imported(package: Package) -> None:
             assert not one.imported.startswith("torch._dynamo"), f"{module.name}:{one.line} imports {one.imported}"
 
 
+#: parts that hold objects of the program
+_MEET_OBJECTS = {"origin", "guard", "graph", "world", "rehearsal", "emit", "run", "report", "verify", "explaining", "repros"}
+
+
+def test_isinstance_is_not_called_on_objects_of_the_program(package: Package) -> None:
+    """isinstance() reads `__class__` of what it is given, which may be code of the program; `_core.is_a` looks at the type."""
+    import ast
+    calls = [f"{module.name}:{node.lineno}" for module in package.modules.values() if layer(module.name) in _MEET_OBJECTS
+             for node in ast.walk(module.tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"]
+    assert not calls, "use _core.is_a: " + ", ".join(calls)
+
+
 def test_no_module_named_utils(package: Package) -> None:
     assert not [m for m in package.modules if "utils" in m.rpartition(".")[2]]
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import _core
+from ._core import is_a
 from .api import compile
 from .places import Place
 from .report import Report, report
@@ -52,9 +53,9 @@ class ExplainOutput:
 
 def _plain(function: Any) -> Any:
     """The function under a compiled callable: explaining must not use what that one captured."""
-    if isinstance(function, torch.nn.Module):
+    if is_a(function, torch.nn.Module):
         return getattr(function, "_orig_mod", function)
-    if isinstance(function, _core.Compiled):
+    if is_a(function, _core.Compiled):
         return functools.partial(function.function, *function.bound) if function.bound else function.function
     return function
 

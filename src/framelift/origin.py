@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ._core import is_a
+
 __all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
 
 
@@ -59,7 +61,7 @@ class Origin:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Origin) or self._hash != other._hash or self.step != other.step:
+        if not is_a(other, Origin) or self._hash != other._hash or self.step != other.step:
             return False
         same = self.key is other.key if self.step == "const" else (
             self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
@@ -98,13 +100,13 @@ def _is_object(key: Any) -> bool:
 def _name(obj: Any) -> str:
     if type(obj) is dict:   # a module's globals
         return f"globals of {obj.get('__name__', '?')}"
-    read = type.__getattribute__ if isinstance(obj, type) else object.__getattribute__   # past the program's own
+    read = type.__getattribute__ if is_a(obj, type) else object.__getattribute__   # past the program's own
     for attribute in ("__qualname__", "__name__"):
         try:
             name = read(obj, attribute)
         except AttributeError:
             continue
-        if isinstance(name, str) and name:
+        if is_a(name, str) and name:
             return name
     return f"<{type(obj).__name__}>"
 
@@ -135,11 +137,11 @@ def fetch(origin: Origin, arguments: tuple[Any, ...]) -> Any:
 
 def _item(base: Any, key: Any) -> Any:
     try:
-        if isinstance(base, dict):
+        if is_a(base, dict):
             return dict.__getitem__(base, key)
-        if isinstance(base, list):
+        if is_a(base, list):
             return list.__getitem__(base, key)
-        if isinstance(base, tuple):
+        if is_a(base, tuple):
             return tuple.__getitem__(base, key)
         return base[key]
     except (KeyError, IndexError):
@@ -201,7 +203,7 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
 
 def _length(base: Any, _key: Any) -> int:
     for kind in (list, dict):
-        if isinstance(base, kind):
+        if is_a(base, kind):
             return kind.__len__(base)
     raise Missing("len")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ._core import is_a
 from .backends.registry import compile_graph
 from .cli import COMMANDS
 from .report.repro import repro_source
@@ -23,17 +24,17 @@ Fails = Callable[[torch.fx.GraphModule, list[Any]], bool]
 
 def run(module: torch.nn.Module, inputs: Sequence[Any], backend: Any) -> int:
     """Compile a graph with a backend, run it, compare with eager.  0 when all is well; a failing backend raises."""
-    graph_module = torch.fx.symbolic_trace(module) if not isinstance(module, torch.fx.GraphModule) else module
+    graph_module = torch.fx.symbolic_trace(module) if not is_a(module, torch.fx.GraphModule) else module
     expected = graph_module(*[_copy(one) for one in inputs])
     actual = compile_graph(backend, graph_module, list(inputs))(*[_copy(one) for one in inputs])
     close = all(torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True) for a, b in zip(expected, actual)
-                if isinstance(a, torch.Tensor) and not a.is_complex() and a.dtype != torch.bool)
+                if is_a(a, torch.Tensor) and not a.is_complex() and a.dtype != torch.bool)
     print("same as eager" if close else "differs from eager")
     return 0 if close else 1
 
 
 def _copy(value: Any) -> Any:
-    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+    return value.detach().clone().requires_grad_(value.requires_grad) if is_a(value, torch.Tensor) else value
 
 
 def minify(module: torch.fx.GraphModule, inputs: Sequence[Any], fails: Fails) -> tuple[torch.fx.GraphModule, list[Any]]:
@@ -92,7 +93,7 @@ def _later(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         graph, _ = _copied(module)
         node = _operations(graph)[index]
         value = values.get(_operations(module.graph)[index])
-        if not isinstance(value, torch.Tensor) or not any(user.op != "output" for user in node.users):
+        if not is_a(value, torch.Tensor) or not any(user.op != "output" for user in node.users):
             continue
         last = [n for n in graph.nodes if n.op == "placeholder"]
         with graph.inserting_after(last[-1]) if last else graph.inserting_before(next(iter(graph.nodes))):
@@ -120,7 +121,7 @@ def _copied(module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dict[Any, Any
     graph = torch.fx.Graph()
     nodes: dict[Any, Any] = {}
     result = graph.graph_copy(module.graph, nodes)
-    graph.output(result if isinstance(result, tuple) else (result,))
+    graph.output(result if is_a(result, tuple) else (result,))
     return graph, nodes
 
 

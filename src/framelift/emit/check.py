@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from .._core import is_a
 from ..exc import InternalError
 from .entry import EntryPlan
 
@@ -14,10 +15,10 @@ __all__ = ["check_plan"]
 def check_plan(plan: EntryPlan) -> None:
     """Raise `InternalError` unless the plan's source is one function whose every name means something."""
     (function,) = ast.parse(plan.source).body
-    if not isinstance(function, ast.FunctionDef) or [a.arg for a in function.args.args] != ["inputs", "externals"]:
+    if not is_a(function, ast.FunctionDef) or [a.arg for a in function.args.args] != ["inputs", "externals"]:
         raise InternalError(f"not an entry:\n{plan.source}")
-    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
-    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    names = [node for node in ast.walk(function) if is_a(node, ast.Name)]
+    stored = {node.id for node in names if is_a(node.ctx, ast.Store)}
     known = stored | plan.constants.keys() | {"inputs", "externals", "graph"}
     unknown = {node.id for node in names} - known
     if unknown or stored & plan.constants.keys():

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.combined import STEPPERS, rebuilt, stands_at
 from ..world.iterators import SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of, steps_between
@@ -284,7 +285,7 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """A counter from outside gave some numbers."""
     start, step = shadow.before
-    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not isinstance(part, type)]   # its class is among them, since 3.12
+    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]   # its class is among them, since 3.12
     now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
     given = (now - start) // step if step else 0
     if type(given) is not int:

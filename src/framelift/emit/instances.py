@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.more_shadows import CHAIN, TRACE, exception_fields
 from .containers import display, pairs
@@ -154,7 +155,7 @@ def _group(walk: Walk, obj: Any) -> Text:
 
 def _add_exceptions() -> None:
     for kind in vars(builtins).values():
-        if isinstance(kind, type) and issubclass(kind, BaseException):
+        if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
                 _BASES[kind] = _exception(fields)

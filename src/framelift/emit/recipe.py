@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from .._core import is_a
 from ..origin import Origin
 from ..reasons import Interrupt
 from .scene import Scene
@@ -104,7 +105,7 @@ def type_name(cls: type) -> str:
     """A class's name as reasons give it."""
     name = type.__dict__["__qualname__"].__get__(cls)
     module = type.__dict__["__dict__"].__get__(cls).get("__module__")
-    return name if module in (None, "builtins") or not isinstance(module, str) else f"{module}.{name}"
+    return name if module in (None, "builtins") or not is_a(module, str) else f"{module}.{name}"
 
 
 def joined(parts: Iterable[str | Node], separator: str = ", ") -> list[str | Node]:
@@ -256,4 +257,4 @@ def _hint(obj: Any) -> str:
     if type(obj) is dict:
         return f"globals_of_{obj.get('__name__', 'code')}".replace(".", "_")
     name = getattr(obj, "__name__", None)
-    return name if isinstance(name, str) else type(obj).__name__
+    return name if is_a(name, str) else type(obj).__name__

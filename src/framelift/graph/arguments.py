@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..exc import InternalError
 from ..reasons import Interrupt
 from .numbers import NUMBERS
@@ -93,7 +94,7 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
     if kind is torch.Generator:   # one of the rehearsal's own (graph/drawing.py)
         key.append((kind, arg.device))
         return arg
-    if isinstance(arg, torch.Tensor):
+    if is_a(arg, torch.Tensor):
         raise _stray(arg)
     if issubclass(kind, list) and arg.__class__ is list:
         raise Interrupt("too-large", "a list given to an operation")
@@ -112,17 +113,17 @@ def _as_plain(arg: Any, kind: type) -> Any:
     if kind is type and arg in _DTYPES:
         return _DTYPES[arg]
     # An enumeration's or number class's own __int__ would run user code here, so the base class is asked.
-    if isinstance(arg, str):
-        return str.__str__(arg) if not isinstance(arg, enum.Enum) else str.__str__(arg.value)
-    if isinstance(arg, int):
+    if is_a(arg, str):
+        return str.__str__(arg) if not is_a(arg, enum.Enum) else str.__str__(arg.value)
+    if is_a(arg, int):
         return int.__int__(arg)
-    if isinstance(arg, float):
+    if is_a(arg, float):
         return float.__float__(arg)
     if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
         return arg.item()
     if kind.__name__ == "Opaque":
         arg.value   # any use of it says why that cannot be
-    shown = kind if isinstance(vars(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
+    shown = kind if is_a(vars(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
     raise Interrupt("torch-operation", f"with an argument of type {shown.__module__}.{shown.__qualname__}")
 
 

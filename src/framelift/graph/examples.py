@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
+from .._core import is_a
 from .facts import SymbolicFacts
 from .numbers import Float
 from .symbols import Calculation, Symbols
@@ -31,7 +32,7 @@ def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[An
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     examples: list[Any] = []
     for node, argument in zip(nodes, arguments):
-        if isinstance(argument, torch.Tensor):
+        if is_a(argument, torch.Tensor):
             example: Any = argument
             fake: Any = _fake(mode, argument, facts[id(argument)])
         else:
@@ -45,14 +46,14 @@ def without_alpha(graph_module: GraphModule) -> None:
     """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the alpha."""
     graph, numbers, floats = graph_module.graph, set(), set()
     for node in graph.nodes:
-        if node.op == "placeholder" and not isinstance(node.meta["example_value"], torch.Tensor):
+        if node.op == "placeholder" and not is_a(node.meta["example_value"], torch.Tensor):
             numbers.add(node)
         elif node.target == "item" or getattr(node.target, "__module__", "") in ("_operator", "math") and numbers.issuperset(node.all_input_nodes):
             numbers.add(node)
             floats.add(node)
         elif "alpha" in node.kwargs and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
             other = node.args[1] if len(node.args) > 1 else node.kwargs.get("other")
-            if not isinstance(other, Node) or other not in floats:
+            if not is_a(other, Node) or other not in floats:
                 continue
             with graph.inserting_before(node):
                 product = graph.call_function(operator.mul, (other, node.kwargs["alpha"]))

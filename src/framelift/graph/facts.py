@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .._core import is_a
 from ..reasons import Interrupt
 
-__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "new_stand_in", "plain_kind", "symbolic_facts"]
+__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
 
 _META = torch.device("meta")
 _empty_strided = torch._C._VariableFunctions.empty_strided
@@ -196,7 +197,12 @@ def plain_kind(tensor: torch.Tensor) -> type:
     """The class of tensors that a fake of constant sizes stands for; of any other tensor its own."""
     if type(tensor) is not FakeTensor or tensor._has_symbolic_sizes_strides or tensor.layout is not torch.strided:
         return type(tensor)
-    return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
+    return torch.nn.Parameter if is_parameter(tensor) else torch.Tensor
+
+
+def is_parameter(tensor: torch.Tensor) -> bool:
+    """As isinstance() of torch's class: tensors of other classes are parameters where they say so."""
+    return is_a(tensor, torch.nn.Parameter) or _own(tensor).get("_is_param") is True
 
 
 def is_overriding(kind: type) -> bool:
@@ -218,6 +224,7 @@ def is_tensor_like(kind: type) -> bool:
     return known
 
 
+_own = torch.Tensor.__dict__["__dict__"].__get__
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
 _overriding: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({torch.Tensor: False, torch.nn.Parameter: False})

@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import (
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
 from .wrappers import WrapperFacts
@@ -89,9 +90,9 @@ class _WatchedMode(FakeTensorMode):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _note_write(self, written: Any) -> None:
-        if isinstance(written, torch.Tensor):
+        if is_a(written, torch.Tensor):
             self.written.add(_storage_id(written))
-        elif isinstance(written, (list, tuple)):
+        elif is_a(written, (list, tuple)):
             for item in written:
                 self._note_write(item)
 

@@ -15,6 +15,8 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
+from .._core import is_a
+
 __all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient", "hooked_argument", "hooked_result", "trained_lstm"]
 
 
@@ -163,7 +165,7 @@ def trained_lstm(*args: Any) -> Any:
 
     Where the input wants none, AOTAutograd takes a kernel of oneDNN's for it whose backward it cannot compile; with that library off it does not.
     """
-    if not isinstance(args[0], FunctionalTensor):
+    if not is_a(args[0], FunctionalTensor):
         return torch.lstm(*args)
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)

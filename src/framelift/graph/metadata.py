@@ -13,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .fakes import Observed
 from .facts import Facts, facts_of
@@ -135,14 +136,14 @@ class _Reader:
         self.sources = {storage: i for i, storage in reversed(list(enumerate(observed.storages)))}
 
     def read(self, raw: Any) -> New | Same | Const | Many | Number:
-        if isinstance(raw, self.kind):
+        if is_a(raw, self.kind):
             return self._tensor(raw)
         kind = type(raw)
         if kind in VALUES:
             return Const(raw)
         if kind in _SYMBOLS:
             return Number(raw) if free_unbacked_symbols(raw.node.expr) else Const(raw)
-        if kind in (tuple, list) or (isinstance(raw, tuple) and kind.__module__ == "torch.return_types"):
+        if kind in (tuple, list) or (is_a(raw, tuple) and kind.__module__ == "torch.return_types"):
             items = tuple(self.read(item) for item in raw)
             return Const(raw) if kind is tuple and all(type(item) is Const for item in items) else Many(kind, items)
         raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")

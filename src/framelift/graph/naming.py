@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..origin import Origin
 
 __all__ = ["identifier", "name_placeholders", "source_name"]
@@ -41,7 +42,7 @@ def source_name(origin: Origin) -> str:
 
 def _closed_over(origin: Origin) -> str | None:
     """The name of the variable of a closure that this is the cell of."""
-    if origin.step != "cell" or origin.base is None or not isinstance(origin.base.key, types.FunctionType):
+    if origin.step != "cell" or origin.base is None or not is_a(origin.base.key, types.FunctionType):
         return None
     return origin.base.key.__code__.co_freevars[origin.key]
 
@@ -53,7 +54,7 @@ def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[An
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
-        if not isinstance(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
+        if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
             continue
         marked = tensor.__dict__.get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
@@ -66,10 +67,10 @@ def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
     """The ids of what the modules that were met hold: parameters, buffers, attributes."""
     found: set[int] = set()
     for record in memo.values():
-        if isinstance(record.original, torch.nn.Module):
+        if is_a(record.original, torch.nn.Module):
             table = record.original.__dict__
             for held in (table, table.get("_parameters", ()), table.get("_buffers", ())):
-                found.update(map(id, held.values() if isinstance(held, dict) else ()))
+                found.update(map(id, held.values() if is_a(held, dict) else ()))
     return found
 
 

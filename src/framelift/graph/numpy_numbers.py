@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from .numbers import Float, Int
 
@@ -93,7 +94,7 @@ def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
     """Whether Python code of an operand's class says what an operator does: numpy gives it a plain number, or leaves all to it."""
     name = func.__name__.strip("_")
     names = (name, _MIRRORED.get(name, "r" + name))
-    return _core.is_python_class(kind) and any(isinstance(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names)
+    return _core.is_python_class(kind) and any(is_a(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names)
 
 
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -108,7 +109,7 @@ def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
             return NotImplemented
         said = _says_itself(kind, func)
         result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
-        if said or isinstance(result, numpy.ndarray):
+        if said or is_a(result, numpy.ndarray):
             raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {kind.__name__}")
         return result
     return method

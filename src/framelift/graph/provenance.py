@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .._core import is_a
 from ..places import Place, places_of, users
 from .facts import Facts
 from .values import Value
@@ -39,7 +40,7 @@ def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[L
 
 def _kind(value: Value) -> str:
     facts = value.facts
-    if not isinstance(facts, Facts):   # of a tensor that is something else by now
+    if not is_a(facts, Facts):   # of a tensor that is something else by now
         return "a tensor"
     shape = ", ".join(map(str, facts.size))
     return f"a {str(facts.dtype).removeprefix('torch.')} tensor of shape ({shape})"

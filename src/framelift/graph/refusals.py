@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .arguments import rebuild
 from .metadata import Outcome
@@ -64,8 +65,8 @@ def _scalars(args: Iterable[Any]) -> list[Any]:
 
 def _kind(of: Any) -> int:
     """Which numbers a dtype or a class of numbers holds: truth values, whole numbers, fractions, complex numbers."""
-    if of is complex or isinstance(of, torch.dtype) and of.is_complex:
+    if of is complex or is_a(of, torch.dtype) and of.is_complex:
         return 3
-    if of is float or isinstance(of, torch.dtype) and of.is_floating_point:
+    if of is float or is_a(of, torch.dtype) and of.is_floating_point:
         return 2
     return int(of is not torch.bool)

@@ -1,7 +1,7 @@
 """Names and relations of a capture as Python text: what runs at every call before the graph does.
 
     i0, i1 = inputs
-    s64 = i0.size(0)
+    s64 = tensor_size(i0, 0)
     if not (2 <= s64 and s64 == i1): return MISS
     inputs = (s64, i0)
 
@@ -23,6 +23,8 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.singleton_int import SingletonInt
 
+from .. import _core
+from .._core import is_a
 from ..guard.explain import where
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
@@ -34,7 +36,8 @@ _INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.true
           operator.pow: "**", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 
 #: what the text may name besides its own names
-NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "float64": torch.float64}
+NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "float64": torch.float64,
+                             "tensor_size": _core.tensor_size, "tensor_stride": _core.tensor_stride}
 
 _print = PythonPrinter().doprint
 _CALCULATED = (Calculation, Outside)
@@ -158,7 +161,7 @@ def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[
 def _stands_for_rows(symbols: Symbols, symbol: Any) -> bool:
     """Whether a symbol is the size of a jagged tensor in the direction of its rows."""
     table = getattr(symbols.env, "backed_var_to_val", None)
-    return isinstance((symbols.env.var_to_val if table is None else table).get(symbol), SingletonInt)
+    return is_a((symbols.env.var_to_val if table is None else table).get(symbol), SingletonInt)
 
 
 def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
@@ -181,7 +184,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     names = set().union(*map(_names, used), *(row[1] for row in checks))
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [a for a in arguments or () if isinstance(a, torch.Tensor) and id(a) not in symbols.drawn_tensors]
+    tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors]
     known = set(map(id, tensors))
     stride_rows = []
     # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by every answer about its layout
@@ -202,7 +205,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             if id(meaning.tensor) not in known:
                 known.add(id(meaning.tensor))
                 tensors.append(meaning.tensor)
-            lines.append(f"{name} = i{_index(tensors, meaning.tensor)}.{meaning.what}({meaning.dim})")
+            lines.append(f"{name} = tensor_{meaning.what}(i{_index(tensors, meaning.tensor)}, {meaning.dim})")
         elif type(meaning) is FromNumber:
             places.append((name, meaning.place))
         elif type(meaning) is Drawn:
@@ -216,7 +219,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
-    conditions += [f"i{_index(tensors, t)}.stride({dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows]
+    conditions += [f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows]
     scalars = tuple(name for name in symbols.meanings if name in needed and type(symbols.meanings[name]) is not FromGraph)
     holding = " and ".join(f"({condition})" for condition in conditions)
     body = [*lines, *([f"if not ({holding}): return missed({', '.join(scalars)})"] if conditions else [])]
@@ -225,7 +228,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
         text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
     if arguments is not None:
         given = [f"torch.from_numpy({symbols.drawn_tensors[id(a)][0]})" if id(a) in symbols.drawn_tensors
-                 else f"i{_index(tensors, a)}" if isinstance(a, torch.Tensor) else a if type(a) is str
+                 else f"i{_index(tensors, a)}" if is_a(a, torch.Tensor) else a if type(a) is str
                  else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
-from .._core import note_place
+from .._core import is_a, note_place
 from ..reasons import Interrupt
 from .precision import PRECISION, Setting, is_plain, setting_of
 
@@ -170,7 +170,7 @@ class Settings:
 def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool:
     """Whether what an operation gives may depend on the default dtype: not if it computes with floating-point tensors, or makes one of a given dtype."""
     if not dtypes:
-        return not isinstance(named.get("dtype"), torch.dtype)
+        return not is_a(named.get("dtype"), torch.dtype)
     return not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
 
 

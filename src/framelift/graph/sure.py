@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..twin.handlers import decode
 from .number_nodes import numbers_in
 from .numbers import Float, Int
@@ -64,7 +65,7 @@ def _is_sure(step: Step) -> bool:
     if _may_overflow(step, name):
         return False
     if name in ("getitem", "setitem"):   # numbers were looked at, the elements of tensors were not
-        return not _indexed_by_tensors(step.args[1], name == "setitem" and isinstance(step.args[2], Value))
+        return not _indexed_by_tensors(step.args[1], name == "setitem" and is_a(step.args[2], Value))
     types = {value.facts.dtype for value in step.inputs if value.facts is not None}
     floats = [kind.is_floating_point for kind in types]
     if name in _SURE_OF_FLOATS:   # autocast brings all of them to one type, but for the widest
@@ -76,9 +77,9 @@ def _is_sure(step: Step) -> bool:
 
 def _indexed_by_tensors(index: Any, elements: bool) -> bool:
     """Whether an index may be out of bounds; masks are not, but `elements` to be put there may be too few."""
-    if isinstance(index, (tuple, list)):
+    if is_a(index, (tuple, list)):
         return any(_indexed_by_tensors(part, elements) for part in index)
-    return isinstance(index, Value) and (elements or index.facts.dtype is not torch.bool) or isinstance(index, torch.Tensor)
+    return is_a(index, Value) and (elements or index.facts.dtype is not torch.bool) or is_a(index, torch.Tensor)
 
 
 def _writes_inputs(step: Step) -> bool:

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from .. import config
+from .._core import is_a
 from ..reasons import Interrupt
 from .facts import Facts, symbolic_facts
 from . import sums  # noqa: F401  (torch adds by what is a sum now)
@@ -52,7 +53,7 @@ class _Place(Source):
         return hash(str(self.text))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Place) and str(self.text) == str(other.text)
+        return is_a(other, _Place) and str(self.text) == str(other.text)
 
 
 def source_called(text: str) -> Source:
@@ -281,7 +282,7 @@ class Symbols:
             raise Interrupt("symbolic-number", "a float calculated inside torch")
         if kind is torch.SymBool:
             return self._truth(value)
-        if isinstance(value, tuple) and any(type(item) in _SYMBOLS for item in value):
+        if is_a(value, tuple) and any(type(item) in _SYMBOLS for item in value):
             items = [self.shown(item) for item in value]
             return torch.Size(items) if kind is torch.Size else tuple(items)
         return value

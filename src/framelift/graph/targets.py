@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
+
 __all__ = ["Getter", "OPERATORS", "OneNode", "Target", "WRITTEN_AS_OPERATORS", "getter_target", "tensor_method_name", "target_of"]
 
 
@@ -54,7 +56,7 @@ def _tensor_methods() -> dict[int, str]:
     found: dict[int, str] = {}
     for cls in (torch._C.TensorBase, torch.Tensor):
         for name, member in cls.__dict__.items():
-            if isinstance(member, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
+            if is_a(member, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
                 # One function may serve as several operators (__rdiv__, __rtruediv__): any of the names will do.
                 found[id(member)] = name
     return found

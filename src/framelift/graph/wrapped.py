@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .facts import facts_of
 from .fakes import with_history
@@ -100,7 +101,7 @@ class Wrapped(Live):
         if name in vars(fake):
             return vars(fake)[name]
         slot = getattr(type(fake), name, None)
-        if not isinstance(slot, types.MemberDescriptorType):
+        if not is_a(slot, types.MemberDescriptorType):
             raise KeyError(name)
         return slot.__get__(fake)
 
@@ -127,8 +128,8 @@ def _asking(found: Sequence[Value]) -> Iterator[None]:
 def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
     """What subclasses do by default to results of other classes makes no wrapper."""
     kinds = [value.facts.kind for value in found if type(value.facts) is WrapperFacts and converts(value.facts.kind)]
-    results = [one for one in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(one, torch.Tensor)]
-    if kinds and not all(isinstance(one, kinds[0]) for one in results):
+    results = [one for one in (result if is_a(result, (tuple, list)) else (result,)) if is_a(one, torch.Tensor)]
+    if kinds and not all(is_a(one, kinds[0]) for one in results):
         raise Interrupt("tensor-subclass", f"{kinds[0].__qualname__}, of which {name} gives a plain tensor,")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
 
 __all__ = ["sizes_hold"]
@@ -60,15 +61,15 @@ def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
         nonlocal last, values, seen
         with torch._C.DisableTorchFunction():
             found = (type(now), now.requires_grad, now.is_leaf, now.is_inference(), now.dtype, now.device, now.size(), now.stride(),
-                     _keys(now).raw_repr()) if isinstance(now, torch.Tensor) else ()
+                     _keys(now).raw_repr()) if is_a(now, torch.Tensor) else ()
         if last is not None and last() is now and found == seen and _are(now.__dict__, values):
             return True
         last = None
         if not holds(now):
             return False
-        if all(isinstance(value, _SETTLED) for value in now.__dict__.values()):
+        if all(is_a(value, _SETTLED) for value in now.__dict__.values()):
             # Tensors are not kept alive by a guard; a weak reference tells one from another that came to lie at its address.
-            values = tuple(weakref.ref(value) if isinstance(value, torch.Tensor) else value for value in now.__dict__.values())
+            values = tuple(weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values())
             last, seen = weakref.ref(now), found
         return True
     return ask

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .facts import Facts
 
@@ -124,14 +125,14 @@ def taken_apart(tensor: Any) -> tuple[list[str], Context]:
     """The same without a look at what the context holds."""
     names, said = tensor.__tensor_flatten__()
     parts = {name: getattr(tensor, name) for name in names}
-    return ([name for name, part in parts.items() if isinstance(part, torch.Tensor)],
-            Context(said, {name: part for name, part in parts.items() if not isinstance(part, torch.Tensor)}))
+    return ([name for name, part in parts.items() if is_a(part, torch.Tensor)],
+            Context(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}))
 
 
 def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
     """A wrapper's inner tensors, by name."""
     found = {name: getattr(tensor, name, None) for name in names}
-    if not all(isinstance(inner, torch.Tensor) for inner in found.values()):
+    if not all(is_a(inner, torch.Tensor) for inner in found.values()):
         raise _refused(type(tensor), "which does not hold what it says")
     return found
 
@@ -184,12 +185,12 @@ def described(context: Any) -> Any:
     kind = type(context)
     if kind in _PLAIN:
         return kind, repr(context) if kind in (float, complex) else context
-    if isinstance(context, enum.Enum):
+    if is_a(context, enum.Enum):
         return kind, context.name
     if kind.__module__.startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
         return kind, context   # torch's own values: layouts of distributed tensors
     parts: Any
-    if kind in (tuple, list) or isinstance(context, tuple) and hasattr(kind, "_fields"):
+    if kind in (tuple, list) or is_a(context, tuple) and hasattr(kind, "_fields"):
         parts = [described(part) for part in context]
     elif kind is dict:
         parts = [(key, described(part)) if type(key) is str else None for key, part in context.items()]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..reasons import Interrupt
 from .facts import Facts, new_stand_in
 from .metadata import Outcome
@@ -53,7 +54,7 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
 
 def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
     """Whether an empty tensor made inside is given the size of the result.  Of contiguous arguments all kernels make contiguous results."""
-    return (any(value is one for one in (out if isinstance(out, (tuple, list)) else (out,))) and value.external is None and not value.view
+    return (any(value is one for one in (out if is_a(out, (tuple, list)) else (out,))) and value.external is None and not value.view
             and len(value.storage.values) == 1 and value.facts.size.numel() == 0
             and facts.is_contiguous() and all(one.facts.is_contiguous() for one in found))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import step_text
 from ..places import place_of
 from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
@@ -25,7 +26,7 @@ def path(program: _core.GuardProgram, node: int) -> str:
     if step == "arg":
         return str(key[1])
     if step == "const":
-        return _name(key) or ("globals" if isinstance(key, dict) else _show(key))
+        return _name(key) or ("globals" if is_a(key, dict) else _show(key))
     return step_text(step, path(program, parent), key)
 
 
@@ -39,12 +40,12 @@ def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, A
 
 def _name(value: Any) -> str:
     """The name of what has one.  Modules are asked for theirs alone: some make up any attribute."""
-    names = ("__name__",) if isinstance(value, types.ModuleType) else ("__qualname__", "__name__")
-    return next((text for name in names if isinstance(text := getattr(value, name, None), str)), "")
+    names = ("__name__",) if is_a(value, types.ModuleType) else ("__qualname__", "__name__")
+    return next((text for name in names if is_a(text := getattr(value, name, None), str)), "")
 
 
 def _show(value: Any, limit: int = 80) -> str:
-    if isinstance(value, (type, types.FunctionType, types.ModuleType)):
+    if is_a(value, (type, types.FunctionType, types.ModuleType)):
         return _name(value)
     try:
         text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
@@ -71,7 +72,7 @@ def _is(old: Any, now: Any) -> str:
 
 
 def _keys(old: Any, now: Any) -> str:
-    if not isinstance(now, dict):
+    if not is_a(now, dict):
         return f"is now a {type(now).__qualname__}, was a dictionary"
     before = list(old)
     keys = list(dict_keys(now))
@@ -102,7 +103,7 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
 
 
 def _dunders(old: tuple[int, list[str]], now: Any) -> str:
-    if not isinstance(now, type):
+    if not is_a(now, type):
         return f"is now a {type(now).__qualname__}, was a class"
     mro, pairs = dunders(now)
     changed = sorted({n for n, _ in pairs} ^ set(old[1]))
@@ -131,7 +132,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
 
 def where(line: Line) -> str:
     """The user's line as text: "file.py:12 in forward"."""
-    if isinstance(line, str):
+    if is_a(line, str):
         return line
     return str(place_of(*line))
 

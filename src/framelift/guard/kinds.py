@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..origin import Origin
 
 __all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "dict_keys", "dunders", "immutable_leaf", "same_leaf", "tensor_agrees",
@@ -142,14 +143,14 @@ _SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray)
 def builtin_length(value: Any) -> int:
     """The length of the built-in part of a container, whatever a subclass makes of `__len__`."""
     for base in _SIZED:
-        if isinstance(value, base):
+        if is_a(value, base):
             return base.__len__(value)
     return len(value)
 
 
 def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
     """A dictionary's own keys in its own order, whatever a subclass makes of iteration."""
-    return tuple((collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict).__iter__(value))
+    return tuple((collections.OrderedDict if is_a(value, collections.OrderedDict) else dict).__iter__(value))
 
 
 def _same_key(key: Any, expected: Any) -> bool:
@@ -157,14 +158,14 @@ def _same_key(key: Any, expected: Any) -> bool:
 
 
 def _keys(value: Any, expected: tuple[Any, ...]) -> bool:
-    if not isinstance(value, dict):
+    if not is_a(value, dict):
         return False
     keys = dict_keys(value)
     return len(keys) == len(expected) and all(map(_same_key, keys, expected))
 
 
 def _absent(value: Any, key: Any) -> bool:
-    return not dict.__contains__(value, key) if isinstance(value, dict) else key not in value
+    return not dict.__contains__(value, key) if is_a(value, dict) else key not in value
 
 
 # ---- classes --------------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
 
 
 def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:
-    if not isinstance(value, type):
+    if not is_a(value, type):
         return False
     mro, pairs = dunders(value)
     return (len(mro) == len(expected[0]) and all(a is b for a, b in zip(mro, expected[0])) and len(pairs) == len(expected[1])
@@ -196,7 +197,7 @@ def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any]
 
 
 def _no_lookup(value: Any, name: str) -> bool:
-    return isinstance(value, type) and not any(name in _own(base) for base in _mro(value))
+    return is_a(value, type) and not any(name in _own(base) for base in _mro(value))
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

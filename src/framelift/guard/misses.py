@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..places import Place, place_of
 from .explain import _show, explain, path
 from .kinds import TensorFacts, builtin_length, dict_keys, tensor_facts
@@ -52,12 +53,12 @@ def _place(program: _core.GuardProgram, node: int, check: int) -> Place | None:
     if not lines:
         return None
     line = lines[min(max(check, 0), len(lines) - 1)]
-    return place_of(*line) if isinstance(line, tuple) else None
+    return place_of(*line) if is_a(line, tuple) else None
 
 
 def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
     """The old and the new value, as briefly as they can be told apart."""
-    if kind == "TENSOR" and isinstance(old, TensorFacts):
+    if kind == "TENSOR" and is_a(old, TensorFacts):
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
         names = [n for n in old.__slots__ if getattr(old, n) != getattr(facts, n) and n != "keys"] or ["keys"]
         if "size" in names:
@@ -80,5 +81,5 @@ def items(count: int) -> str:
 
 
 def _brief(value: Any) -> str:
-    text = str(value) if isinstance(value, (tuple, list, bool, int)) or value is None else _show(value)
+    text = str(value) if is_a(value, (tuple, list, bool, int)) or value is None else _show(value)
     return text if len(text) <= 120 else text[:120] + "…"

@@ -18,6 +18,7 @@ from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiab
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import new_stand_in
 from ..graph.functions import apply_function
 from ..graph.state import AUTOCAST_DEVICES, read_state
@@ -66,10 +67,10 @@ _APPLY = inspect.getattr_static(_BASE, "apply")
 
 def bound_apply(callable_: Any) -> Any:
     """The handler of `MyFunction.apply` where C binds it, else None."""
-    if not isinstance(callable_, types.BuiltinMethodType) or callable_.__name__ != "apply":
+    if not is_a(callable_, types.BuiltinMethodType) or callable_.__name__ != "apply":
         return None
     cls = callable_.__self__
-    if not isinstance(cls, type) or not issubclass(cls, _BASE) or inspect.getattr_static(cls, "apply") is not _APPLY:
+    if not is_a(cls, type) or not issubclass(cls, _BASE) or inspect.getattr_static(cls, "apply") is not _APPLY:
         return None
     return lambda session, bound, args, kwargs: _apply(session, bound, (bound.__self__, *args), kwargs)
 
@@ -142,7 +143,7 @@ def _new_function_class(session: Any, callable_: Any, args: tuple[Any, ...], kwa
 
 def is_function_class(callable_: Any) -> Any:
     """`make_function` for the classes it serves, else None."""
-    found = isinstance(callable_, type) and issubclass(callable_, _BASE) and callable_.__init__ is _BASE.__init__
+    found = is_a(callable_, type) and issubclass(callable_, _BASE) and callable_.__init__ is _BASE.__init__
     return make_function if found else None
 
 

@@ -15,6 +15,7 @@ import torch
 from torch.fx.graph_module import GraphModule
 
 from .. import _core
+from .._core import is_a
 from ..graph.arguments import take
 from ..graph.facts import Facts, new_stand_in
 from ..graph.numbers import NUMBERS
@@ -64,14 +65,14 @@ class Rehearsed:
         rest = [self.result]
         while rest:
             obj = rest.pop()
-            if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType)):
+            if id(obj) in seen or type(obj) in _SIMPLE or is_a(obj, (type, types.ModuleType)):
                 continue
             seen.add(id(obj))
             if recorder.is_stand_in(obj):
                 value = recorder.value_of(obj)
                 if id(value.step) in inside:
                     found.append(value)
-            elif not isinstance(obj, torch.Tensor):
+            elif not is_a(obj, torch.Tensor):
                 rest.extend(reversed(parts_of(obj) or []))
         return found
 
@@ -154,7 +155,7 @@ def portrait_of(roots: list[Any], keep: list[Any]) -> list[tuple[Any, tuple[int,
     rows = []
     while roots:
         obj = roots.pop()
-        if id(obj) in seen or type(obj) in _SIMPLE or isinstance(obj, (type, types.ModuleType, torch.Tensor)):
+        if id(obj) in seen or type(obj) in _SIMPLE or is_a(obj, (type, types.ModuleType, torch.Tensor)):
             continue
         seen.add(id(obj))
         keep.append(obj)
@@ -173,19 +174,19 @@ def contents_of(obj: Any) -> tuple[int, ...]:
 
 def parts_of(obj: Any) -> list[Any] | None:
     """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
-    if isinstance(obj, dict):
+    if is_a(obj, dict):
         return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]
     for kind in (list, tuple, set, frozenset):
-        if isinstance(obj, kind):
+        if is_a(obj, kind):
             return [*kind.__iter__(obj), *_attributes(obj)]
-    if isinstance(obj, types.FunctionType):
+    if is_a(obj, types.FunctionType):
         return [*(obj.__closure__ or ()), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values()]
-    if isinstance(obj, types.CellType):
+    if is_a(obj, types.CellType):
         try:
             return [obj.cell_contents]
         except ValueError:
             return []
-    if isinstance(obj, types.MethodType):
+    if is_a(obj, types.MethodType):
         return [obj.__self__, obj.__func__]
     if type(obj).__name__ == "partial":
         return [obj.func, *obj.args, *obj.keywords.values()]
@@ -199,4 +200,4 @@ def _attributes(obj: Any) -> list[Any]:
         table = object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return []
-    return [*table.keys(), *table.values()] if isinstance(table, dict) else []
+    return [*table.keys(), *table.values()] if is_a(table, dict) else []

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import Facts, facts_of, new_stand_in
 from ..graph.values import AFTER_DATA, Storage, Value
 from ..reasons import Interrupt
@@ -30,7 +31,7 @@ _NAME = "torch.autograd.grad"
 
 def _tensors(recorder: Any, given: Any, what: str) -> list[Any]:
     """A tensor or a sequence of them, as values; None stays None."""
-    found = [given] if recorder.is_stand_in(given) else list(given) if isinstance(given, (list, tuple)) else [given]
+    found = [given] if recorder.is_stand_in(given) else list(given) if is_a(given, (list, tuple)) else [given]
     if any(not (one is None or recorder.is_stand_in(one)) for one in found):
         raise Interrupt("torch-operation", f"{_NAME} with {what} that are no tensors")
     return [None if one is None else recorder.value_of(one) for one in found]
@@ -55,7 +56,7 @@ def _by_results(recorder: Any, inputs: Any) -> Iterator[None]:
     try:
         yield
     except Interrupt as stop:
-        given = [one for one in (inputs if isinstance(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
+        given = [one for one in (inputs if is_a(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
         values = map(recorder.value_of, given)
         stop.whole = stop.whole or not recorder.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
         raise

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator
 
+from .._core import is_a
 from ..graph.facts import Facts, new_stand_in
 from ..graph.state import read_state
 from ..graph.tape import Step
@@ -50,7 +51,7 @@ def family(base: type) -> Callable[[Handler], Handler]:
 
 def call_operator(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a higher-order operator by captured code."""
-    handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if isinstance(callable_, base)), None)
+    handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if is_a(callable_, base)), None)
     if handler is None:
         raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()}")
     return handler(session, callable_, args, kwargs)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
+from .._core import is_a
 from ..graph.targets import Getter, OneNode, Target, target_of
 from ..graph.values import Value
 from ..reasons import Interrupt
@@ -28,7 +29,7 @@ def call_known(recorder: Any, target: Target, args: tuple[Any, ...], kwargs: dic
 
     `symbolic`: there are symbolic numbers among its arguments, so it cannot be run for real.
     """
-    if stopped.reason.id not in _REASONS or not found or type(target) is OneNode or isinstance(target.func, (OpOverload, OpOverloadPacket)):
+    if stopped.reason.id not in _REASONS or not found or type(target) is OneNode or is_a(target.func, (OpOverload, OpOverloadPacket)):
         return UNDECIDED   # the last may be the program's own, with effects
     if target.func in _GETITEM and not symbolic:
         return _indexed(recorder, target, args)
@@ -114,7 +115,7 @@ def _dimensions(recorder: Any, part: Any) -> int:
 
 def _literal(recorder: Any, result: Any) -> Any:
     """A result as constants of the graph."""
-    if isinstance(result, torch.Tensor):
+    if is_a(result, torch.Tensor):
         if type(result) is not torch.Tensor or result.numel() > _MOST_LITERALS or result.layout is not torch.strided or result.is_quantized:
             return UNDECIDED
         options = {"dtype": result.dtype, "device": result.device}

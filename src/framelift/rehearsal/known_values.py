@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._tensor_str import PRINT_OPTS
 
+from .._core import is_a
 from ..graph.arguments import rebuild
 from ..graph.facts import Facts, plain_kind
 from ..graph.number_nodes import numbers_in
@@ -284,7 +285,7 @@ def _run(step: Step, of: Callable[[Value], Any]) -> Any:
     seen = _looked_at(step)
     args = [_blank(arg.facts) if arg is seen and seen is not None else rebuild(arg, of) for arg in step.args]
     named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
-    if any(isinstance(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
+    if any(is_a(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
         raise OverflowError
     with torch.no_grad():
         return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
@@ -299,7 +300,7 @@ def _blank(facts: Facts) -> torch.Tensor:
 def _may_run(step: Step) -> bool:
     if step.state.dtype is not torch.get_default_dtype():
         return False
-    if step.stays or step.state.autocast is not None or step.state.inference or any(isinstance(arg, Body) for arg in step.args):
+    if step.stays or step.state.autocast is not None or step.state.inference or any(is_a(arg, Body) for arg in step.args):
         return False
     return all(one.step is not None or one.external is not None for one in step.inputs) and all(
         abs(size) <= _MOST_ELEMENTS for size in step.args if type(size) is int)

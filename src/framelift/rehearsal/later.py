@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
 from .bodies import contents_of, portrait_of
@@ -45,7 +46,7 @@ class _Later:
         self._effects = len(session.world.effects)
         self._keep: list[Any] = []
         self._rows = portrait_of(roots, self._keep)
-        self._named, exposed = _by_name([obj for obj in self._keep if isinstance(obj, types.FunctionType)])
+        self._named, exposed = _by_name([obj for obj in self._keep if is_a(obj, types.FunctionType)])
         self.exposed = exposed or any(map(_is_handle, (*self._keep, *using)))
         session.world.finishing.append(self.check)
 
@@ -56,14 +57,14 @@ class _Later:
             changed = later[0].kind if later else ""
         if not changed and self._session.is_stopped:   # the rest of the frame may change it
             changed = "an object from outside" if self.exposed else next(
-                (f"a {type(obj).__name__}" for obj, _ in self._rows if isinstance(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)), "")
+                (f"a {type(obj).__name__}" for obj, _ in self._rows if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)), "")
         if changed:
             raise Interrupt("torch-operation", f"{self._name} that may look at what the frame changes afterwards ({changed})")
 
 
 def _is_handle(obj: Any) -> bool:
     """Whether this is an object from outside whose attributes may be written."""
-    return _core.is_external(obj) and type(obj) not in LEAF_TYPES and not isinstance(obj, (*_FIXED, types.FunctionType, types.MethodType))
+    return _core.is_external(obj) and type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
 
 
 def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]:
@@ -79,11 +80,11 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
         found[id(function.__globals__)] = function.__globals__
         for name in _global_names(function.__code__):
             value = function.__globals__.get(name)
-            if isinstance(value, types.FunctionType):
+            if is_a(value, types.FunctionType):
                 functions.append(value)
-            elif isinstance(value, (type, types.ModuleType)):
+            elif is_a(value, (type, types.ModuleType)):
                 found[id(value)] = value
-            elif type(value) not in LEAF_TYPES and not isinstance(value, _FIXED) and type(value).__module__.partition(".")[0] != "triton":
+            elif type(value) not in LEAF_TYPES and not is_a(value, _FIXED) and type(value).__module__.partition(".")[0] != "triton":
                 exposed = True
     return found, exposed
 
@@ -91,4 +92,4 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
 @functools.lru_cache(maxsize=1024)
 def _global_names(code: types.CodeType) -> set[str]:
     names = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return names.union(*(_global_names(const) for const in code.co_consts if isinstance(const, types.CodeType)))
+    return names.union(*(_global_names(const) for const in code.co_consts if is_a(const, types.CodeType)))

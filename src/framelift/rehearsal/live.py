@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..graph.arguments import rebuild
 from ..graph.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.live import Live, LiveOutcome
@@ -87,13 +88,13 @@ class Results:
 
     def read(self, raw: Any, path: tuple[Any, ...]) -> Any:
         """A result or a part of it, as captured code sees it."""
-        if isinstance(raw, torch.Tensor):
+        if is_a(raw, torch.Tensor):
             value = self.live.known(raw)
             return value.stand_in if value is not None else self.tensor(raw, path)
         kind = type(raw)
         if kind in VALUES or kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
             return self.recorder._shown(raw)
-        if kind in (tuple, list) or isinstance(raw, tuple):
+        if kind in (tuple, list) or is_a(raw, tuple):
             items = [self.read(item, (*path, i)) for i, item in enumerate(raw)]
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
         raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
 from ..exc import ForbiddenCallable
 from ..graph.targets import OneNode
 from ..origin import const
@@ -40,7 +41,7 @@ MARKS: dict[int, tuple[Any, Handler]] = {}
 def mark(callable_: Any, handler: Handler) -> None:
     """Let `handler` run in place of `callable_` in captured code.  Gone when the callable is."""
     key = id(callable_)
-    if isinstance(callable_, types.FunctionType):
+    if is_a(callable_, types.FunctionType):
         MARKS[key] = weakref.ref(callable_, lambda _: MARKS.pop(key, None)), handler
     else:
         MARKS[key] = callable_, handler
@@ -71,7 +72,7 @@ def handler_of(callable_: Any) -> Handler | None:
             return handler
     attributes = callable_.__dict__ if type(callable_) is types.FunctionType else None
     if attributes is None:
-        if not isinstance(callable_, type) and not _core.is_python_class(type(callable_)):
+        if not is_a(callable_, type) and not _core.is_python_class(type(callable_)):
             return _by_torch_sets(callable_)
         attributes = _Static(callable_)
     elif not attributes:
@@ -100,7 +101,7 @@ class _Static:
     """Attributes read without running descriptors or `__getattr__`."""
 
     def __init__(self, obj: Any) -> None:
-        own = [_table(base) for base in _mro(obj)] if isinstance(obj, type) else [own_dict(obj) or {}]
+        own = [_table(base) for base in _mro(obj)] if is_a(obj, type) else [own_dict(obj) or {}]
         self.tables = [*own, *(_table(base) for base in _mro(type(obj)))]
 
     def get(self, name: str) -> Any:
@@ -141,7 +142,7 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     """Not to be compiled: an interrupt that tells the reason given.  An exported program has no place to run it in, so there it is captured."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
-    if inner is not None and (session.exporting or isinstance(why, str) and why.startswith(_OWN_LIMITS)):
+    if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
@@ -202,7 +203,7 @@ def refusing(reason: str) -> Handler:
         if optimizer_break(callable_):
             return
         message = next(iter((*args, *kwargs.values())), "")
-        raise Interrupt(reason, f": {message}" if isinstance(message, str) and message else "")
+        raise Interrupt(reason, f": {message}" if is_a(message, str) and message else "")
     return refuse
 
 
@@ -221,7 +222,7 @@ def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 def _as_function(callable_: Any) -> Any:
     """A graph's Python code can name a function; other callables it would look up by their class."""
-    if isinstance(callable_, types.FunctionType):
+    if is_a(callable_, types.FunctionType):
         return callable_
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -247,8 +248,8 @@ def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             given[place] = tensor
         inner_args, inner_kwargs = pytree.tree_unflatten(given, structure)
         results, spec = pytree.tree_flatten(callable_(*inner_args, **inner_kwargs))
-        shape[:] = [spec, [None if isinstance(r, torch.Tensor) else r for r in results]]
-        return tuple(r for r in results if isinstance(r, torch.Tensor))
+        shape[:] = [spec, [None if is_a(r, torch.Tensor) else r for r in results]]
+        return tuple(r for r in results if is_a(r, torch.Tensor))
     flat.__name__ = _name(callable_).rpartition(".")[2]
     tensors = iter(session.recorder.record(OneNode(flat), tuple(leaves[i] for i in places), {}))
     spec, values = shape
@@ -284,7 +285,7 @@ def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
     from torch.utils import _pytree as pytree
-    session.recorder.facts.declared.update((id(part), part) for part in pytree.tree_leaves(value) if isinstance(part, torch.Tensor))
+    session.recorder.facts.declared.update((id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor))
     return let_in(session.world, value, const(value))
 
 

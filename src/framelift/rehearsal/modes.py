@@ -18,6 +18,7 @@ from torch.utils._device import DeviceContext
 from torch.utils.hooks import RemovableHandle
 
 from .. import _core
+from .._core import is_a
 from ..graph.live import described_transforms, transforms_off
 from ..graph.state import asked_of_nesting, autocast_nesting
 from ..origin import const
@@ -176,7 +177,7 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
                 raise
         if not asked:
             return _core.captured(opened, args, kwargs)
-    if isinstance(callable_, types.FunctionType):
+    if is_a(callable_, types.FunctionType):
         # How such a function hands its arguments over is its own affair: it does so to `_Spy`, which knows the rest.
         with torch.overrides._enable_torch_function(), _Spy(session):
             return callable_(*args, **kwargs)
@@ -270,7 +271,7 @@ if hasattr(torch._C, "_is_torch_function_mode_enabled"):
 @substitute(types.GetSetDescriptorType.__get__, property.__get__)
 def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
-    if len(args) > 1 and isinstance(args[1], torch.Tensor) and not kwargs:
+    if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
         return session.load_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else found.fget.__name__)
     if any(_core.is_external(arg) for arg in args):

@@ -14,6 +14,7 @@ import torch
 from torch.utils.hooks import BackwardHook
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import Facts, new_stand_in
 from ..graph.functions import hooked_argument, hooked_result
 from ..graph.values import Body, Value
@@ -42,7 +43,7 @@ _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, 
 
 def _hooked(session: Any, args: Any) -> int | None:
     """The place of the one tensor that gets a hook; None where there is none."""
-    found = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+    found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
     if not torch.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
         return None
     if len(found) > 1 or type(args) is not tuple or session.recorder.in_transform() or type(session.recorder.value_of(args[found[0]]).facts) is not Facts:
@@ -76,7 +77,7 @@ class _Waiting(Handle):
 def _output(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     pair, result = args
     waiting = vars(pair).pop(_WAITING, None)
-    results = result if isinstance(result, tuple) else (result,)
+    results = result if is_a(result, tuple) else (result,)
     place = _hooked(session, results)
     if place is None:
         return _core.captured(_setup_output, args, kwargs)
@@ -93,7 +94,7 @@ def _output(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
                        [value, *([] if argument is None else [argument]), *(one for _, around in (*before, *after) for one in around)])
     made = _same(recorder, step, value)
     about.update({"n_outputs": len(results), "output_tensors_index": [place]})
-    return (*results[:place], made, *results[place + 1:]) if isinstance(result, tuple) else made
+    return (*results[:place], made, *results[place + 1:]) if is_a(result, tuple) else made
 
 
 def _same(recorder: Any, step: Any, value: Value) -> torch.Tensor:
@@ -130,8 +131,8 @@ def _body(session: Any, hook: Any, module: Any, rows: list[tuple[Value, int, int
 
 def _uses_first(hook: Any) -> bool:
     """Whether a hook may look at the module it is handed."""
-    code = hook.__code__ if isinstance(hook, types.FunctionType) else None
+    code = hook.__code__ if is_a(hook, types.FunctionType) else None
     if code is None or not code.co_argcount or code.co_varnames[0] in code.co_cellvars:
         return True
     names = [one.argval for one in dis.get_instructions(code) if "LOAD_FAST" in one.opname]
-    return any(code.co_varnames[0] in (name if isinstance(name, tuple) else (name,)) for name in names)
+    return any(code.co_varnames[0] in (name if is_a(name, tuple) else (name,)) for name in names)

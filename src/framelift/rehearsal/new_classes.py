@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from .frame_views import caller, module_globals
 from .pure import member
@@ -33,12 +34,12 @@ class _Mark:
 
 def marked(namespace: Any) -> Any:
     """A copy of a class's namespace with the mark in front; anything but a dictionary is left to fail by itself."""
-    return {_MARK: _Mark(), **namespace} if isinstance(namespace, dict) else namespace
+    return {_MARK: _Mark(), **namespace} if is_a(namespace, dict) else namespace
 
 
 def _with_module(session: Any, namespace: Any) -> Any:
     """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of ours."""
-    if not isinstance(namespace, dict) or "__module__" in namespace:
+    if not is_a(namespace, dict) or "__module__" in namespace:
         return namespace
     try:
         return {**namespace, "__module__": module_globals(session, caller())["__name__"]}
@@ -55,13 +56,13 @@ def made_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
         cls = _type_new(session, type.__new__, (callable_, *args), kwargs)
         return _started(session, cls, callable_, args, kwargs)
     cls = _core.natively(callable_, args, kwargs)
-    if isinstance(cls, type):
+    if is_a(cls, type):
         _core.mark_internal(cls)
     return cls
 
 
 def _started(session: Any, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if isinstance(cls, meta):
+    if is_a(cls, meta):
         result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
@@ -112,12 +113,12 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         raise Interrupt("unsupported-code", f"the class statement of {name}")
     if meta is None:
         cls = _core.natively(callable_, args, kwargs)
-        if isinstance(cls, type):
+        if is_a(cls, type):
             _core.mark_internal(cls)
         return cls
     more = {key: value for key, value in kwargs.items() if key != "metaclass"}
     namespace = {} if meta is type else _core.captured(_core.read(meta, "__prepare__"), (name, bases), more)
-    if not isinstance(namespace, (dict, Mapping)):
+    if not is_a(namespace, (dict, Mapping)):
         raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
     _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
     if bases is not stated:
@@ -127,7 +128,7 @@ def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         cls = made_class(session, meta, (name, bases, namespace), more)
     else:
         cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
-    if isinstance(cls, type):
+    if is_a(cls, type):
         _core.mark_internal(cls)
         _check_cell(cell, name, cls)
     return cls
@@ -138,12 +139,12 @@ def _resolved(stated: tuple[Any, ...]) -> tuple[Any, ...]:
     found: list[Any] = []
     asked = False
     for base in stated:
-        entries = None if isinstance(base, type) else _entries_of(base)
+        entries = None if is_a(base, type) else _entries_of(base)
         if entries is None:
             found.append(base)
             continue
         named = _core.captured(entries, (stated,), None)
-        if not isinstance(named, tuple):
+        if not is_a(named, tuple):
             raise TypeError("__mro_entries__ must return a tuple")
         found += named
         asked = True
@@ -160,7 +161,7 @@ def _entries_of(base: Any) -> Any:
 def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
     """The metaclass as CPython chooses it; None where that, or what it does, is left to CPython."""
     meta = kwargs.get("metaclass", type(bases[0]) if bases else type)
-    if not isinstance(meta, type) or not isinstance(bases, tuple) or not all(issubclass(type(base), type) for base in bases):
+    if not is_a(meta, type) or not is_a(bases, tuple) or not all(issubclass(type(base), type) for base in bases):
         return None
     for base in bases:
         kind = type(base)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import NumpyNumber
 from ..world.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
@@ -41,7 +42,7 @@ def _alike(value: Any) -> Any:
         return value.hint
     if kind is Scalar:
         return _dtype(tensor_of(value)).type(1)
-    if kind is Array or isinstance(value, torch.Tensor):
+    if kind is Array or is_a(value, torch.Tensor):
         tensor = tensor_of(value) if kind is Array else value
         with torch._C.DisableTorchFunction():
             size, dtype = tuple(map(int, tensor.size())), _dtype(tensor)
@@ -61,16 +62,16 @@ def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
     """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the arguments."""
     kind = type(value)
     if kind is tnp.ndarray:
-        if not isinstance(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
+        if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
             raise Differs(f"numpy gives {getattr(expected, 'dtype', type(expected).__name__)}")
         with torch._C.DisableTorchFunction():
             if tuple(map(int, tensor_of(value).size())) != expected.shape:
                 raise Differs(f"numpy gives a shape of {expected.shape}")
-        if not isinstance(expected, numpy.ndarray):
+        if not is_a(expected, numpy.ndarray):
             return array_over(tensor_of(value), Scalar)
         return array_over(tensor_of(value), owns=expected.flags.owndata and id(tensor_of(value)) not in given)
     if kind in (list, tuple) or issubclass(kind, tuple):
-        if not isinstance(expected, (list, tuple)) or len(expected) != len(value):
+        if not is_a(expected, (list, tuple)) or len(expected) != len(value):
             raise Differs(f"numpy gives {type(expected).__name__}")
         items = [shown(item, one, given) for item, one in zip(value, expected)]
         return type(expected)(items) if type(expected) in (list, tuple) else type(expected)(*items)

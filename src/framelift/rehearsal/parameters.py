@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from .._core import is_a
 from ..origin import Origin, const
 from ..world.importer import let_in
 from ..world.leaves import is_leaf
@@ -20,7 +21,7 @@ def _default(world: World, value: Any, origin: Origin) -> Any:
     A frame does not tell whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
     be that: so numbers are themselves, and guarded by their value.
     """
-    if isinstance(value, (int, float, complex)) and is_leaf(value):
+    if is_a(value, (int, float, complex)) and is_leaf(value):
         world.guard(origin, "EQ", value)
         return value
     return let_in(world, value, origin)

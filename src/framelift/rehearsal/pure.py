@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .._core import is_a
 from ..world.same_kind import known_kind
 from . import pure_builtins, pure_stdlib, pure_stdlib_types, pure_torch
 from .pure_judges import JUDGES
@@ -105,7 +106,7 @@ def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionTy
 def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:
     """The descriptor in some class of `__self__`'s order that binds to exactly this C function."""
     owner, name = bound.__self__, bound.__name__
-    if owner is None or isinstance(owner, types.ModuleType):
+    if owner is None or is_a(owner, types.ModuleType):
         return None
     if issubclass(type(owner), type):
         for cls in _order(owner):
@@ -151,7 +152,7 @@ def _word(key: Any, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None)
 def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
     """The word for constructing a class that no table names: that of the C parts of its construction."""
     module = _MODULE(cls)
-    if isinstance(module, str) and module in pure_stdlib.DENIED_MODULES:
+    if is_a(module, str) and module in pure_stdlib.DENIED_MODULES:
         return pure_stdlib.DENIED_MODULES[module]
     maker = member(type(cls), "__call__")
     if maker is not _TYPE_CALL and type(maker) is not types.FunctionType:
@@ -180,9 +181,9 @@ def member(cls: type, name: str) -> Any:
 def _word_of_module(callable_: Any) -> str:
     """The word of the module that a C callable, or the type it belongs to, comes from."""
     owner = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
-    module = callable_.__module__ if isinstance(owner, types.ModuleType) else None
+    module = callable_.__module__ if is_a(owner, types.ModuleType) else None
     names = [module, *(_MODULE(base) for base in _order(owner if issubclass(type(owner), type) else type(owner)))]
-    return next((pure_stdlib.DENIED_MODULES[name] for name in names if isinstance(name, str)
+    return next((pure_stdlib.DENIED_MODULES[name] for name in names if is_a(name, str)
                  and name in pure_stdlib.DENIED_MODULES), "")
 
 
@@ -197,9 +198,9 @@ def leaks_address(result: Any) -> bool:
     >>> leaks_address(repr(object())), leaks_address(repr([1, "a"]))
     (True, False)
     """
-    if isinstance(result, (bytes, bytearray)):
+    if is_a(result, (bytes, bytearray)):
         return b" at 0x" in result
-    return isinstance(result, str) and " at 0x" in result
+    return is_a(result, str) and " at 0x" in result
 
 
 _declare()

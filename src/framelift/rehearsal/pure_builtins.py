@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import AsyncIterator
 
+from .._core import is_a
 from .pure_table import Functions, Kind
 
 __all__ = ["CALLERS", "FUNCTIONS", "KINDS"]
@@ -104,7 +105,7 @@ class _Sequence:
 
 def _exceptions() -> tuple[Kind, ...]:
     import builtins
-    kinds = (value for value in vars(builtins).values() if isinstance(value, type) and issubclass(value, BaseException))
+    kinds = (value for value in vars(builtins).values() if is_a(value, type) and issubclass(value, BaseException))
     return tuple(Kind(kind) for kind in dict.fromkeys(kinds))
 
 

@@ -9,6 +9,7 @@ import re
 import struct
 from collections import OrderedDict
 
+from .._core import is_a
 from .pure_table import Kind, found
 
 __all__ = ["KINDS"]
@@ -33,7 +34,7 @@ def _collections() -> tuple[Kind, ...]:
 
 def _functional() -> tuple[Kind, ...]:
     return (
-        *(Kind(value) for value in vars(itertools).values() if isinstance(value, type) and value.__module__ == "itertools"),
+        *(Kind(value) for value in vars(itertools).values() if is_a(value, type) and value.__module__ == "itertools"),
         Kind("_operator.itemgetter", words={"pure": "__call__"}),
         Kind("_operator.attrgetter"),
         Kind("_operator.methodcaller"),

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._core import is_a
+
 __all__ = ["ALLOWED", "COMMON_METHODS", "DENIALS", "Functions", "Kind", "found", "is_c_callable"]
 
 #: the words that allow a native call
@@ -96,8 +98,8 @@ class Kind:
         yield cls, self.make
         special = {name: word for word, names in self.words.items() for name in names.split()}
         for name, member in vars(cls).items():
-            method = member.__func__ if isinstance(member, staticmethod) else member
-            if isinstance(method, C_CALLABLES):
+            method = member.__func__ if is_a(member, staticmethod) else member
+            if is_a(method, C_CALLABLES):
                 yield method, special.get(name) or self._word(name)
 
     def _word(self, name: str) -> str:
@@ -113,7 +115,7 @@ def found(path: Any) -> Any:
     >>> found("collections.deque").__name__, found("math.no_such_name")
     ('deque', None)
     """
-    if not isinstance(path, str):
+    if not is_a(path, str):
         return path
     parent, _, name = path.rpartition(".")
     owner = found(parent) if parent else None
@@ -128,4 +130,4 @@ def found(path: Any) -> Any:
 
 def is_c_callable(value: Any) -> bool:
     """Whether calling `value` enters C directly, a class aside."""
-    return isinstance(value, C_CALLABLES)
+    return is_a(value, C_CALLABLES)

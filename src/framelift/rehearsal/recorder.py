@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .. import config
+from .._core import is_a
 from ..exc import InternalError
 from ..graph.arguments import distinct, has_long_part, rebuild, take
 from ..graph.fakes import UNKNOWN, Fakes
@@ -256,7 +257,7 @@ class Recorder:
                     return kind_of_memory(self, value, name)
                 return self._shown(answer(self, value))
         found = getattr(type(stand_in), name, _MISSING)
-        if isinstance(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
+        if is_a(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
             raise Interrupt("tensor-data", f"Tensor.{name}")
         with torch._C.DisableTorchFunction():
             return object.__getattribute__(stand_in, name)
@@ -572,7 +573,7 @@ class Recorder:
 
     def check_end(self) -> None:
         """Interrupts where captured code cannot end in the torch state it ends in."""
-        if isinstance(self._left, Interrupt):
+        if is_a(self._left, Interrupt):
             raise self._left
 
 

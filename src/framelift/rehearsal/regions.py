@@ -19,6 +19,7 @@ from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from .._core import is_a
 from ..graph.functions import checkpoint_region, compile_region
 from ..graph.values import Body, Value
 from ..reasons import Interrupt
@@ -71,7 +72,7 @@ def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The keywords of an operator that a node can hold; an object of defaults says nothing."""
     said = {name: value for name, value in kwargs.items() if type(value) is not InvokeQuant or value != InvokeQuant()}
     for name, value in said.items():
-        if not isinstance(value, (bool, int, float, str, type(None))):
+        if not is_a(value, (bool, int, float, str, type(None))):
             raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {type(value).__name__}")
     return said
 
@@ -156,9 +157,9 @@ def _may_stay(value: Any) -> bool:
     """Whether a value means the same outside of the rehearsal."""
     if type(value) is list:
         return all(map(_may_stay, value))
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         return not value.__closure__ or not _core.is_internal(value)
-    return isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
+    return is_a(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
 
 
 def _region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

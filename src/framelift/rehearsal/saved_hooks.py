@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import Facts, facts_of
 from ..graph.saved_hooks import Pair, SavedHooks, enter_hooks, kind_of, leave_hooks
 from ..graph.tape import Step
@@ -132,7 +133,7 @@ def _held(recorder: Any, roots: list[Any]) -> list[Value]:
             value = recorder.value_of(obj)
             if value.external is None:
                 found[value] = None
-        elif not isinstance(obj, (type, types.ModuleType, torch.Tensor)) and type(obj) not in LEAF_TYPES:
+        elif not is_a(obj, (type, types.ModuleType, torch.Tensor)) and type(obj) not in LEAF_TYPES:
             roots.extend(parts_of(obj) or [])
     return list(found)
 
@@ -166,7 +167,7 @@ def _pair(session: Any, region: Region, operand: Value, around: list[Value]) -> 
 
 
 def _has_body(step: Step) -> bool:
-    return any(isinstance(arg, Body) and type(arg.module) is not SavedHooks for arg in step.args)
+    return any(is_a(arg, Body) and type(arg.module) is not SavedHooks for arg in step.args)
 
 
 def _check(recorder: Any, looked: Any) -> None:

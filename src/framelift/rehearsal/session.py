@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import is_overriding
 from ..graph.wrappers import asks_first, is_wrapper
 from ..origin import Origin, arg, const
@@ -124,7 +125,7 @@ class Session:
         if name in self.unread:
             return self.world.handed_on(value, arg(index, name))
         self.world.line = (code, ~index)   # its first use, found when somebody asks
-        if name.startswith(".") and isinstance(value, Iterator) and not isinstance(value, torch.Tensor):
+        if name.startswith(".") and is_a(value, Iterator) and not is_a(value, torch.Tensor):
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
         if name.startswith(".") and type(value) in _BUILT and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
@@ -276,7 +277,7 @@ class Session:
                 world.guard(origin, "EMPTY", None)
         elif pending is not DELETED:
             return pending
-        if isinstance(name, tuple):
+        if is_a(name, tuple):
             raise UnboundLocalError(f"cannot access local variable {name[0]!r} where it is not associated with a value")
         raise NameError(f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope", name=name)
 
@@ -292,7 +293,7 @@ class Session:
     # ---- attributes -----------------------------------------------------------------------------------------------
 
     def load_attr(self, obj: Any, name: str) -> Any:
-        if isinstance(obj, _OPERATOR_SPACES):
+        if is_a(obj, _OPERATOR_SPACES):
             getattr(obj, name, None)   # torch makes operators when they are first asked for, and keeps them
         shown = substitutes_frames.READERS.get(type(obj))
         if shown is not None:
@@ -300,15 +301,15 @@ class Session:
         return _reader(obj)(self.world, obj, name)
 
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
-        if isinstance(obj, torch.Tensor):
+        if is_a(obj, torch.Tensor):
             self.store_tensor(obj, name, value)
-        elif isinstance(obj, type):
+        elif is_a(obj, type):
             class_attributes.write_class(self.world, obj, name, value)
-        elif isinstance(obj, (types.FunctionType, functools._lru_cache_wrapper)):
+        elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             class_attributes.write_function(self.world, obj, name, value)
-        elif isinstance(obj, (types.MethodType, super)):
+        elif is_a(obj, (types.MethodType, super)):
             setattr(obj, name, value)   # raises, as it does outside
-        elif isinstance(obj, _SEALED):
+        elif is_a(obj, _SEALED):
             self._check_unsealed(obj, name)
             _core.natively(setattr, (obj, name, value), None)
         else:
@@ -316,21 +317,21 @@ class Session:
 
     def _check_unsealed(self, obj: Any, name: str) -> None:
         """Only instances of the program's own classes, made inside, are written to."""
-        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or isinstance(obj, verdicts.OPERATIONS):
+        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or is_a(obj, verdicts.OPERATIONS):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
 
     def delete_attr(self, obj: Any, name: str) -> None:
-        if isinstance(obj, type):
+        if is_a(obj, type):
             class_attributes.delete_class(self.world, obj, name)
-        elif isinstance(obj, torch.Tensor):
+        elif is_a(obj, torch.Tensor):
             tensor_writes.delete_attribute(self, obj, name)
-        elif isinstance(obj, (types.FunctionType, functools._lru_cache_wrapper)):
+        elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             class_attributes.delete_function(self.world, obj, name)
-        elif isinstance(obj, types.MethodType):
+        elif is_a(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
-        elif isinstance(obj, super):
+        elif is_a(obj, super):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
-        elif isinstance(obj, _SEALED):
+        elif is_a(obj, _SEALED):
             self._check_unsealed(obj, name)
             _core.natively(delattr, (obj, name), None)
         else:
@@ -347,20 +348,20 @@ class Session:
         own = (wrapper or is_overriding(cls)) and found is not _type_lookup(torch.Tensor, name)
         if own:
             world.lookup(cls, name)   # the program's class may change
-        if own and isinstance(found, property):
+        if own and is_a(found, property):
             return _core.captured(found.fget, (tensor,), None)
-        if isinstance(found, (types.MethodDescriptorType, types.FunctionType, types.WrapperDescriptorType, classmethod, staticmethod,
+        if is_a(found, (types.MethodDescriptorType, types.FunctionType, types.WrapperDescriptorType, classmethod, staticmethod,
                               types.ClassMethodDescriptorType)):
             _core.know_class(cls, name, attributes.NATIVE, None)
             return getattr(tensor, name)
         if name == "__dict__":
             raise Interrupt("opaque-object", "Tensor.__dict__")
-        if isinstance(found, (types.GetSetDescriptorType, property)):
+        if is_a(found, (types.GetSetDescriptorType, property)):
             if self.recorder.modes or (is_overriding(cls) or asks_first(cls)) and not self.recorder.subclasses_off:
                 return modes.dispatch(self, found.__get__, (), (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))
-        if record is not None and isinstance(found, types.MemberDescriptorType):
+        if record is not None and is_a(found, types.MemberDescriptorType):
             return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
         if record is not None and pending is not DELETED:
             own = record.original.__dict__
@@ -399,7 +400,7 @@ class Session:
         cls = type(manager)
         if cls is torch.device:
             return modes.DeviceBlock(manager)
-        if not _core.is_python_class(cls) and not isinstance(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
+        if not _core.is_python_class(cls) and not is_a(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
         return None
 
@@ -416,11 +417,11 @@ class Session:
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, or given to C code that may walk it: its order follows from its elements' addresses."""
-        for element in set.copy(elements) if isinstance(elements, set) else frozenset.copy(elements):
+        for element in set.copy(elements) if is_a(elements, set) else frozenset.copy(elements):
             self._note_address(element)
 
     def _note_address(self, element: Any) -> None:
-        if isinstance(element, torch.Tensor):
+        if is_a(element, torch.Tensor):
             raise Interrupt("unsupported-code", "a walk over a set of tensors")
         record = self.world.by_seen.get(id(element))
         if record is not None and record.origin.step != "const":
@@ -450,7 +451,7 @@ class Session:
 
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
-        if not isinstance(cls, type):
+        if not is_a(cls, type):
             raise TypeError("called match pattern must be a class")
         if not _core.natively(isinstance, (subject, cls), None):
             return None
@@ -494,12 +495,12 @@ class Session:
         found = self.world.origin_of(obj)
         if found is not None:
             return found
-        if isinstance(obj, types.CellType):
+        if is_a(obj, types.CellType):
             return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
         if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
-            made = isinstance(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))   # C code makes them, unseen
+            made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))   # C code makes them, unseen
             return None if made else const(obj)
-        if isinstance(obj, verdicts.OPERATIONS):
+        if is_a(obj, verdicts.OPERATIONS):
             return const(obj)
         return None
 
@@ -539,9 +540,9 @@ class Session:
 
 def _is_bound(obj: Any) -> bool:
     """Whether `obj` is a built-in method of an object, which may have been made inside."""
-    if not isinstance(obj, types.BuiltinMethodType) or isinstance(obj.__self__, (types.ModuleType, type)):
+    if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
         return False
-    return isinstance(_type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
+    return is_a(_type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
 
 
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
@@ -559,13 +560,13 @@ def _type_lookup(cls: type, name: str) -> Any:
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    if id(obj) not in world.sealed and not isinstance(obj, verdicts.OPERATIONS):   # made inside
+    if id(obj) not in world.sealed and not is_a(obj, verdicts.OPERATIONS):   # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
     slot = _type_lookup(type(obj), name)
     if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
-    if name in own and not (isinstance(obj, verdicts.OPERATIONS) and (name.startswith("_") or isinstance(own[name], verdicts.OPERATIONS))):
+    if name in own and not (is_a(obj, verdicts.OPERATIONS) and (name.startswith("_") or is_a(own[name], verdicts.OPERATIONS))):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
     if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
         world.guard(const(obj).to("dict"), "ABSENT", name, name)
@@ -573,12 +574,12 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
 
 
 def _reader(obj: Any) -> Any:
-    if isinstance(obj, type):
+    if is_a(obj, type):
         return class_attributes.read_class
     cls = type(obj)
-    if cls not in _READERS and isinstance(obj, _SEALED):
+    if cls not in _READERS and is_a(obj, _SEALED):
         return _read_sealed
-    return _READERS.get(cls) or (attributes.read_error if isinstance(obj, BaseException) else attributes.read_instance)
+    return _READERS.get(cls) or (attributes.read_error if is_a(obj, BaseException) else attributes.read_instance)
 
 
 #: what attributes of are not written by captured code

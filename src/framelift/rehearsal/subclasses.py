@@ -13,6 +13,7 @@ import torch
 from torch.overrides import get_default_nowrap_functions
 
 from .. import _core
+from .._core import is_a
 from ..graph.facts import is_overriding, is_tensor_like, new_stand_in
 from ..graph.targets import target_of
 from ..graph.values import Value
@@ -41,7 +42,7 @@ def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
 
 
 def _has_a_say(arg: Any, kind: type) -> bool:
-    return is_overriding(kind) or asks_first(kind) if isinstance(arg, torch.Tensor) else is_tensor_like(kind)
+    return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
 
 
 def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -49,7 +50,7 @@ def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ..
     types = tuple(type(arg) for arg in found)
     for arg, cls in zip(found, types):
         session.world.lookup(cls, "__torch_function__")
-        asked = cls if isinstance(arg, torch.Tensor) else arg
+        asked = cls if is_a(arg, torch.Tensor) else arg
         answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args, kwargs), None)
         if answer is not NotImplemented:
             return answer
@@ -98,10 +99,10 @@ def _without(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 def _converted(recorder: Any, result: Any, cls: type) -> Any:
     if cls is torch.Tensor:
         return result
-    if isinstance(result, torch.Tensor) and not isinstance(result, cls):
+    if is_a(result, torch.Tensor) and not is_a(result, cls):
         _check_class(cls)
         return _retyped(recorder, result, cls)
-    if isinstance(result, (tuple, list)):
+    if is_a(result, (tuple, list)):
         return type(result)(_converted(recorder, item, cls) for item in result)
     return result
 
@@ -141,7 +142,7 @@ def _check_class(cls: Any) -> None:
 
 def is_tensor_class(callable_: Any) -> Any:
     """Whether calling this makes a tensor of a subclass by its own Python `__new__`."""
-    return True if isinstance(callable_, type) and is_overriding(callable_) and type(callable_.__new__).__name__ == "function" else None
+    return True if is_a(callable_, type) and is_overriding(callable_) and type(callable_.__new__).__name__ == "function" else None
 
 
 def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:

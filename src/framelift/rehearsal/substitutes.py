@@ -16,6 +16,7 @@ import torch
 from torch.fx import _symbolic_trace
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import NumpyNumber
 from ..reasons import Interrupt
@@ -51,7 +52,7 @@ pure(super)
 
 @substitute(getattr)
 def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[1], str):
+    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[1], str):
         return getattr(*args, **kwargs)
     try:
         return _core.read(args[0], args[1])
@@ -63,7 +64,7 @@ def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[s
 
 @substitute(hasattr)
 def _hasattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or len(args) != 2 or not isinstance(args[1], str):
+    if kwargs or len(args) != 2 or not is_a(args[1], str):
         return hasattr(*args, **kwargs)
     try:
         _core.read(args[0], args[1])
@@ -90,7 +91,7 @@ def _delattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _interned(name: Any) -> str:
-    if not isinstance(name, str):
+    if not is_a(name, str):
         raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
     import sys
     return sys.intern(name)
@@ -113,7 +114,7 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What reading an attribute of a plain module does, its own `__getattr__` included."""
     module, name = args
-    if type(module) is not types.ModuleType or not isinstance(name, str):
+    if type(module) is not types.ModuleType or not is_a(name, str):
         raise Interrupt("callable-on-handle", "module.__getattribute__")
     return _core.read(module, name)
 
@@ -122,7 +123,7 @@ def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 @exactly(3)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
-    if _core.is_external(obj) or isinstance(obj, types.ModuleType):
+    if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_write(session.world, obj, _interned(name), value)
     return _core.natively(callable_, args, None)
 
@@ -131,7 +132,7 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 @exactly(2)
 def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
-    if _core.is_external(obj) or isinstance(obj, types.ModuleType):
+    if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_delete(session.world, obj, _interned(name))
     return _core.natively(callable_, args, None)
 
@@ -150,7 +151,7 @@ def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
 def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__getattribute__(name)` of a metaclass."""
     cls, name = args
-    if not isinstance(cls, type) or not isinstance(name, str) or _core.is_internal(cls):
+    if not is_a(cls, type) or not is_a(name, str) or _core.is_internal(cls):
         return _core.natively(callable_, args, None)
     return generic_read_class(session.world, cls, _interned(name))
 

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.leaves import LEAF_TYPES
 from .registry import substitute
@@ -15,7 +16,7 @@ __all__ = ["check_tree"]
 
 #: CPython's own classes of nodes; those that are kept for old programs make nodes of others
 _NODES = frozenset(cls for cls in vars(ast).values()
-                   if type(cls) is type and issubclass(cls, ast.AST) and not isinstance(vars(cls).get("__new__"), (staticmethod, types.FunctionType)))
+                   if type(cls) is type and issubclass(cls, ast.AST) and not is_a(vars(cls).get("__new__"), (staticmethod, types.FunctionType)))
 
 
 @substitute(*_NODES)

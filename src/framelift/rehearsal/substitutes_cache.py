@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import Float, Int
 from ..reasons import Interrupt
 from ..world.leaves import is_leaf
@@ -23,7 +24,7 @@ _WRAPPER = functools._lru_cache_wrapper
 
 def is_own_cache(wrapper: Any) -> bool:
     """Whether a cache was made inside, around a Python function: what it calls is watched, and what it keeps is nobody else's."""
-    return _core.is_internal(wrapper) and isinstance(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
+    return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 
 def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -71,7 +72,7 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers:
 
 def _told(value: Any, numbers: list[Any], typed: bool) -> Any:
     """The value, with numbers taken out: those may be symbolic."""
-    if _is_plain(value) and isinstance(value, (int, float, complex)):   # those of different types may be equal
+    if _is_plain(value) and is_a(value, (int, float, complex)):   # those of different types may be equal
         numbers.append(value)
         return _told, value.__class__ if typed else None
     if type(value) in (tuple, torch.Size) and _is_plain(value):

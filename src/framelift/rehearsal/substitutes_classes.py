@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.attributes import bound_to_class
@@ -31,11 +32,11 @@ def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
     cls = args[0] if args else None
-    if not isinstance(cls, type) or cls is type:
+    if not is_a(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
     found = session.world.lookup(cls, "__new__")   # read off the class, it could be the metaclass's own
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
-    if isinstance(made, cls):
+    if is_a(made, cls):
         start = session.world.lookup(type(made), "__init__")
         result = _core.captured(start, (made, *args[1:]), kwargs)
         if result is not None:
@@ -45,7 +46,7 @@ def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 @substitute(issubclass)
 def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args and isinstance(args[0], type):
+    if args and is_a(args[0], type):
         session.world.note_order(args[0])
     return _core.natively(callable_, args, kwargs)
 
@@ -54,7 +55,7 @@ def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 @exactly(1)
 def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A new list of what the class and its bases say; nothing is changed."""
-    if isinstance(args[0], type):
+    if is_a(args[0], type):
         session.world.note_order(args[0])
     return _core.natively(callable_, args, None)
 
@@ -65,7 +66,7 @@ def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs
     """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would be there at another call."""
     cls = args[0]
     found = _core.natively(callable_, args, None)
-    if not isinstance(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
+    if not is_a(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
         raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
     known = [weakref.ref(one) for one in found]
 
@@ -111,7 +112,7 @@ def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
 @substitute(vars(classmethod)["__get__"])
 def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`method.__get__(instance, cls)` of a classmethod object."""
-    if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[0], classmethod):
+    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[0], classmethod):
         return callable_(*args, **kwargs)   # raises
     method, instance, owner = (*args, None)[:3]
     if _core.is_external(method) or instance is owner is None:

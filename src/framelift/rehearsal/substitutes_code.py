@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.leaves import is_constant, is_leaf
 from .frame_views import caller, frame_locals, module_globals
@@ -68,11 +69,11 @@ def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code made of constant text is a value."""
     def bound(source: Any, filename: Any, mode: Any, flags: Any = 0, dont_inherit: Any = False, optimize: Any = -1, **more: Any) -> Any:
-        if isinstance(source, ast.AST):
+        if is_a(source, ast.AST):
             check_tree(session, source)
         elif type(source) not in (str, bytes):
             raise Interrupt("unsupported-code", "compile() of other than text")
-        if not isinstance(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
+        if not is_a(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
             raise Interrupt("unsupported-code", "compile() for a file that is no text")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
         return _made(session, source, filename, mode, flags | inherited, optimize, **more)
@@ -177,9 +178,9 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
             raise Interrupt("unsupported-code", "eval() of other than text")
         flags = caller().f_code.co_flags & _FUTURE
         tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
-        if not any(isinstance(node, _REACHING) for node in ast.walk(tree)):
+        if not any(is_a(node, _REACHING) for node in ast.walk(tree)):
             return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
-        named = any(isinstance(node, ast.NamedExpr) for node in ast.walk(tree))
+        named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
         where, names = _namespaces(session, "eval", globals_, locals_, named)
         target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
         module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])

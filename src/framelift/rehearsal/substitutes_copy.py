@@ -6,6 +6,7 @@ import copyreg
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..world.importer import is_handle_class
 from ..world.world import ABSENT
@@ -24,7 +25,7 @@ def _slots(cls: type) -> list[str]:
     names: list[str] = []
     for base in cls.__mro__:
         slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
+        for name in (slots,) if is_a(slots, str) else slots:
             if name in ("__dict__", "__weakref__"):
                 continue
             private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")

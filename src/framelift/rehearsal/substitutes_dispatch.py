@@ -10,6 +10,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import const
 from ..world.importer import let_in
 from .registry import CODE_HANDLERS
@@ -29,5 +30,5 @@ def _dispatch(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 for _part in functools.singledispatch.__code__.co_consts:
-    if isinstance(_part, types.CodeType) and _part.co_name == "dispatch" and "registry" in _part.co_freevars:
+    if is_a(_part, types.CodeType) and _part.co_name == "dispatch" and "registry" in _part.co_freevars:
         CODE_HANDLERS[_part] = _dispatch

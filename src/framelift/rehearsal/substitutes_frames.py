@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from ..twin import original_of
 from .frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
@@ -49,7 +50,7 @@ def _read_frame(session: Any, frame: types.FrameType, name: str) -> Any:
 
 def _read_generator(session: Any, generator: Any, name: str) -> Any:
     found = getattr(generator, name)
-    return original_of(found) if isinstance(found, types.CodeType) else found
+    return original_of(found) if is_a(found, types.CodeType) else found
 
 
 def _read_traceback(session: Any, traceback: types.TracebackType, name: str) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS, Bool, Float, Int, concrete
 from ..graph.numpy_numbers import NumpyNumber
 from ..reasons import Interrupt
@@ -36,7 +37,7 @@ def same_object(session: Any, left: Any, right: Any) -> bool:
         return left is right
     if type(left) in NUMBERS or type(right) in NUMBERS:
         return _same_number(left, right)
-    if isinstance(left, torch.Tensor):
+    if is_a(left, torch.Tensor):
         return left is right
     if (type(left) is NumpyNumber) is not (type(right) is NumpyNumber) and left == right:
         raise Interrupt("symbolic-number", "whether two scalars are one object")
@@ -92,7 +93,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
     frozenset: lambda value: tuple(frozenset.copy(value)),
     types.MethodType: lambda value: (value.__self__, value.__func__),
-    types.BuiltinMethodType: lambda value: () if isinstance(value.__self__, types.ModuleType | None) else (value.__self__,),
+    types.BuiltinMethodType: lambda value: () if is_a(value.__self__, types.ModuleType | None) else (value.__self__,),
     types.MethodWrapperType: lambda value: (value.__self__,),
     weakref.ref: lambda value: (value(),),
 }
@@ -115,7 +116,7 @@ def _check_elements(session: Any, obj: Any) -> bool:
         if is_leaf(element) or is_constant(element):
             inside |= _nan_inside(session, element)
             continue
-        if type(element) is Opaque or isinstance(element, torch.Tensor):
+        if type(element) is Opaque or is_a(element, torch.Tensor):
             raise Interrupt("unknown-callable", "hash of an object by its address")
         if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
             inside |= _original(session, element) is None
@@ -178,8 +179,8 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         return _inside(session, number) if inside else number
     real = _original(session, obj)
     if real is not None:
-        return object.__hash__(real) if not isinstance(real, torch.Tensor) else hash(real)
-    return _inside(session, object.__hash__(obj) if not isinstance(obj, torch.Tensor) else id(obj))
+        return object.__hash__(real) if not is_a(real, torch.Tensor) else hash(real)
+    return _inside(session, object.__hash__(obj) if not is_a(obj, torch.Tensor) else id(obj))
 
 
 @substitute(object.__hash__)

@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from . import pure
 from .registry import substitute
@@ -58,14 +59,14 @@ def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
         raise Interrupt("unknown-callable", "dir")
     (obj,) = args
     world = session.world
-    if isinstance(obj, type):
+    if is_a(obj, type):
         if type(obj).__dir__ is not type.__dir__:
             raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
         return sorted(_names_of_class(obj))
     own = world.lookup(type(obj), "__dir__")
-    if isinstance(own, types.FunctionType):
+    if is_a(own, types.FunctionType):
         return sorted(_core.captured(own, (obj,), None))
-    if isinstance(obj, types.ModuleType):
+    if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
         return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
     names = dict.fromkeys(_names_of_class(type(obj)))

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
 from ..graph.numbers import NUMBERS, Bool, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
@@ -35,10 +36,10 @@ Handler = Callable[[Any, tuple[Any, ...]], Any]
 _PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print
     property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object"""
 _ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
-_ALIKE.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains"))
-_ALIKE.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
+_ALIKE.update((id(f), f) for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains"))
+_ALIKE.update((id(f), f) for f in vars(itertools).values() if is_a(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
 _ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__, types.CellType))
-_ERRORS = [cls for cls in vars(builtins).values() if isinstance(cls, type) and issubclass(cls, BaseException)
+_ERRORS = [cls for cls in vars(builtins).values() if is_a(cls, type) and issubclass(cls, BaseException)
            and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))]   # those look at what they are given
 _ALIKE.update((id(cls), cls) for cls in _ERRORS)
 
@@ -90,11 +91,11 @@ def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 def _passes_on(callable_: Any) -> bool:
     """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a dictionary with one value."""
-    if isinstance(callable_, type):
+    if is_a(callable_, type):
         made = [found.__func__ if type(found) is staticmethod else found for found in map(functools.partial(member, callable_), ("__new__", "__init__"))]
         return _core.is_python_class(callable_) and all(type(found) is types.FunctionType or found in _MAKERS for found in made)
     name = getattr(callable_, "__name__", "")
-    return name == "__instancecheck__" or name == "fromkeys" and isinstance(getattr(callable_, "__self__", None), type)
+    return name == "__instancecheck__" or name == "fromkeys" and is_a(getattr(callable_, "__self__", None), type)
 
 
 def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

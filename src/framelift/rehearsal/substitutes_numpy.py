@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS, Float, Int
 from ..graph.numpy_numbers import SCALARS, NumpyNumber
 from ..graph.targets import target_of
@@ -57,7 +58,7 @@ def _given(value: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple):
         return kind([_given(item) for item in value])
-    if isinstance(value, type) and issubclass(value, numpy.generic) or isinstance(value, numpy.dtype):
+    if is_a(value, type) and issubclass(value, numpy.generic) or is_a(value, numpy.dtype):
         return tnp.dtype(numpy.dtype(value).name)
     if kind is NumpyNumber:
         value, kind = value.value(), type(value.hint)
@@ -74,7 +75,7 @@ def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: d
         return ask(theirs, args, kwargs)
     if name not in _TAKE_TENSORS and _has_tensor((*args, *kwargs.values())):
         raise _refuse(name, "of an array and a tensor, which gives a tensor")
-    if name in _SUBTRACT and any(isinstance(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
+    if name in _SUBTRACT and any(is_a(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
         raise _refuse(name, "of truth values, which tensors refuse")
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
     given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
@@ -98,7 +99,7 @@ def _tensors(value: Any) -> Iterator[int]:
     if type(value) in (list, tuple):
         for item in value:
             yield from _tensors(item)
-    elif isinstance(value, torch.Tensor):
+    elif is_a(value, torch.Tensor):
         yield id(value)
     elif issubclass(type(value), _BASE):
         yield id(tensor_of(value))
@@ -107,7 +108,7 @@ def _tensors(value: Any) -> Iterator[int]:
 def _has_tensor(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(map(_has_tensor, value))
-    return isinstance(value, torch.Tensor)
+    return is_a(value, torch.Tensor)
 
 
 def numpy_frame(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -127,18 +128,18 @@ def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:
 def _has_array(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(map(_has_array, value))
-    return isinstance(value, (torch.Tensor, _BASE))
+    return is_a(value, (torch.Tensor, _BASE))
 
 
 def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = getattr(callable_, "__name__", "function")
     if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
-        if isinstance(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
+        if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
             return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
         args = _of_this_call(args)
     if not _has_array((*args, *kwargs.values())) and name not in _MAKERS and all(map(_is_value, (*args, *kwargs.values()))):
         result = callable_(*args, **kwargs)
-        if isinstance(result, numpy.generic) or is_leaf(result):
+        if is_a(result, numpy.generic) or is_leaf(result):
             return result
     if name in _OF_VALUES and all(map(_is_value, (*args, *kwargs.values()))):
         made = constant_array(session, callable_(*args, **kwargs))
@@ -192,7 +193,7 @@ def _kinds(value: Any) -> Iterator[type]:
 
 
 def _is_value(value: Any) -> bool:
-    return is_leaf(value) or isinstance(value, (numpy.generic, numpy.dtype)) or isinstance(value, type) and (issubclass(value, numpy.generic) or value in _KINDS)
+    return is_leaf(value) or is_a(value, (numpy.generic, numpy.dtype)) or is_a(value, type) and (issubclass(value, numpy.generic) or value in _KINDS)
 
 
 #: classes of numbers that arrays are made of
@@ -207,7 +208,7 @@ def _pairs() -> Any:
     for ours, theirs in ((tnp, numpy), (tnp.linalg, numpy.linalg), (tnp.fft, numpy.fft)):
         for name, function in vars(ours).items():
             found = getattr(theirs, name, None)
-            if callable(function) and callable(found) and not name.startswith("_") and not isinstance(found, type) and not isinstance(function, type):
+            if callable(function) and callable(found) and not name.startswith("_") and not is_a(found, type) and not is_a(function, type):
                 yield found, function
 
 
@@ -228,7 +229,7 @@ def _plain_number(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _scalar_types() -> Any:
-    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if isinstance(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
+    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
 
 
 def _limits(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -282,7 +283,7 @@ def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
         made = session.recorder.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
         return session.recorder.call(torch.as_tensor, (made, *args[1:]), kwargs) if len(args) > 1 or kwargs else made
-    if not args or not isinstance(args[0], _BASE):
+    if not args or not is_a(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
     tensor = tensor_of(args[0])
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
@@ -296,4 +297,4 @@ def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 substitute(torch.from_numpy, torch.as_tensor, torch.tensor, torch.asarray)(_tensor_of)
-assert isinstance(torch.from_numpy, types.BuiltinFunctionType)
+assert is_a(torch.from_numpy, types.BuiltinFunctionType)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from .registry import substitute
 
 __all__: list[str] = []
@@ -36,7 +37,7 @@ def _methodcaller(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
         return caller(*rest, **kwargs)   # raises
     made, arguments = caller.__reduce__()
     keywords = {}
-    if isinstance(made, partial):   # made with keywords: partial(methodcaller, name, **keywords)
+    if is_a(made, partial):   # made with keywords: partial(methodcaller, name, **keywords)
         arguments, keywords = (*made.args, *arguments), made.keywords
     name, *arguments = arguments
     return _core.captured(_core.read(rest[0], name), tuple(arguments), keywords)

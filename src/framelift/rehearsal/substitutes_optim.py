@@ -13,6 +13,7 @@ import torch
 from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
 
 from .. import _core
+from .._core import is_a
 from .registry import substitute
 
 __all__: list[str] = []
@@ -33,7 +34,7 @@ _OWN = {step: _own(step) for step in _STEPS}
 
 @substitute(*_STEPS)
 def _step(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    devices = {session.recorder.value_of(tensor).facts.device for row in args for tensor in row if isinstance(tensor, torch.Tensor)}
+    devices = {session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)}
     if kwargs.get("capturable") is False and len(devices) == 1:   # with steps elsewhere than the parameters it is not meant for this
         kwargs = {**kwargs, "capturable": True}
     return _core.captured(_OWN[callable_], args, kwargs)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.growing import LazyDeque, LazySet
@@ -43,7 +44,7 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         cls = type(obj)
-        if isinstance(obj, _BY_NAME):
+        if is_a(obj, _BY_NAME):
             _guard_name(self._session, obj)
         elif cls in (LargeDict, LazyList, LazyDeque, LazySet):
             raise Interrupt("too-large", f"a {cls.solid.__name__} given to pickle.dumps")
@@ -61,7 +62,7 @@ class _Pickler(pickle.Pickler):
 def _guard_name(session: Any, obj: Any) -> None:
     """A class or function is pickled as its name: that the name leads to it is a fact of its module."""
     module, name = getattr(obj, "__module__", None), obj.__qualname__
-    holder = sys.modules.get(module) if isinstance(module, str) else None
+    holder = sys.modules.get(module) if is_a(module, str) else None
     if holder is not None:
         _check_pending(session, holder, name)
     if _core.is_internal(obj):
@@ -75,7 +76,7 @@ def _guard_name(session: Any, obj: Any) -> None:
 def _check_pending(session: Any, holder: Any, name: str) -> None:
     """C code would not see what captured code put in the place of a name."""
     first = name.partition(".")[0]
-    if isinstance(holder, types.ModuleType) and (id(vars(holder)), first) in session.world.overlay:
+    if is_a(holder, types.ModuleType) and (id(vars(holder)), first) in session.world.overlay:
         raise Interrupt("unknown-callable", f"pickling of {name}, which captured code put into its module")
 
 
@@ -101,7 +102,7 @@ def _slotnames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     names: list[str] = []
     for base in args[0].__mro__:
         slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
+        for name in (slots,) if is_a(slots, str) else slots:
             if name in ("__dict__", "__weakref__"):
                 continue
             private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
@@ -120,10 +121,10 @@ class _Unpickler(pickle.Unpickler):
         _check_pending(self._session, sys.modules.get(module), name)
         found = super().find_class(module, name)
         holder = sys.modules.get(getattr(found, "__module__", None) or module)
-        if holder is None or "." in name or not isinstance(found, _BY_NAME) or vars(holder).get(found.__qualname__) is not found:
+        if holder is None or "." in name or not is_a(found, _BY_NAME) or vars(holder).get(found.__qualname__) is not found:
             raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
         _guard_entry(self._session, holder, found.__qualname__)
-        if isinstance(found, type):
+        if is_a(found, type):
             if found not in _SAFE and not _core.is_python_class(found):
                 raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
             self._session.world.note_class(found)

@@ -9,6 +9,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..reasons import Interrupt
 from . import pure
 from .registry import substitute
@@ -22,7 +23,7 @@ _NAMES = frozenset({"sep", "end", "file", "flush"})
 def _writes_under_watch(file: Any) -> bool:
     if type(file) is io.StringIO:
         return True
-    return _core.is_python_class(type(file)) and isinstance(pure.member(type(file), "write"), types.FunctionType)
+    return _core.is_python_class(type(file)) and is_a(pure.member(type(file), "write"), types.FunctionType)
 
 
 @substitute(print)

@@ -15,6 +15,7 @@ import warnings
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from .registry import substitute
@@ -29,7 +30,7 @@ _PACKAGE = __file__.rsplit("/rehearsal/", 1)[0] + "/"
 def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pattern is a value of its text and flags; the cache around it is not part of the program."""
     pattern, flags = args
-    flags = flags.value if isinstance(flags, re.RegexFlag) else flags
+    flags = flags.value if is_a(flags, re.RegexFlag) else flags
     if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
         raise Interrupt("unknown-callable", "re.compile of other than text")
     with warnings.catch_warnings():
@@ -79,7 +80,7 @@ def _import_module(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
     """As an import statement: the machinery runs unwatched, and the module is what it is in sys.modules."""
     name, package = args
     module = callable_(name, package)
-    if type(name) is not str or not isinstance(module, types.ModuleType):
+    if type(name) is not str or not is_a(module, types.ModuleType):
         raise Interrupt("unsupported-code", "importlib.import_module of other than a module")
     absolute = importlib.util.resolve_name(name, package) if name.startswith(".") else name
     session.world.guard(const(sys.modules).to("item", absolute), "IS", module)
@@ -90,7 +91,7 @@ _END = object()
 
 
 def _wrapped(function: Any) -> Any:
-    if sys.version_info >= (3, 13) and isinstance(function, type):
+    if sys.version_info >= (3, 13) and is_a(function, type):
         return _END
     try:
         return _core.read(function, "__wrapped__")

@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..reasons import Interrupt
 from ..world.growing import LazyDeque, LazySet
@@ -31,8 +32,8 @@ VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 _ASKS = """all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next print repr reversed set sorted str
     sum tuple zip"""
 _PROTOCOL: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _ASKS.split()}
-_PROTOCOL.update((id(f), f) for f in vars(operator).values() if isinstance(f, types.BuiltinFunctionType))
-_PROTOCOL.update((id(f), f) for f in vars(itertools).values() if isinstance(f, type))
+_PROTOCOL.update((id(f), f) for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType))
+_PROTOCOL.update((id(f), f) for f in vars(itertools).values() if is_a(f, type))
 for _looks_inside in (operator.concat, operator.iconcat):
     del _PROTOCOL[id(_looks_inside)]
 _RECEIVERS = (str, list, tuple, set, frozenset)
@@ -42,12 +43,12 @@ _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
     """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method with its arguments, as a call to be made; or None."""
     receiver = getattr(callable_, "__self__", None)
-    if isinstance(receiver, VIEWS):
+    if is_a(receiver, VIEWS):
         args = (receiver, *args)
-    elif not (isinstance(callable_, _DESCRIPTORS) and args and isinstance(args[0], VIEWS) and callable_.__objclass__ in (args[0].solid, object)):
+    elif not (is_a(callable_, _DESCRIPTORS) and args and is_a(args[0], VIEWS) and callable_.__objclass__ in (args[0].solid, object)):
         return None
     method = getattr(type(args[0]), callable_.__name__, None)
-    if not isinstance(method, types.FunctionType):
+    if not is_a(method, types.FunctionType):
         raise refusal(callable_.__qualname__, args)
     return method, args
 
@@ -67,9 +68,9 @@ def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     own = own_method(callable_, args)
     if own is not None:
         return own[0](*own[1], **kwargs)
-    if callable_ is len and len(args) == 1 and isinstance(args[0], VIEWS) and not kwargs:
+    if callable_ is len and len(args) == 1 and is_a(args[0], VIEWS) and not kwargs:
         return args[0].length()
-    if _PROTOCOL.get(id(callable_)) is callable_ or isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, _RECEIVERS):
+    if _PROTOCOL.get(id(callable_)) is callable_ or is_a(callable_, types.BuiltinMethodType) and is_a(callable_.__self__, _RECEIVERS):
         return _core.natively(callable_, args, kwargs)
     raise refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 
@@ -90,7 +91,7 @@ def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwarg
     if callable_ is callable:
         raise refused(unknown)
     parts = (*args, *kwargs.values())
-    if id(callable_) in HIGHER_ORDER or any(type(part) in NUMBERS or isinstance(part, VIEWS) for part in parts):
+    if id(callable_) in HIGHER_ORDER or any(type(part) in NUMBERS or is_a(part, VIEWS) for part in parts):
         raise refused(unknown)
     if pure.verdict(callable_, args, kwargs) != "pure" and any(map(_core.is_external, parts)):
         raise Interrupt("callable-on-handle", getattr(callable_, "__qualname__", str(callable_)))
@@ -104,7 +105,7 @@ _core.set_views((*VIEWS, Opaque), _call)
 def _add_note(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The list of an exception's notes may be one that grows; C code would append to the empty list it sees."""
     notes = getattr(args[0], "__dict__", {}).get("__notes__") if args else None
-    if isinstance(notes, LazyList) and len(args) == 2 and isinstance(args[1], str):
+    if is_a(notes, LazyList) and len(args) == 2 and is_a(args[1], str):
         notes.append(args[1])
         return None
     return _core.natively(callable_, args, kwargs)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import Origin
 from ..reasons import Interrupt
 from ..world.importer import let_in, rule
@@ -36,7 +37,7 @@ def _told_outside(why: str = "") -> Interrupt:
 def _warn(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None) -> None:
         text, kind = _text_of(message), type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category
-        if text is None or not isinstance(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
+        if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
             raise _told_outside()
         action = _decided(session, text, kind)
         if action == "ignore":
@@ -92,7 +93,7 @@ def _action(filters: Any, text: str, kind: type) -> str:
         if type(row) is not tuple or len(row) != 5:
             raise _told_outside()
         action, pattern, category, module, line = row
-        if not isinstance(category, type) or type(pattern) not in (type(None), re.Pattern):
+        if not is_a(category, type) or type(pattern) not in (type(None), re.Pattern):
             raise _told_outside()
         if issubclass(kind, category) and (pattern is None or pattern.match(text)):
             if module is not None or line != 0 or type(action) is not str:
@@ -143,7 +144,7 @@ def watching_warnings() -> Iterator[None]:
     """Where captured code runs, warnings of C code are the session's to judge."""
     with _lock:
         watched = warnings.filters
-        if isinstance(watched, _Watched):
+        if is_a(watched, _Watched):
             watched.users += 1
         elif type(watched) is list:
             warnings.filters = watched = _Watched(watched)
@@ -151,7 +152,7 @@ def watching_warnings() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            if isinstance(watched, _Watched):
+            if is_a(watched, _Watched):
                 watched.users -= 1
                 if not watched.users:
                     watched.leave()

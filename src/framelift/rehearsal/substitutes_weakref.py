@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.values import Value
 from ..reasons import Interrupt
 from ..twin import original_of
@@ -57,7 +58,7 @@ def _holds(session: Any, target: Any) -> bool:
     """Whether a running frame of captured code, or an object of the program, holds the target."""
     if _is_in_a_frame(target):
         return True
-    if isinstance(target, torch.Tensor):   # the recorder holds them too
+    if is_a(target, torch.Tensor):   # the recorder holds them too
         return False
     own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
     for holder in gc.get_objects(0):   # what was made lately is soon gone through
@@ -122,7 +123,7 @@ def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 @substitute(weakref.ref, weakref.ref.__new__)
 def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = _core.natively(callable_, args, kwargs)
-    if isinstance(made, weakref.ref) and made.__callback__ is not None:
+    if is_a(made, weakref.ref) and made.__callback__ is not None:
         _keep_alive(session, made)
     return made
 
@@ -146,7 +147,7 @@ def _keep_alive(session: Any, reference: Any) -> None:
     if "dead" not in session.notes:
         session.notes["dead"] = []
         session.world.finishing.append(lambda: _check_alive(session, held))
-    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not isinstance(target, torch.Tensor):   # the recorder holds those
+    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not is_a(target, torch.Tensor):   # the recorder holds those
         session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
     else:
         held.append(target)

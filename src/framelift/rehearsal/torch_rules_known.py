@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..graph.tape import Step
 from ..graph.values import Value
 from ..reasons import Interrupt
@@ -31,11 +32,11 @@ _DECIDED: dict[str, tuple[bool, Callable[[Any], bool], bool, Callable[[Any], boo
 def certain(recorder: Any, tensor: Any) -> bool | None:
     """The truth of a comparison between one random number and a plain one, where it is the same whatever is drawn: `torch.rand(()) < 0.0`."""
     step = recorder.value_of(tensor).step
-    if not isinstance(step, Step) or step.target.name not in _DECIDED or step.target.reflected or len(step.args) != 2 or step.kwargs:
+    if not is_a(step, Step) or step.target.name not in _DECIDED or step.target.reflected or len(step.args) != 2 or step.kwargs:
         return None
     drawn, number = step.args
     source = drawn.step if type(drawn) is Value else None
-    if not isinstance(source, Step) or source.target.func not in _DRAWS or drawn.storage.written or type(number) not in (int, float):
+    if not is_a(source, Step) or source.target.func not in _DRAWS or drawn.storage.written or type(number) not in (int, float):
         return None
     below, is_below, above, is_above = _DECIDED[step.target.name]
     return below if is_below(number) else above if is_above(number) else None

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
+from .._core import is_a
 from ..graph.targets import OPERATORS
 from .torch_rules import GIVES_VALUES, RULES
 
@@ -35,11 +36,11 @@ def torch_operations() -> Mapping[int, Any]:
     for name in _NATIVE_OWNERS:
         owner = getattr(torch._C, name, None)
         for member in map(functools.partial(getattr, owner), dir(owner)) if owner is not None else ():
-            if isinstance(member, types.BuiltinFunctionType) and not member.__name__.startswith("__"):
+            if is_a(member, types.BuiltinFunctionType) and not member.__name__.startswith("__"):
                 found[id(member)] = member
     for cls in (torch._C.TensorBase, torch.Tensor):
         for name, member in cls.__dict__.items():
-            if isinstance(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and (
+            if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and (
                     name in OPERATORS or not name.startswith("__")):
                 found[id(member)] = member
     for func in (torch.Tensor.__iter__, torch.Tensor.unflatten, torch.functional.broadcast_shapes):
@@ -56,4 +57,4 @@ def _excluded(func: Any) -> bool:
 
 def is_torch_operation(func: Any) -> bool:
     """Whether calling this is one operation for the recorder."""
-    return id(func) in torch_operations() or isinstance(func, (OpOverload, OpOverloadPacket))
+    return id(func) in torch_operations() or is_a(func, (OpOverload, OpOverloadPacket))

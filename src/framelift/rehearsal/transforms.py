@@ -12,6 +12,7 @@ import torch
 from torch._C import _functorch
 from torch._functorch import eager_transforms, vmap as vmap_module
 
+from .._core import is_a
 from ..graph.arguments import take
 from ..graph.state import read_state
 from ..graph.targets import target_of
@@ -34,7 +35,7 @@ except ImportError:   # torch before 2.9 has the C functions only
 def _found(names: str) -> list[Any]:
     """Every callable of these names in the modules that hold functorch's primitives."""
     found = [getattr(place, name, None) for name in names.split() for place in _places]
-    return [func for func in found if callable(func) and not isinstance(func, type)]
+    return [func for func in found if callable(func) and not is_a(func, type)]
 
 
 def _record(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False) -> Any:
@@ -84,7 +85,7 @@ def _primitive(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def _asks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Asks functorch about its state or about a tensor: answered now, no node."""
     recorder = session.recorder
-    return recorder.live.ask(callable_, *(recorder.value_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args))
+    return recorder.live.ask(callable_, *(recorder.value_of(arg) if is_a(arg, torch.Tensor) else arg for arg in args))
 
 
 substitute(*_found("is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor is_legacy_batchedtensor maybe_get_level maybe_get_bdim "

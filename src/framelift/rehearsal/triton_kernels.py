@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.arguments import take
 from ..graph.fakes import UNKNOWN
 from ..graph.number_nodes import graph_values, numbers_in
@@ -75,7 +76,7 @@ def _record_launch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
             named[name] = named[name].__index__()
     if callable(grid):
         grid = _core.captured(grid, (dict(named),), None)
-    grid = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    grid = tuple(grid) if is_a(grid, (tuple, list)) else (grid,)
     if not all(type(entry) is int or type(entry) in NUMBERS for entry in grid):
         raise Interrupt("torch-operation", "a Triton kernel with a grid that is not made of numbers")
     if not 1 <= len(grid) <= 3:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..origin import const
 from ..reasons import Interrupt
@@ -59,7 +60,7 @@ def classify(callable_: Any) -> tuple[int, Any]:
     marked = marks.handler_of(callable_)
     if marked is not None:
         return HANDLER, marked
-    found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if isinstance(callable_, type) else None)
+    found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if is_a(callable_, type) else None)
     if found is not None:
         return HANDLER, found[1]
     if type(callable_) is types.BuiltinFunctionType and (known := pure.loaded_again(callable_)) is not callable_ and id(known) in SUBSTITUTES:
@@ -73,13 +74,13 @@ def classify(callable_: Any) -> tuple[int, Any]:
 
 
 def _bound_tensor_method(callable_: Any) -> Any:
-    if isinstance(callable_, types.BuiltinMethodType) and isinstance(callable_.__self__, torch.Tensor):
+    if is_a(callable_, types.BuiltinMethodType) and is_a(callable_.__self__, torch.Tensor):
         return substitutes.torch_call, getattr(torch.Tensor, callable_.__name__)
     return None
 
 
 def _bound_substitute(callable_: Any) -> Any:
-    if isinstance(callable_, types.BuiltinMethodType):
+    if is_a(callable_, types.BuiltinMethodType):
         function, held = pure.resolve(callable_)
         if held and id(function) in SUBSTITUTES:
             own = pure.member(type(callable_.__self__), callable_.__name__)   # another one where its module was loaded twice
@@ -88,13 +89,13 @@ def _bound_substitute(callable_: Any) -> Any:
 
 
 def _operation(callable_: Any) -> Any:
-    if isinstance(callable_, higher_order.OPERATOR):
+    if is_a(callable_, higher_order.OPERATOR):
         return higher_order.call_operator
-    if isinstance(callable_, OPERATIONS) or is_torch_operation(callable_):
+    if is_a(callable_, OPERATIONS) or is_torch_operation(callable_):
         return substitutes.torch_call
-    if isinstance(callable_, torch.jit.ScriptFunction):
+    if is_a(callable_, torch.jit.ScriptFunction):
         return marks.allowed   # compiled already: nothing of it is Python
-    if isinstance(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
+    if is_a(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
         return substitutes.torch_call   # a new object at each read, so not in any table by identity
     return None
 
@@ -106,7 +107,7 @@ def is_in_graph(callable_: Any) -> bool:
 
 def _caller_substitute(callable_: Any) -> Any:
     """An instance of a C type whose `__call__` has a substitute (operator.attrgetter …)."""
-    if isinstance(callable_, type):
+    if is_a(callable_, type):
         return None
     function, held = pure.resolve(callable_)
     if len(held) != 1 or held[0] is not callable_ or id(function) not in SUBSTITUTES:
@@ -116,14 +117,14 @@ def _caller_substitute(callable_: Any) -> Any:
 
 
 def _wrapper(callable_: Any) -> Any:
-    if isinstance(callable_, _core.Compiled):
+    if is_a(callable_, _core.Compiled):
         return True
     kind = type(callable_)
     if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
         return True
-    if isinstance(getattr(type(callable_), "__call__", None), _core.Compiled):
+    if is_a(getattr(type(callable_), "__call__", None), _core.Compiled):
         return True   # an instance of a class that was compiled in place
-    return True if isinstance(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
+    return True if is_a(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
 
 
 def _calls_as(callable_: Any, kind: type) -> bool:
@@ -143,7 +144,7 @@ def _python_instance(callable_: Any) -> Any:
     if not callable(callable_):
         return True   # the call raises, in CPython's own words
     method = pure.member(type(callable_), "__call__")
-    return True if _core.is_python_class(type(callable_)) and isinstance(method, types.FunctionType) else None
+    return True if _core.is_python_class(type(callable_)) and is_a(method, types.FunctionType) else None
 
 
 def _own_cache(callable_: Any) -> Any:
@@ -159,13 +160,13 @@ def _odd_instance(callable_: Any) -> Any:
 
 def _metaclass(callable_: Any) -> Any:
     """A metaclass called by its name makes a class, as `type` does."""
-    if isinstance(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
+    if is_a(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
         return lambda session, meta, args, kwargs: made_class(session, meta, args, kwargs)
     return None
 
 
 def _declared_word(callable_: Any) -> tuple[int, Any]:
-    if isinstance(callable_, type) and hasattr(callable_, "__del__") and callable_ not in _HARMLESS_FINALISERS:
+    if is_a(callable_, type) and hasattr(callable_, "__del__") and callable_ not in _HARMLESS_FINALISERS:
         return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
     word = pure.verdict(callable_)
     if word in _BY_WORD:
@@ -201,7 +202,7 @@ def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _has_python_text(value: Any) -> bool:
-    return any(isinstance(getattr(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
+    return any(is_a(getattr(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
 
 
 _BY_WORD: dict[str, tuple[int, Any]] = {
@@ -240,9 +241,9 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if derives(type(callable_), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
-    if isinstance(callable_, types.MethodWrapperType):
+    if is_a(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if isinstance(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
+    if is_a(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
         inside = _core.is_internal(callable_)
         bound = callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
@@ -250,7 +251,7 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         method = session.world.lookup(type(callable_), "__call__")
         return _core.captured(method.fget, (callable_,), None) if type(method) is property else method, args, kwargs
     method = getattr(type(callable_), "__call__", None)
-    if isinstance(method, _core.Compiled):
+    if is_a(method, _core.Compiled):
         return method.function, (*method.bound, callable_, *args), kwargs
     inside = _core.read(callable_, "_call")
-    return inside if not isinstance(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs
+    return inside if not is_a(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs

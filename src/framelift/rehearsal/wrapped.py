@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..graph.arguments import take
 from ..graph.facts import new_stand_in
 from ..graph.number_nodes import graph_values
@@ -35,7 +36,7 @@ def record_wrapped(recorder: Any, live: Wrapped, target: Target, kept: list[Any]
 
 def make_wrapper(callable_: Any) -> Any:
     """The handler of calling a wrapper class, else None: one node, made again by the graph."""
-    return _construct if isinstance(callable_, type) and is_wrapper(callable_) else None
+    return _construct if is_a(callable_, type) and is_wrapper(callable_) else None
 
 
 def _construct(session: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -110,7 +111,7 @@ def check_results(recorder: Any, asked: Sequence[Any]) -> None:
                 id(part) in taken for part in with_parts([value]) if part is not value):
             raise Interrupt("tensor-subclass", f"{value.facts.kind.__qualname__}, which is changed and whose inner tensors are used,")
     for one in asked:
-        if type(one) is Int and any(isinstance(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
+        if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..places import Place, brief, expression, is_library
 from ..run.names import names_of
 from ..run.record import Input, Note, Refused, record_of
@@ -63,7 +64,7 @@ def _events(natives: Iterable[Any]) -> list[Event]:
 def native_of(compiled: Any) -> Any:
     """The native callable of what `framelift.compile` returned."""
     native = getattr(compiled, "_compiled", compiled)
-    if not isinstance(native, _core.Compiled):
+    if not is_a(native, _core.Compiled):
         raise TypeError(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
     return native
 
@@ -76,7 +77,7 @@ def name_of(compiled: Any) -> str:
 
 def entries_of(native: Any) -> list[Any]:
     """All live entries of a compiled callable, those of captured callees included."""
-    lists = [native.entries, *(entries for entries in native.frames.values() if isinstance(entries, list))]
+    lists = [native.entries, *(entries for entries in native.frames.values() if is_a(entries, list))]
     return [entry for entries in lists for entry in entries]
 
 
@@ -203,7 +204,7 @@ def _is_made_by_a_break(event: Event, path: str) -> bool:
 
 
 def _inputs(full: Any, event: Event) -> tuple[str, ...]:
-    return tuple(str(one).replace(one.origin, event.origin(one.origin), 1) if isinstance(one, Input) else f"a number, {one!r} at first"
+    return tuple(str(one).replace(one.origin, event.origin(one.origin), 1) if is_a(one, Input) else f"a number, {one!r} at first"
                  for one in full.inputs)
 
 

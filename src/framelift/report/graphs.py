@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..places import Place, brief, expression
 from ..run.going_on import GoingOn
 
@@ -91,20 +92,20 @@ def _call(node: torch.fx.Node) -> str:
     if node.target in _PREFIX and len(args) == 1:
         return f"{_PREFIX[node.target]}{args[0]}"
     if node.target is operator.getitem:
-        return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if isinstance(node.args[1], tuple) and node.args[1] else args[1]}]"
+        return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if is_a(node.args[1], tuple) and node.args[1] else args[1]}]"
     target = torch.fx.node._get_qualified_name(node.target) if callable(node.target) else str(node.target)
     return f"{target.removeprefix('_operator.').replace('torch.nn.functional', 'F')}({', '.join(args)})"
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, torch.fx.Node):
+    if is_a(value, torch.fx.Node):
         return value.name
-    if isinstance(value, (tuple, list)):
+    if is_a(value, (tuple, list)):
         inner = ", ".join(map(_show, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
-    if isinstance(value, dict):
+        return f"[{inner}]" if is_a(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    if is_a(value, dict):
         return "{" + ", ".join(f"{key!r}: {_show(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, slice):
+    if is_a(value, slice):
         return f"slice({_show(value.start)}, {_show(value.stop)}, {_show(value.step)})"
     text = repr(value)
     return text if len(text) < 200 else text[:200] + "…"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._core import is_a
 from ..guard.explain import _show, path
 from ..guard.kinds import TensorFacts
 from ..guard.misses import items
@@ -58,14 +59,14 @@ def check_words(program: Any, kind: str, value: Any) -> str:
     if kind == "SAME":
         return f"{word} {path(program, value)}"
     if kind == "TENSOR":
-        return f"{word} {tensor_words(value)}" if isinstance(value, TensorFacts) else "is a tensor of the same properties"
+        return f"{word} {tensor_words(value)}" if is_a(value, TensorFacts) else "is a tensor of the same properties"
     if kind in ("DUNDERS", "EMPTY"):
         return word
     if kind == "KEYS":
         keys = ", ".join(map(_show, list(value)[:8]))
         return f"{word} {keys}{' …' if len(value) > 8 else ''}"
     if kind == "CHECK":
-        return f"{word}: {value[1] if isinstance(value, tuple) and len(value) > 1 else _show(value)}"
+        return f"{word}: {value[1] if is_a(value, tuple) and len(value) > 1 else _show(value)}"
     if kind == "CODE":
         return f"{word} of {getattr(value, 'co_qualname', '?')}"
     return f"{word} {_show(value)}"
@@ -84,7 +85,7 @@ def _lines(program: Any, node: int) -> tuple[Any, ...]:
 
 def _where(program: Any, node: int) -> str:
     for line in _lines(program, node):
-        if isinstance(line, tuple):
+        if is_a(line, tuple):
             place = place_of(*line)
             return f"{brief(place.file)}:{place.line}"
         if line:
@@ -108,7 +109,7 @@ def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
             if found is None:
                 continue
             line = lines[number] if number < len(lines) else None
-            yield path(program, node), found[0], found[1], place_of(*line) if isinstance(line, tuple) else None
+            yield path(program, node), found[0], found[1], place_of(*line) if is_a(line, tuple) else None
 
 
 def is_free(program: Any, origin: str) -> bool:
@@ -118,7 +119,7 @@ def is_free(program: Any, origin: str) -> bool:
     for node in range(program.stats()["nodes"]):
         checks = program.describe(node)[3]
         if checks and path(program, node) == origin:
-            sizes = [value.size for kind, value in checks if kind == "TENSOR" and isinstance(value, TensorFacts)]
+            sizes = [value.size for kind, value in checks if kind == "TENSOR" and is_a(value, TensorFacts)]
             if any(kind == "EQ" for kind, _ in checks) or any(None not in size for size in sizes):
                 return False
             return bool(sizes) or all(kind == "TYPE" for kind, _ in checks)
@@ -127,14 +128,14 @@ def is_free(program: Any, origin: str) -> bool:
 
 def _is_torchs(root: Any) -> bool:
     """Whether what a path starts from is a module of torch, its globals, or something defined there: no choice of the user's."""
-    name = dict.get(root, "__name__") if isinstance(root, dict) else getattr(root, "__module__", None) or getattr(root, "__name__", None)
-    return isinstance(name, str) and name.partition(".")[0] == "torch"
+    name = dict.get(root, "__name__") if is_a(root, dict) else getattr(root, "__module__", None) or getattr(root, "__name__", None)
+    return is_a(name, str) and name.partition(".")[0] == "torch"
 
 
 def relied_on(relations: Any) -> Iterator[tuple[str, str, str, Place | None]]:
     """The same for symbolic numbers: what an expression of the user's fixed them to, or took for granted."""
     for text, line in relations.checks if relations is not None else ():
-        if isinstance(line, tuple):
+        if is_a(line, tuple):
             fixed = _FIXED.match(text)
             origins = ", ".join(relations.mentioned(text).values())
             yield origins, fixed[1] if fixed else relations.said(text), "fixed" if fixed else "relation", place_of(*line)
@@ -145,11 +146,11 @@ _FIXED = re.compile(r"^\(?\w+\)? == \(?(-?[\d.]+)\)?$")
 
 def _constant(kind: str, value: Any) -> tuple[str, str] | None:
     if kind == "EQ":
-        name = "number" if isinstance(value, (int, float, complex)) and not isinstance(value, bool) else \
-            "text" if isinstance(value, (str, bytes)) else "other"
+        name = "number" if is_a(value, (int, float, complex)) and not is_a(value, bool) else \
+            "text" if is_a(value, (str, bytes)) else "other"
         return _show(value), name
     if kind == "LEN":
         return items(value), "length"
-    if kind == "TENSOR" and isinstance(value, TensorFacts) and value.python_type.__name__ == "Tensor":
+    if kind == "TENSOR" and is_a(value, TensorFacts) and value.python_type.__name__ == "Tensor":
         return "(" + ", ".join("any" if n is None else str(n) for n in value.size) + ")", "shape"
     return None

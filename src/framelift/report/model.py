@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from .._core import is_a
+
 __all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Refusal", "Report", "Source",
            "Specialisation", "Time", "schema"]
 
@@ -256,7 +258,7 @@ _PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "nu
 def _type(hint: Any) -> dict[str, Any]:
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
-    if isinstance(hint, UnionType):
+    if is_a(hint, UnionType):
         return {"anyOf": [{"type": "null"} if part is NoneType else _type(part) for part in get_args(hint)]}
     args = get_args(hint)
     if get_origin(hint) is tuple:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..exc import BackendCompilerFailed
 from ..run.events import listen
 from ..run.record import Input
@@ -90,7 +91,7 @@ def repro_source(module: torch.fx.GraphModule, inputs: Sequence[Any], backend: s
     """The text of such a file."""
     body, imports = module_source(module, "Repro")
     rows = [f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
-            if isinstance(one, Input) else f"        {one!r}," for one in inputs]
+            if is_a(one, Input) else f"        {one!r}," for one in inputs]
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
     head = _HEAD.format(name=name.replace('"""', ""), versions=made_with, why=f"{why}\n" if why else "", file=file, backend=backend,
                         imports="\n".join(imports) + "\n" if imports else "")
@@ -104,7 +105,7 @@ def module_source(module: torch.fx.GraphModule, name: str) -> tuple[str, list[st
     classes: list[str] = []
     fields: list[str] = []
     for child_name, child in module.named_children():
-        if isinstance(child, torch.fx.GraphModule):
+        if is_a(child, torch.fx.GraphModule):
             text, more = module_source(child, f"{name}_{child_name}")
             classes.append(text)
             imports += [line for line in more if line not in imports]
@@ -122,8 +123,8 @@ def _import(name: str, value: Any) -> str:
     """How the generated code comes by a name."""
     if name == "torch":
         return ""
-    if value is torch.device or value is None or isinstance(value, (float, int)):
-        return {"device": "from torch import device"}.get(name, f"{name} = float({str(value)!r})" if isinstance(value, float) else f"{name} = {value!r}")
+    if value is torch.device or value is None or is_a(value, (float, int)):
+        return {"device": "from torch import device"}.get(name, f"{name} = float({str(value)!r})" if is_a(value, float) else f"{name} = {value!r}")
     module, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if value is type(None):
         return f"{name} = type(None)"
@@ -141,7 +142,7 @@ _MOST_FILES = 5
 @listen("failed")
 def _on_failure(capture: Any, phase: str, error: BaseException) -> None:
     """A backend failed: write the graph down, and say where in the exception."""
-    if phase != "backend" or not isinstance(error, BackendCompilerFailed) or capture.graph_module is None:
+    if phase != "backend" or not is_a(error, BackendCompilerFailed) or capture.graph_module is None:
         return
     number = next(_numbers)
     if number > _MOST_FILES:

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from .. import config
+from .._core import is_a
 from ..exc import FrameliftError, InternalError
 from ..log import warn
 
@@ -26,8 +27,8 @@ _MOST_FILES = 20
 
 def is_defect(error: BaseException) -> bool:
     """Whether an exception that came out of capturing is framelift's own: not asked for, and not raised by code of the user."""
-    if isinstance(error, FrameliftError):
-        return isinstance(error, InternalError)
+    if is_a(error, FrameliftError):
+        return is_a(error, InternalError)
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -37,7 +38,7 @@ def is_defect(error: BaseException) -> bool:
 def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
     """Warn, with a file that has all a bug report needs.  With `config.strict`, or where plain Python is not allowed, raise."""
     if config.strict or fullgraph:
-        if isinstance(error, InternalError):
+        if is_a(error, InternalError):
             raise error
         raise InternalError(f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}") from error
     number = next(_numbers)

@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core, config
+from .._core import is_a
 from ..emit import PLAIN, build_entry, plan_return
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
 from ..graph.drawing import graphs_may_hold
@@ -147,7 +148,7 @@ class Driver:
                     entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions)
                     info.spent, info.done = spent(sessions), what_was_done(miss, info)
             except Exception as error:
-                if isinstance(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
+                if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
                 if not is_defect(error):
                     raise
@@ -186,18 +187,18 @@ class Driver:
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
-        if isinstance(stop, Interrupt) and stop.reason.id == "lazy-module":
+        if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
         if stop is not None:
             self._stopped(stop, info, first, self._is_fatal(first, root))
-            if isinstance(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
+            if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info   # about the moment of the call, not about the program: nothing to remember
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None and session.recorder.symbols is not None:
             run, inputs = _plain_where(session.recorder.symbols, info)
-        if stop is not None and not isinstance(stop, Interrupt):
+        if stop is not None and not is_a(stop, Interrupt):
             run, info.replayable = raising(run, stop, first.left_at), True
-        origins = [world.memo[id(t)].origin if isinstance(t, torch.Tensor) else t for t in inputs]
+        origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state)
         return _core.Entry(program, run, info, replayable=info.replayable), info
@@ -217,11 +218,11 @@ class Driver:
         while True:
             with info.phase("rehearse"):
                 session, plan, stop = again()
-                while isinstance(stop, Interrupt) and stop.first is not None:
+                while is_a(stop, Interrupt) and stop.first is not None:
                     stop.first()
                     session, plan, stop = again()
                 first = session
-                if isinstance(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
+                if is_a(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
                     session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (session, None)
             if plan is None:
                 return first, session, None, stop, None, []
@@ -326,7 +327,7 @@ class Driver:
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
-        if isinstance(stop, Interrupt):
+        if is_a(stop, Interrupt):
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
@@ -414,7 +415,7 @@ _ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, U
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
     """Whether the compiler cannot do this graph, while plain Python can; what the program itself declared to be one node is its own affair."""
     cause = error.inner_exception
-    if not isinstance(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
+    if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False
     return not any(type(step.target) is OneNode for step in session.recorder.tape)
 
@@ -515,10 +516,10 @@ def _taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynam
                    **options: Any) -> tuple[Session, Any, BaseException | None]:
     """A rehearsal for who asks for one graph: values that would be taken out of tensors are numbers of the graph, where nothing else does."""
     found = rehearse(function, locals_, dynamism, whole=True, **options)
-    if isinstance(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
+    if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
         with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
             again = rehearse(function, locals_, dynamism, whole=True, **options)
-        return found if isinstance(again[2], Interrupt) else again
+        return found if is_a(again[2], Interrupt) else again
     return found
 
 
@@ -541,11 +542,11 @@ def _closure(function: types.FunctionType) -> list[Any]:
 def _has_tensor(values: Any, depth: int = 0) -> bool:
     """Whether a frame is worth a look: a tensor or module among its arguments."""
     for value in values:
-        if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        if is_a(value, (torch.Tensor, torch.nn.Module)):
             return True
-        if depth < 3 and isinstance(value, (list, tuple)) and _has_tensor(value, depth + 1):
+        if depth < 3 and is_a(value, (list, tuple)) and _has_tensor(value, depth + 1):
             return True
-        if depth < 3 and isinstance(value, dict) and _has_tensor(value.values(), depth + 1):
+        if depth < 3 and is_a(value, dict) and _has_tensor(value.values(), depth + 1):
             return True
     return False
 
@@ -576,7 +577,7 @@ _core.set_package(_PACKAGE, _PACKAGE + "run" + os.sep, os.path.join(_PACKAGE, "r
 def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
     driver = compiled.miss
     try:
-        return isinstance(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+        return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)
     finally:
         _core.let_go(locals_)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
 from ..exc import InternalError
 from ..graph.drawing import put_back, states
 from ..graph.fakes import UNKNOWN
@@ -184,10 +185,10 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
 
 def tell_of_failure(info: Any, error: BaseException) -> None:
     """A graph or a rehearsal failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
-    if info is None or isinstance(error, AssumptionFailed):
+    if info is None or is_a(error, AssumptionFailed):
         return
     place = f"{info.name} ({info.file}:{info.line})"
-    if isinstance(error, Left):
+    if is_a(error, Left):
         text = f"{place} could not be captured, for capturing it raises where plain Python does not: {error}. The call ran in plain Python, and so will others"
     elif in_handler(info.stacks):   # the program may have caught the same error
         return

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
 from ..rehearsal.recorder import torch_operations
 from ..rehearsal.marks import disabled, forbidden, refusing
 from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
@@ -41,10 +42,10 @@ def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
     """Python functions that C code may call and that are not to run as twins: substitutes and torch operations, by their code."""
     found: dict[types.CodeType, dict[Any, Any]] = {}
     for function in torch_operations().values():
-        if isinstance(function, types.FunctionType):
+        if is_a(function, types.FunctionType):
             found.setdefault(function.__code__, {})[function] = torch_call
     for function, handler in SUBSTITUTES.values():
-        if isinstance(function, types.FunctionType):
+        if is_a(function, types.FunctionType):
             found.setdefault(function.__code__, {})[function] = handler
     return found
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
+from ..graph.facts import is_parameter
 from ..rehearsal.recorder import Finished
 
 __all__ = ["frozen"]
@@ -25,12 +27,12 @@ def frozen(session: Any, finished: Finished) -> Finished:
     arguments = finished.inputs if finished.arguments is None else finished.arguments
     rest: list[Any] = []
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
-        record = session.world.memo.get(id(given)) if isinstance(given, torch.Tensor) else None
+        record = session.world.memo.get(id(given)) if is_a(given, torch.Tensor) else None
         if record is None or not _is_state(given, record.origin):
             rest.append(given)
             continue
         session.world.guard(record.origin, "IS", given)
-        if isinstance(given, torch.nn.Parameter):
+        if is_parameter(given):
             module.register_parameter(node.name, given)
         else:
             module.register_buffer(node.name, given)
@@ -43,10 +45,10 @@ def frozen(session: Any, finished: Finished) -> Finished:
         return finished
     module.graph.lint()
     module.recompile()
-    tensors = [given for given in rest if isinstance(given, torch.Tensor)]
+    tensors = [given for given in rest if is_a(given, torch.Tensor)]
     return dataclasses.replace(finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest)
 
 
 def _is_state(tensor: torch.Tensor, origin: Any) -> bool:
     table = origin.base
-    return isinstance(tensor, torch.nn.Parameter) or origin.step == "item" and table is not None and table.step == "item" and table.key == "_buffers"
+    return is_parameter(tensor) or origin.step == "item" and table is not None and table.step == "item" and table.key == "_buffers"

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from .._core import is_a
+
 __all__ = ["OptimizedModule"]
 
 _OWN = frozenset({"_orig_mod", "_compiled", "_call", "dynamo_ctx", "__dict__", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id"})
@@ -26,7 +28,7 @@ class OptimizedModule(torch.nn.Module):
     >>> import torch, framelift
     >>> module = torch.nn.Linear(2, 1)
     >>> compiled = framelift.compile(module, backend="eager")
-    >>> isinstance(compiled, framelift.OptimizedModule), compiled.weight is module.weight, compiled._orig_mod is module
+    >>> is_a(compiled, framelift.OptimizedModule), compiled.weight is module.weight, compiled._orig_mod is module
     (True, True, True)
     """
 
@@ -40,7 +42,7 @@ class OptimizedModule(torch.nn.Module):
         own["_compiled"] = own["_call"] = compiled
         own["dynamo_ctx"] = again   # compiles another callable in the same way: for copies, and for libraries that compile more methods
         self._modules["_orig_mod"] = module
-        if isinstance(module, LazyModuleMixin):
+        if is_a(module, LazyModuleMixin):
             own["_call"] = types.MethodType(_first_call, self)
 
     # A property over a C getter: a call reaches the native callable without a Python frame of ours.
@@ -88,7 +90,7 @@ class OptimizedModule(torch.nn.Module):
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
     def __len__(self) -> int:
-        if isinstance(self._orig_mod, Sized):
+        if is_a(self._orig_mod, Sized):
             return len(self._orig_mod)
         raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
 
@@ -115,7 +117,7 @@ def _wrap(again: Callable[[torch.nn.Module], Any], module: torch.nn.Module) -> A
 def _first_call(self: OptimizedModule, *args: Any, **kwargs: Any) -> Any:
     """A lazy module gets its parameters from the first arguments, before anything is captured."""
     module = self._orig_mod
-    if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+    if is_a(module, LazyModuleMixin) and module.has_uninitialized_params():
         module._infer_parameters(module, args, kwargs)
     self.__dict__["_call"] = self._compiled
     return self._compiled(*args, **kwargs)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from ..places import Place, first_use, place_of
 
 __all__ = ["MODULE_CALLS", "Names", "names_in", "names_of", "plain"]
@@ -80,11 +81,11 @@ class Names:
 def names_of(native: Any) -> Names:
     """The names of a compiled callable."""
     module = native.bound[0] if native.bound else None
-    if isinstance(module, torch.nn.Module) and native.function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
+    if is_a(module, torch.nn.Module) and native.function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
         return found
     wrapper = native.function
     below = inspect.unwrap(wrapper) if callable(wrapper) else None
-    if below is not wrapper and isinstance(below, types.FunctionType) and isinstance(wrapper, types.FunctionType):
+    if below is not wrapper and is_a(below, types.FunctionType) and is_a(wrapper, types.FunctionType):
         return Names(below.__qualname__, below.__code__, wrapper.__code__.co_argcount)
     return Names()
 
@@ -92,7 +93,7 @@ def names_of(native: Any) -> Names:
 def names_in(module: torch.nn.Module | None) -> Names:
     """The names that the call of a module is known by."""
     forward = inspect.unwrap(getattr(type(module), "forward", None)) if module is not None else None     # below decorators that keep what they wrap
-    return Names(forward.__qualname__, forward.__code__) if isinstance(forward, types.FunctionType) else Names()
+    return Names(forward.__qualname__, forward.__code__) if is_a(forward, types.FunctionType) else Names()
 
 
 MODULE_CALLS = frozenset({torch.nn.Module.__call__.__code__})

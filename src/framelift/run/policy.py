@@ -11,6 +11,7 @@ import torch
 import torch.fx._symbolic_trace
 
 from .. import config
+from .._core import is_a
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guard.misses import Miss
 from ..log import topic, warn
@@ -36,7 +37,7 @@ class Asked:
 def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
     """What the user calls a root and its parameters: of a module, its `forward`."""
     module = locals_[0] if locals_ and function.__code__ in MODULE_CALLS else None
-    return names_in(module) if isinstance(module, torch.nn.Module) else Names()
+    return names_in(module) if is_a(module, torch.nn.Module) else Names()
 
 
 def may_capture(asked: Asked) -> bool:
@@ -85,7 +86,7 @@ def _remember(asked: Asked) -> None:
     """The first call's sizes and numbers: what differs in the second becomes symbolic there."""
     seen = asked.seen.setdefault(asked.function.__code__, Seen())
     for name, value in zip(asked.function.__code__.co_varnames, asked.locals):
-        if isinstance(value, torch.Tensor):
+        if is_a(value, torch.Tensor):
             seen.meet(name, tuple(value.size()))
         elif type(value) in (int, float):
             seen.meet(name, value)
@@ -111,7 +112,7 @@ _CAUSES, _INSTANCES = 4, 16
 def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
     """The module whose method is called: instances do not share a limit."""
     first = locals_[0] if locals_ else None
-    return weakref.ref(first) if isinstance(first, torch.nn.Module) else None
+    return weakref.ref(first) if is_a(first, torch.nn.Module) else None
 
 
 def cause_of(miss: Miss | None) -> tuple[str, str] | None:

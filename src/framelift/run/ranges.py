@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
+
 __all__ = ["Parts"]
 
 
@@ -26,7 +28,7 @@ class Parts:
 
     def __call__(self) -> Callable[[], None] | None:
         graph = self.space.get("graph")
-        if graph is None or isinstance(graph, _Ranged):     # another thread, or a run inside of this one
+        if graph is None or is_a(graph, _Ranged):     # another thread, or a run inside of this one
             return None
         ranged = self.space["graph"] = _Ranged(graph, self.name)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import config
+from .._core import is_a
 from ..exc import BackendCompilerFailed, InternalError
 from ..graph.numbers import Float
 from ..graph.numpy_numbers import NumpyNumber
@@ -52,7 +53,7 @@ class Seen:
                 self.values[place] = KeysSeen("", True)
         for guard in world.guards:
             value = guard.value
-            if guard.kind in ("IS", "TYPE") and isinstance(value, type) and "<locals>" in value.__qualname__:
+            if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in value.__qualname__:
                 self._class(str(guard.origin), value)
             if guard.kind == "EQ":
                 self._leaf(guard.origin, value)
@@ -105,14 +106,14 @@ class Seen:
                 dims |= {i for i, (a, b) in enumerate(zip(old, value)) if a != b}
             known = self.changing.get(place)
             if dims:
-                self.changing[place] = frozenset(dims) | (known if isinstance(known, frozenset) else frozenset())
+                self.changing[place] = frozenset(dims) | (known if is_a(known, frozenset) else frozenset())
         elif type(old) is type(value) and (old != value or str(old) != str(value)):
             self.changing[place] = True
 
     def as_data(self) -> dict[str, Any]:
         """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept constant, "keys" for a dictionary."""
         keyed = {place: "keys" for place, what in self.values.items() if type(what) is KeysSeen and what.changes}
-        return {place: sorted(what) if isinstance(what, frozenset) else what for place, what in self.changing.items()} | keyed
+        return {place: sorted(what) if is_a(what, frozenset) else what for place, what in self.changing.items()} | keyed
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Seen:
@@ -188,12 +189,12 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
     found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
     if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):
         found = rehearse(function, locals_, dynamism_for(seen, dynamic))   # more than an operand: a constant, until it changes
-    if isinstance(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
+    if is_a(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
         for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
             seen.keep_static(place)
             seen.whole.add(place)
         found = rehearse(function, locals_, dynamism_for(seen, dynamic))
-    if isinstance(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
+    if is_a(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
         return rehearse(function, locals_, NOTHING)
     if dynamic is False or not config.automatic_dynamic_shapes:
         return found
@@ -232,8 +233,8 @@ def _written_numbers(session: Any) -> list[str]:
             continue
         found += [str(place) for place in _places(world, effect) if place in read]
     for shadow in world.shadows:
-        if isinstance(shadow.before, (dict, list)):
-            items = shadow.before.items() if isinstance(shadow.before, dict) else enumerate(shadow.before)
+        if is_a(shadow.before, (dict, list)):
+            items = shadow.before.items() if is_a(shadow.before, dict) else enumerate(shadow.before)
             for key, before in items:
                 if type(before) in _NUMBERS and (place := shadow.origin.to("item", key)) in read and _now(shadow.copy, key, before) is not before:
                     found.append(str(place))
@@ -243,7 +244,7 @@ def _written_numbers(session: Any) -> list[str]:
 def _places(world: Any, effect: Any) -> list[Origin]:
     """Where a pending write goes, as a read of the same place would name it."""
     owner = effect.owner
-    if isinstance(owner, types.CellType):
+    if is_a(owner, types.CellType):
         return [world.cell_origin(owner).to("contents")] if world.is_external_cell(owner) else []
     origin = const(owner) if is_constant(owner) else world.origin_of(owner)
     if origin is None:
@@ -253,7 +254,7 @@ def _places(world: Any, effect: Any) -> list[Origin]:
 
 def _now(copy: Any, key: Any, before: Any) -> Any:
     try:
-        now = dict.get(copy, key, before) if isinstance(copy, dict) else list.__getitem__(copy, key)
+        now = dict.get(copy, key, before) if is_a(copy, dict) else list.__getitem__(copy, key)
     except (IndexError, TypeError):
         return before
     return now if type(now) in _NUMBERS else before

@@ -13,6 +13,7 @@ import torch
 from torch._functorch import config as functorch_config
 
 from .. import _core
+from .._core import is_a
 from ..exc import BackendCompilerFailed, ConstraintViolation
 from ..graph.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ..graph.symbols import FromSize, Symbols
@@ -68,7 +69,7 @@ class Relations:
                 read = f" (relied on at {where(line)})" if line else " (the backend relies on it)" if "<=" not in text else ""
                 said = self.said(text)
                 return Miss(", ".join(origins.values()), "RELATION", said, told, f"{said} no longer holds: {told}{read}",
-                            place_of(*line) if isinstance(line, tuple) else None)
+                            place_of(*line) if is_a(line, tuple) else None)
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)
 
 
@@ -104,14 +105,14 @@ def putting_back(entry: Any, before: Preamble) -> Any:
 
 def state_of(generator: Any) -> Any:
     """The state of one of Python's generators, or of numpy's."""
-    if isinstance(generator, _random.Random):
+    if is_a(generator, _random.Random):
         return _random.Random.getstate(generator)
     return generator.get_state(legacy=False) if hasattr(generator, "get_state") else generator.bit_generator.state
 
 
 def put_state(generator: Any, state: Any) -> None:
     """Give a generator that state again."""
-    if isinstance(generator, _random.Random):
+    if is_a(generator, _random.Random):
         _random.Random.setstate(generator, state)
     elif hasattr(generator, "set_state"):
         generator.set_state(state)
@@ -127,10 +128,10 @@ def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
     hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
 
     def concrete(argument: Any) -> Any:
-        if isinstance(argument, torch.Tensor):
+        if is_a(argument, torch.Tensor):
             record = session.world.memo.get(id(argument))
             return Input.of(argument, str(record.origin) if record is not None else "drawn")
-        if isinstance(argument, str):
+        if is_a(argument, str):
             meaning = symbols.meanings[argument]
             if type(meaning) is FromSize:
                 return int(meaning.tensor.size(meaning.dim))

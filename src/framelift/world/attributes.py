@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from .importer import let_in
@@ -81,7 +82,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
     fallback = world.lookup(cls, "__getattr__")
     if fallback is not ABSENT:
         return _fall_back(world, obj, name, fallback)
-    if isinstance(obj, types.ModuleType):
+    if is_a(obj, types.ModuleType):
         fallback = instance_entry(world, obj, "__getattr__")
         if fallback is not ABSENT:
             return _core.captured(fallback, (name,), None)
@@ -110,7 +111,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
 
 def no_attribute(obj: Any, name: str) -> AttributeError:
     """The error CPython raises for a missing attribute."""
-    kind = f"module {obj.__name__!r}" if isinstance(obj, types.ModuleType) else f"{type(obj).__name__!r} object"
+    kind = f"module {obj.__name__!r}" if is_a(obj, types.ModuleType) else f"{type(obj).__name__!r} object"
     error = AttributeError(f"{kind} has no attribute {name!r}")
     error.name, error.obj = name, obj
     return error
@@ -160,7 +161,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
         _know(world, obj, name, GETTER, found.fget)
         return _core.captured(found.fget, (obj,), None)
     if cls is types.MemberDescriptorType:
-        if name == "__dict__" and isinstance(obj, types.ModuleType):
+        if name == "__dict__" and is_a(obj, types.ModuleType):
             return InstanceDict.of(world, obj)
         pending = world.overlay.get((id(obj), name), ABSENT)
         if pending is DELETED:
@@ -181,7 +182,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return type(obj)
         if name == "__weakref__":
             return None
-        if name in _CONTEXT and isinstance(obj, torch._C._FunctionBase):
+        if name in _CONTEXT and is_a(obj, torch._C._FunctionBase):
             value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
             _know(world, obj, name, VALUE, value)
             return value
@@ -194,7 +195,7 @@ def _call_get(world: World, obj: Any, name: str, found: Any) -> Any:
     if getter is ABSENT:
         entry = instance_entry(world, obj, name)
         return entry if entry is not ABSENT else found
-    if not isinstance(getter, types.FunctionType):
+    if not is_a(getter, types.FunctionType):
         raise Interrupt("opaque-object", f"{type(found).__module__}.{type(found).__qualname__}")
     descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
     return _core.captured(getter, (descriptor, obj, type(obj)), None)
@@ -223,10 +224,10 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
         _know(world, obj, name, VALUE, value)
         return value
-    if isinstance(found, _C_DESCRIPTORS):
+    if is_a(found, _C_DESCRIPTORS):
         _know(world, obj, name, NATIVE, None)
         return found.__get__(obj, type(obj))
-    if hasattr(cls, "__get__") and not isinstance(found, type):
+    if hasattr(cls, "__get__") and not is_a(found, type):
         return _call_get(world, obj, name, found)
     pending, place = world.place_of(type(obj), name)
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
@@ -280,7 +281,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
-    if isinstance(obj, (BaseException, types.TracebackType)):
+    if is_a(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
     if type(obj) is weakref.ProxyType:
         _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
@@ -304,7 +305,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             return
         if cls is not types.MemberDescriptorType:
             setter = world.lookup(cls, "__set__")
-            if not isinstance(setter, types.FunctionType):
+            if not is_a(setter, types.FunctionType):
                 raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
             descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
             _core.captured(setter, (descriptor, obj, value), None)
@@ -312,11 +313,11 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     elif own_dict(obj) is None:
         there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
         raise AttributeError(f"{type(obj).__name__!r} object {there}")
-    if isinstance(obj, types.ModuleType):   # its attributes are the globals of its functions
+    if is_a(obj, types.ModuleType):   # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return
     world.put(obj, name, value)
-    world.write("setdict" if isinstance(obj, _thread._local) else "setattr", obj, name, value)
+    world.write("setdict" if is_a(obj, _thread._local) else "setattr", obj, name, value)
     _know(world, obj, name, VALUE, value)
 
 
@@ -363,11 +364,11 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
         return
     if instance_entry(world, obj, name) is ABSENT:
         raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
-    if isinstance(obj, types.ModuleType):
+    if is_a(obj, types.ModuleType):
         write_global(world, own_dict(obj), name, DELETED)
         return
     world.overlay[(id(obj), name)] = DELETED
-    world.write("deldict" if isinstance(obj, _thread._local) else "delattr", obj, name, None)
+    world.write("deldict" if is_a(obj, _thread._local) else "delattr", obj, name, None)
     _core.forget(obj, name)
 
 

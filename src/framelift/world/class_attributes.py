@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, is_data_descriptor, leaf_attribute
@@ -70,7 +71,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
     if name in _OWN_ENTRIES and on_meta is ABSENT:
         return _own_entry(world, cls, name)
     found = world.lookup(cls, name)
-    if found is not ABSENT and not isinstance(found, types.GetSetDescriptorType):
+    if found is not ABSENT and not is_a(found, types.GetSetDescriptorType):
         return _from_class(world, cls, cls, name, found, None)
     if on_meta is not ABSENT:
         return _from_class(world, meta, meta, name, on_meta, cls)
@@ -91,7 +92,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
 def _on_meta(world: World, meta: type, name: str) -> Any:
     """What the program's own metaclasses hold under a name; what `type` has is CPython's."""
     found = ABSENT if meta is type else world.lookup(meta, name)
-    if not isinstance(found, _OF_TYPES):
+    if not is_a(found, _OF_TYPES):
         return found
     if not hasattr(type, name) and name not in _own(type):
         raise Interrupt("opaque-object", f"{meta.__qualname__}.{name}")
@@ -132,12 +133,12 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         value = found if instance is None else types.MethodType(found, instance)
     elif pending:
         value = found
-    elif isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
                             types.BuiltinFunctionType)):
         value = found.__get__(instance, cls) if hasattr(found, "__get__") else found
-    elif hasattr(kind, "__get__") and not isinstance(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
+    elif hasattr(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
         getter = world.lookup(kind, "__get__")
-        if not isinstance(getter, types.FunctionType):
+        if not is_a(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
         descriptor = let_in(world, found, const(place).to("lookup", name))
         return _core.captured(getter, (descriptor, instance, cls), None)
@@ -160,7 +161,7 @@ def read_super(world: World, obj: super, name: str) -> Any:
         found = world.lookup(base, name)
         if pending is DELETED or (pending is ABSENT and name not in _own(base)):
             continue
-        instance = None if receiver is start and isinstance(receiver, type) else receiver
+        instance = None if receiver is start and is_a(receiver, type) else receiver
         return _from_class(world, start, base, name, found, instance)
     error = AttributeError(f"'super' object has no attribute {name!r}")
     error.name, error.obj = name, obj
@@ -215,7 +216,7 @@ def _no_attribute(function: Any, name: str) -> AttributeError:
 
 def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
     """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
-    if name in _READ_ONLY or name in _TEXTS and not isinstance(value, str):
+    if name in _READ_ONLY or name in _TEXTS and not is_a(value, str):
         setattr(function, name, value)   # raises, in CPython's own words
     if name.startswith("__") and (name not in _NAMES or type(value) is not str) or name == "__name__" and function.__code__.co_flags & _GENERATING:
         raise Interrupt("effect-object", f"{function.__qualname__}.{name}")
@@ -250,7 +251,7 @@ def read_method(world: World, method: types.MethodType, name: str) -> Any:
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
     getter = world.lookup(cls, "__getattribute__")
-    if getter is not object.__getattribute__ and isinstance(getter, types.FunctionType):
+    if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None
     found = world.lookup(cls, name)
     if found is ABSENT:
@@ -288,7 +289,7 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     if cls.__flags__ & _IMMUTABLE:
         type.__setattr__(cls, name, value)   # raises, in CPython's own words
     if name.startswith("__") and name.endswith("__") or not _core.is_python_class(cls) or not (
-            is_leaf(value) or isinstance(value, types.FunctionType) or not hasattr(type(value), "__get__")):
+            is_leaf(value) or is_a(value, types.FunctionType) or not hasattr(type(value), "__get__")):
         raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
     on_meta = _on_meta(world, type(cls), name)
     if hasattr(type(on_meta), "__set__"):
@@ -309,7 +310,7 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
         _core.captured(found.fset, (cls, value), None)
         return
     setter = world.lookup(type(found), "__set__")
-    if not isinstance(setter, types.FunctionType):
+    if not is_a(setter, types.FunctionType):
         raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
     pending, place = world.place_of(type(cls), name)
     descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))

@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._core import is_a
 from ..origin import const
 from .importer import let_in
 from .lazy import LazyLookup
@@ -53,7 +54,7 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
             if _flags(cls) & _HEAP_TYPE:   # a lookup would go on to the bases
                 world.guard(const(cls), "CHECK", (lambda now: name in _own(now), f"defines {name}"), name)
             return let_in(world, _own(cls)[name], const(cls).to("lookup", name))
-        if not isinstance(name, str) or not _flags(cls) & _HEAP_TYPE:
+        if not is_a(name, str) or not _flags(cls) & _HEAP_TYPE:
             return ABSENT
         if any(name in _own(base) for base in _mro(cls)):
             world.guard(const(cls), "CHECK", (lambda now: name not in _own(now), f"does not define {name}"), name)

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from .. import config
+from .._core import is_a
+from ..graph.facts import is_parameter
 from ..graph.symbols import NO_MARKS, Marks
 from ..origin import Origin
 from .leaves import is_leaf
@@ -229,12 +231,12 @@ class Dynamism:
     def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
         """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been there."""
         known, rank = self.known.get(place), tensor.dim()
-        return frozenset(dim for dim in known if dim < rank) if isinstance(known, frozenset) else _NONE
+        return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
             return frozenset()
-        if self.everything and not isinstance(tensor, torch.nn.Parameter) and is_argument(origin):
+        if self.everything and not is_parameter(tensor) and is_argument(origin):
             return frozenset(range(tensor.dim()))
         place = str(origin)
         old = self.values.get(place)

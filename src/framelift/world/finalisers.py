@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from .leaves import LEAF_TYPES, is_constant
 from .opaque import Opaque
 from .world import World
@@ -38,7 +39,7 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
         return depth == _DEEPEST or len(value) > _MOST or any(end_is_seen(part, depth + 1) for part in (value if cls in _SEQUENCES else value.values()))
     if cls in _GENERATORS:
         return _waits(value, end_is_seen, depth)
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return hasattr(cls, "__del__")
     return not is_constant(value)
 
@@ -62,7 +63,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
     if record is not None:
         return end_is_seen(record.original)
     cls = type(value)
-    if cls in _UNSEEN or cls is Opaque or isinstance(value, torch.Tensor):
+    if cls in _UNSEEN or cls is Opaque or is_a(value, torch.Tensor):
         return False
     if cls in _GENERATORS:
         return _waits(value, lambda part, depth: end_is_seen_inside(world, part, depth), depth)
@@ -77,7 +78,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 def is_referred_to(value: Any, stack: Any) -> bool:
     """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive behind the instruction."""
-    return type(value).__weakrefoffset__ != 0 and not isinstance(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
+    return type(value).__weakrefoffset__ != 0 and not is_a(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
 
 
 def _own(value: Any) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..graph.numpy_numbers import SCALARS
 from ..graph.wrapper_guards import sizes_hold
 from ..graph.wrappers import context_of, inner_tensors, is_wrapper
@@ -97,7 +98,7 @@ def _nan(world: World, value: Any, origin: Origin) -> Any:
 
 def _constant(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin, "IS", value)
-    if isinstance(value, (property, staticmethod, classmethod)):
+    if is_a(value, (property, staticmethod, classmethod)):
         world.sealed[id(value)] = value
     return value
 
@@ -142,7 +143,7 @@ RULES[re.Pattern] = _constant
 RULES[type] = _class
 
 
-@rule(*{type(value) for value in vars(sys).values() if isinstance(value, tuple) and hasattr(type(value), "n_fields")})
+@rule(*{type(value) for value in vars(sys).values() if is_a(value, tuple) and hasattr(type(value), "n_fields")})
 def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
     """What the interpreter says of itself (sys.flags, sys.float_info): numbers and texts with names, which stay."""
     world.guard(origin, "IS", value)
@@ -194,9 +195,9 @@ def is_handle_class(cls: type) -> bool:
 
 def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     cls = type(value)
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return _tensor(world, value, origin)
-    if isinstance(value, enum.Enum):
+    if is_a(value, enum.Enum):
         return _singleton(world, value, origin)
     if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not vars(value):
         return _error(world, value, origin)
@@ -204,11 +205,11 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return import_container(world, value, origin, let_in)
     if is_constant(value):
         return _class(world, value, origin) if issubclass(cls, type) else _constant(world, value, origin)
-    if isinstance(value, _OPERATIONS):
+    if is_a(value, _OPERATIONS):
         return _constant(world, value, origin)
     if cls in NUMPY_RULES:
         return NUMPY_RULES[cls](world, value, origin)
-    if numpy is not None and isinstance(value, (numpy.generic, numpy.dtype)):
+    if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
         return _numpy_value(world, value, origin)
     if cls.__module__.startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in cls.__mro__):
         return _singleton(world, value, origin)
@@ -297,7 +298,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
             own = value.__dict__
         for name, tensor in inner.items():
             place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
-            if isinstance(let_in(world, tensor, place), Opaque):
+            if is_a(let_in(world, tensor, place), Opaque):
                 raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, whose {name} is not captured,")
         seen = world.stand_in(value, str(origin))
     except Interrupt as interrupt:   # it may still be passed around
@@ -400,7 +401,7 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
 def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> Any:
     """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is seen of it."""
     owner = value.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)):
+    if owner is None or is_a(owner, (types.ModuleType, type)):
         return _constant(world, value, origin)
     if type(owner) is _VARIABLE_FUNCTIONS:
         return _constant(world, value, origin)
@@ -463,7 +464,7 @@ def _getter(world: World, value: Any, origin: Origin) -> Any:
 
 def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
     """A scalar or dtype of numpy: a value."""
-    if isinstance(value, numpy.void) or getattr(value, "dtype", value).hasobject:
+    if is_a(value, numpy.void) or getattr(value, "dtype", value).hasobject:
         return let_in_opaque(world, value, origin)
     if type(value) in SCALARS:
         plain = value.item()

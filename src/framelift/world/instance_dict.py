@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from .importer import let_in
@@ -24,7 +25,7 @@ __all__ = ["InstanceDict", "instance_entry"]
 def instance_entry(world: World, obj: Any, name: str) -> Any:
     """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""
     own = own_dict(obj)
-    owner = own if isinstance(obj, types.ModuleType) else obj
+    owner = own if is_a(obj, types.ModuleType) else obj
     pending = world.overlay.get((id(owner), name), ABSENT)
     if pending is not ABSENT and not _in_slot(obj, name):
         return ABSENT if pending is DELETED else pending
@@ -40,7 +41,7 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
 def _in_slot(obj: Any, name: str) -> bool:
     """Whether a class of the object keeps the attribute of this name elsewhere than in the dictionary."""
     kept = next((vars(base)[name] for base in type(obj).__mro__ if name in vars(base)), None)
-    return isinstance(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    return is_a(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
 
 
 class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
@@ -57,7 +58,7 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         """The one view of this object's dictionary."""
         own = own_dict(obj)
         known = world.memo.get(id(own))
-        if known is not None and isinstance(known.seen, InstanceDict):
+        if known is not None and is_a(known.seen, InstanceDict):
             return known.seen
         origin = (world.origin_of(obj) or const(obj)).to("dict")
         world.guard(origin, "TYPE", dict)
@@ -72,22 +73,22 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
         stays = [n for n in own if (id(obj), n) not in world.reentered or _in_slot(obj, n)]
         names = [n for n in stays if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
-        if isinstance(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
+        if is_a(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
             raise Interrupt("unsupported-code", "a walk over globals that were written")
         added = [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in stays]
         return names + [n for n in added if not _in_slot(obj, n)]
 
     def _find(self, name: Any) -> Any:
-        if isinstance(name, str):
+        if is_a(name, str):
             return instance_entry(self._world, self._obj, name)
         if type(name).__hash__ is None or type(name) is tuple:   # raises where there is none
             hash(name)
         return ABSENT
 
     def _writable(self, name: Any) -> None:
-        if isinstance(self._obj, types.ModuleType):   # functions of the module read these places as globals
+        if is_a(self._obj, types.ModuleType):   # functions of the module read these places as globals
             raise Interrupt("effect-object", f"the globals of {self._obj.__name__}")
-        if isinstance(name, str) and _in_slot(self._obj, name):   # one name for two places
+        if is_a(name, str) and _in_slot(self._obj, name):   # one name for two places
             raise Interrupt("effect-object", f"{type(self._obj).__qualname__}.__dict__[{name!r}] beside a slot")
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
+
 __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
 
 LEAF_TYPES = frozenset({
@@ -45,4 +47,4 @@ def holds_nan(value: Any) -> bool:
 
 def is_constant(value: Any) -> bool:
     """Whether `value` is told apart by identity alone."""
-    return isinstance(value, CONSTANT_TYPES)
+    return is_a(value, CONSTANT_TYPES)

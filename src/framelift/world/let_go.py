@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .._core import is_a
 from .leaves import is_constant, is_leaf
 from .owners import own_dict
 from .world import World
@@ -51,11 +52,11 @@ def root_of(world: World, target: Any) -> Any:
 
 
 def _holds_nothing(value: Any) -> bool:
-    return is_leaf(value) or isinstance(value, (torch.Tensor, type, types.ModuleType)) or is_constant(value) and not isinstance(value, types.FunctionType)
+    return is_leaf(value) or is_a(value, (torch.Tensor, type, types.ModuleType)) or is_constant(value) and not is_a(value, types.FunctionType)
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, types.FunctionType):   # not by way of its module
+    if is_a(value, types.FunctionType):   # not by way of its module
         return [*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), value.__dict__]
     return gc.get_referents(value)
 
@@ -79,15 +80,15 @@ def _let_go(world: World) -> Iterator[Any]:
 
 def _at(owner: Any, key: Any) -> Iterable[Any]:
     """What the outside has at the place of a pending write; all that its owner holds, where that is not known better."""
-    if isinstance(owner, type):
+    if is_a(owner, type):
         return [type.__dict__["__dict__"].__get__(owner).get(key)]
-    table = owner if type(owner) is dict else own_dict(owner) if isinstance(key, str) else None
+    table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
     if table is not None and (is_leaf(key) or is_constant(key)):
         return [table[key]] if key in table else [] if table is owner or not hasattr(type(owner), str(key)) else gc.get_referents(owner)
     return gc.get_referents(owner)
 
 
 def _contents(container: Any) -> list[Any]:
-    if isinstance(container, dict):
+    if is_a(container, dict):
         return [*dict.keys(container), *dict.values(container)]
     return gc.get_referents(container)

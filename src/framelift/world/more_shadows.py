@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..origin import Origin
 from ..reasons import Interrupt
 from .shadows import KINDS, Kind, LetIn
@@ -85,7 +86,7 @@ def _exception_snapshot(fields: dict[str, Any]) -> Callable[[Any], dict[str, Any
 
 def _add_exceptions() -> None:
     for kind in vars(builtins).values():
-        if isinstance(kind, type) and issubclass(kind, BaseException):
+        if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
                 KINDS[kind] = Kind(lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields))
@@ -101,10 +102,10 @@ def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[Ba
         one = waiting.pop()
         if one is group:
             raise Interrupt("opaque-object", f"{type(group).__qualname__} that its own exceptions lead back to")
-        if isinstance(one, BaseException) and id(one) not in seen:
+        if is_a(one, BaseException) and id(one) not in seen:
             seen.add(id(one))
             waiting += [slot.__get__(one) for slot in CHAIN.values()]
-            waiting += [*BaseException.args.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if isinstance(one, BaseExceptionGroup) else ())]
+            waiting += [*BaseException.args.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ())]
         elif type(one) in (list, tuple):
             waiting += one
     place = origin.to("attr", "exceptions")
@@ -132,11 +133,11 @@ def _fill_lock(world: World, copy: Any, value: Any, origin: Origin, let_in: LetI
 
 def is_held(lock: Any) -> bool:
     """Whether any thread holds the lock."""
-    if isinstance(lock, _LOCK):
+    if is_a(lock, _LOCK):
         return lock.locked()
     return "count=0" not in repr(lock)   # a re-entrant lock tells in no other way
 
 
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 for _kind in (_LOCK, _RLOCK):
-    KINDS[_kind] = Kind(lambda v: threading.Lock() if isinstance(v, _LOCK) else threading.RLock(), _fill_lock, is_held)
+    KINDS[_kind] = Kind(lambda v: threading.Lock() if is_a(v, _LOCK) else threading.RLock(), _fill_lock, is_held)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._core import is_a
 from ..origin import Origin
 from ..reasons import Interrupt
 
@@ -19,13 +20,13 @@ __all__ = ["Owners", "own_dict"]
 
 def own_dict(obj: Any) -> dict[str, Any] | None:
     """The object's instance dictionary, past any `__getattribute__`."""
-    if isinstance(obj, _thread._local):
+    if is_a(obj, _thread._local):
         return obj.__dict__   # this thread's
     try:
         found = object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
-    return found if isinstance(found, dict) else None
+    return found if is_a(found, dict) else None
 
 
 class Owners:
@@ -55,4 +56,4 @@ class Owners:
         """Where the dictionaries of objects are that must not be among the others; `all_written`: one of the others was written."""
         if not self._nobodys:
             return ()
-        return [origin.to("dict") for obj, origin in self._owners.values() if not isinstance(obj, types.ModuleType) and (all_written or written(obj))]
+        return [origin.to("dict") for obj, origin in self._owners.values() if not is_a(obj, types.ModuleType) and (all_written or written(obj))]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .. import _core
+from .._core import is_a
 
 __all__ = ["derives", "for_life", "known_kind"]
 
@@ -40,8 +41,8 @@ def known_kind(cls: type) -> type:
 @for_life
 def _other_kind(cls: type) -> type | None:
     module, name = (read(cls) for read in _NAMES)
-    known = getattr(sys.modules.get(module), name, None) if isinstance(module, str) else None
-    return known if known is not cls and isinstance(known, type) and _core.same_c_type(cls, known) else None
+    known = getattr(sys.modules.get(module), name, None) if is_a(module, str) else None
+    return known if known is not cls and is_a(known, type) and _core.same_c_type(cls, known) else None
 
 
 def derives(cls: type, kind: type) -> bool:

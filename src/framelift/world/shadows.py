@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
 from ..guard.kinds import same_leaf
 from ..origin import Origin, const
 from ..reasons import Interrupt
@@ -256,9 +257,9 @@ def _is_plain_key(key: Any) -> bool:
 def _is_object_key(key: Any) -> bool:
     """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
     cls = type(key)
-    if isinstance(key, torch.Tensor):
+    if is_a(key, torch.Tensor):
         return cls.__hash__ is torch.Tensor.__hash__ and cls.__eq__ is torch.Tensor.__eq__
-    if isinstance(key, enum.Enum):   # exists once; its hash is its name's
+    if is_a(key, enum.Enum):   # exists once; its hash is its name's
         return cls.__hash__ in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and cls.__eq__ in (object.__eq__, str.__eq__, int.__eq__)
     return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
 

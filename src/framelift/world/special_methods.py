@@ -10,6 +10,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from .._core import is_a
+
 __all__ = ["unwatched_method"]
 
 _SLOTS = frozenset(f"__{name}__" for name in """
@@ -39,5 +41,5 @@ def _is_watched(name: str, value: Any) -> bool:
     if kind in _DESCRIPTORS:
         return value.__objclass__ is not object or value.__name__ == name or value.__name__ not in _OPEN
     if kind is types.BuiltinFunctionType:
-        return name == "__new__" or isinstance(value.__self__, type)
-    return isinstance(value, type)
+        return name == "__new__" or is_a(value.__self__, type)
+    return is_a(value, type)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import is_a
 from ..guard.kinds import same_leaf
 from ..origin import Missing, Origin, const, fetch
 from ..reasons import Interrupt
@@ -43,7 +44,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for inner in code.co_consts:
         if type(inner) is str:
             yield inner
-        elif isinstance(inner, types.CodeType):
+        elif is_a(inner, types.CodeType):
             yield from _names(inner)
 
 
@@ -70,7 +71,7 @@ class UnwatchedReads:
     @classmethod
     def of(cls, world: World) -> UnwatchedReads:
         """The one of this rehearsal."""
-        found = next((look.__self__ for look in world.finishing if isinstance(getattr(look, "__self__", None), cls)), None)
+        found = next((look.__self__ for look in world.finishing if is_a(getattr(look, "__self__", None), cls)), None)
         return found or cls(world)
 
     def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:
@@ -130,7 +131,7 @@ class UnwatchedReads:
     def _attribute(self, owner: Any, name: str) -> None:
         if type(owner) is dict:   # a module's
             self._entry(owner, name, const(owner))
-        elif isinstance(owner, type):
+        elif is_a(owner, type):
             base = next((base for base in _mro(owner) if name in vars(base)), None)
             if base is not None and _is_own(base.__module__):
                 self._looked_up.append((owner, name, vars(base)[name]))
@@ -167,12 +168,12 @@ class UnwatchedReads:
         elif kind is types.ModuleType:
             if _is_own(vars(value).get("__name__")):
                 self._add_owner(vars(value))
-        elif isinstance(value, type):
+        elif is_a(value, type):
             if _is_own(value.__module__):
                 self._add_owner(value)
         elif kind in _CONTAINERS:
             self._container(value, kind)
-        elif not isinstance(value, torch.Tensor) and _is_own(kind.__module__) and type(getattr(value, "__dict__", None)) is dict:
+        elif not is_a(value, torch.Tensor) and _is_own(kind.__module__) and type(getattr(value, "__dict__", None)) is dict:
             self._add_owner(value)
             self._add_owner(kind)
 
@@ -272,7 +273,7 @@ def _is_changed(shadow: Any) -> bool:
     if kind not in _CONTAINERS or kind not in KINDS:
         return True
     before, now = shadow.before, KINDS[kind].snapshot(shadow.copy)
-    if isinstance(now, dict):
+    if is_a(now, dict):
         return not (_same(list(before), list(now)) and _same(list(before.values()), list(now.values())))
     return not _same(list(before), list(now))
 
