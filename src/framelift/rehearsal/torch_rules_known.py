@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._core import is_a
+from ..graph.facts import Facts
 from ..graph.tape import Step
 from ..graph.values import Value
 from ..reasons import Interrupt
@@ -22,24 +23,42 @@ _TEXTS = _TAKES[-3:]
 
 #: draw from [0, 1)
 _DRAWS = (torch.rand, torch.rand_like)
-#: comparison -> the bounds up to and from which a number decides it for all of [0, 1): (answer below, bound), (bound, answer above)
+#: types for which torch rounds no draw up to 1
+_EXACT_DRAWS = (torch.float32, torch.float64)
+#: comparison -> (answer, numbers for which it is that, answer, numbers for which it is that), whatever is drawn from [0, 1)
 _DECIDED: dict[str, tuple[bool, Callable[[Any], bool], bool, Callable[[Any], bool]]] = {
     "lt": (False, lambda n: n <= 0, True, lambda n: n >= 1), "ge": (True, lambda n: n <= 0, False, lambda n: n >= 1),
     "le": (False, lambda n: n < 0, True, lambda n: n >= 1), "gt": (True, lambda n: n < 0, False, lambda n: n >= 1),
 }
+#: the callables behind these names
+_COMPARISONS = {id(func): name for name in _DECIDED
+                for func in (getattr(torch, name), getattr(torch.Tensor, name), getattr(torch.Tensor, f"__{name}__"))}
 
 
 def certain(recorder: Any, tensor: Any) -> bool | None:
-    """The truth of a comparison between one random number and a plain one, where it is the same whatever is drawn: `torch.rand(()) < 0.0`."""
-    step = recorder.value_of(tensor).step
-    if not is_a(step, Step) or step.target.name not in _DECIDED or step.target.reflected or len(step.args) != 2 or step.kwargs:
+    """The one element of a comparison between a random number and a plain one, where it is the same whatever is drawn.
+
+    `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly one element (such
+    a tensor has no truth and no item), where it was written to since, or where its memory may be the program's.
+    """
+    value = recorder.value_of(tensor)
+    step = value.step
+    if not is_a(step, Step) or len(step.args) != 2 or step.kwargs or not _is_one_element(value):
         return None
+    decided = _DECIDED.get(_COMPARISONS.get(id(step.target.func), ""))
     drawn, number = step.args
     source = drawn.step if type(drawn) is Value else None
-    if not is_a(source, Step) or source.target.func not in _DRAWS or drawn.storage.written or type(number) not in (int, float):
+    if decided is None or not is_a(source, Step) or source.target.func not in _DRAWS or "out" in source.kwargs:
         return None
-    below, is_below, above, is_above = _DECIDED[step.target.name]
+    if not _is_one_element(drawn) or drawn.facts.dtype not in _EXACT_DRAWS or type(number) not in (int, float):
+        return None
+    below, is_below, above, is_above = decided
     return below if is_below(number) else above if is_above(number) else None
+
+
+def _is_one_element(value: Value) -> bool:
+    """Whether a result made inside has exactly one element, and is what its step gave: nothing has written to it since."""
+    return type(value.facts) is Facts and value.facts.size.numel() == 1 and not value.storage.written and not value.storage.external
 
 
 def _if_known(func: Any, otherwise: Handler) -> Handler:
