@@ -20,6 +20,7 @@ from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import NumpyNumber
 from ..reasons import Interrupt
+from ..twin import source_of
 from ..world import attributes
 from ..world.arrays import Array, Scalar
 from ..world.class_attributes import generic_read_class, generic_write_class
@@ -202,11 +203,12 @@ def _no_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwar
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return session.whole or caller().f_code.co_qualname not in _OTHER_RESULTS
+    return session.whole or source_of(caller().f_code) is not _OTHER_RESULT
 
 
-#: code that computes something else when it is compiled: padding is kept by a nested tensor or is not.  Only who asks for one graph gets that.
-_OTHER_RESULTS = frozenset({torch.nn.TransformerEncoder.forward.__qualname__})
+#: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there is no nested tensor.
+#: Only who asks for one graph gets that.
+_OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
 
 @substitute(torch.compiler.is_exporting)

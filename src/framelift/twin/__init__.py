@@ -6,6 +6,6 @@ package imports nothing outside itself, so that every supported CPython can chec
 
 from .dialect import EX_ARGS, EX_KWARGS, PROBES, UnsupportedPython
 from .layout import Layout
-from .maker import layout, make_twin, original_of
+from .maker import layout, make_twin, original_of, source_of
 
-__all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "Layout", "UnsupportedPython", "layout", "make_twin", "original_of"]
+__all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "Layout", "UnsupportedPython", "layout", "make_twin", "original_of", "source_of"]

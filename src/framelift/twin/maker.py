@@ -17,7 +17,7 @@ from .locations import stretch
 from .rewrite import rewrite
 from .writer import Writer
 
-__all__ = ["AnyProbe", "layout", "make_twin", "original_of", "twin_with"]
+__all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "original_of", "source_of", "twin_with"]
 
 
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
@@ -28,20 +28,40 @@ def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, posit
     Code objects among the constants are left alone: their frames get their twins when they start.
     """
     twin = twin_with(current(), code, probes, positional)[0]
-    key = id(twin)
-    _originals[key] = (weakref.ref(twin, lambda _, pop=_originals.pop: pop(key, None)), weakref.ref(code))
+    _note(_originals, twin, code)
     return twin
 
 
-#: by the twin's address: the twin and its original, both weakly, since the original holds its twin
-_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
+#: by the address of what was made: that and its original, both weakly, since the original holds its twin
+_Made = dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]]
+_originals: _Made = {}
+_resumed: _Made = {}
+
+
+def _note(table: _Made, made: CodeType, code: CodeType) -> None:
+    key = id(made)
+    table[key] = (weakref.ref(made, lambda _, pop=table.pop: pop(key, None)), weakref.ref(code))
+
+
+def _looked_up(table: _Made, code: CodeType) -> CodeType:
+    found = table.get(id(code))
+    original = found[1]() if found is not None and found[0]() is code else None
+    return code if original is None else original
 
 
 def original_of(code: CodeType) -> CodeType:
     """The code that `code` is the twin of; `code` itself where it is no twin."""
-    found = _originals.get(id(code))
-    original = found[1]() if found is not None and found[0]() is code else None
-    return code if original is None else original
+    return _looked_up(_originals, code)
+
+
+def note_resumed(made: CodeType, code: CodeType) -> None:
+    """`made` goes on with frames of `code` behind a break."""
+    _note(_resumed, made, code)
+
+
+def source_of(code: CodeType) -> CodeType:
+    """The program's own code object that `code` was made from, as a twin or to go on behind a break."""
+    return _looked_up(_resumed, original_of(code))
 
 
 def twin_with(dialect: Dialect, code: CodeType, probes: Mapping[str, Any], positional: bool) -> tuple[CodeType, Layout]:

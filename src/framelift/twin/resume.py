@@ -20,7 +20,7 @@ from .decode import instructions
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
-from .maker import make_twin
+from .maker import make_twin, note_resumed
 from .writer import GOES_ON
 
 __all__ = ["Made", "Point", "Stop", "let_go", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
@@ -294,7 +294,9 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     made, units = assemble(code, [*head, *ops], co_consts=tuple(consts), co_stacksize=code.co_stacksize + 4, **form)
     for index, unit in offsets:
         consts[index] = units.get(unit, 0)
-    return Made(made.replace(co_consts=tuple(consts)), order, units, {new: old for old, new in units.items()}, point.unit)
+    made = made.replace(co_consts=tuple(consts))
+    note_resumed(made, code)
+    return Made(made, order, units, {new: old for old, new in units.items()}, point.unit)
 
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:
