@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import framelift
+from framelift.rehearsal.flags import Blocks
 from support import check
 
 X = torch.tensor([1.0, 2.0])
@@ -324,19 +325,60 @@ def test_breaks_that_the_program_asks_for() -> None:
     check(f, X, graphs=None, breaks=None, fullgraph=False)
 
 
-def test_error_on_graph_break_is_for_its_block() -> None:
-    def f(x, strict):
-        with framelift.error_on_graph_break(strict):
+def breaking_in_a_block(strict):
+    """Programs with a graph break: inside of a block, in a callee of one, in a decorated function, in a block of a block."""
+    block = framelift.error_on_graph_break
+
+    def inside(x):
+        with block(strict):
             framelift.graph_break()
         return x + 1
 
-    with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(f, backend="eager")(X, True)
-    assert torch.equal(framelift.compile(f, backend="eager", fullgraph=True)(X, False), X + 1)
-    from framelift.rehearsal.flags import Blocks
-    assert Blocks().is_error is None   # a break inside of a block leaves nothing behind
-    decorated = framelift.error_on_graph_break(True)(lambda x: f(x, False))
-    assert torch.equal(framelift.compile(decorated, backend="eager")(X), X + 1)
+    def callee(x):
+        with block(strict):
+            return broken(x)
+
+    def nested(x):
+        with block(not strict):
+            with block(strict):
+                framelift.graph_break()
+            return x + 1
+
+    def broken(x):
+        framelift.graph_break()
+        return x + 1
+
+    return inside, callee, nested, block(strict)(broken)
+
+
+@pytest.mark.parametrize("fullgraph", [None, False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_error_on_graph_break_is_for_its_block(strict, fullgraph) -> None:
+    options = {} if fullgraph is None else {"fullgraph": fullgraph}
+    for f in breaking_in_a_block(strict):
+        compiled = framelift.compile(f, backend="eager", **options)
+        if strict or fullgraph:   # who asks for one graph gets one, or an error
+            with pytest.raises(framelift.exc.Unsupported):
+                compiled(X)
+        else:
+            assert torch.equal(compiled(X), X + 1)
+        assert not Blocks().is_error   # a break inside of a block leaves nothing behind
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_error_on_graph_break_around_a_call(fullgraph) -> None:
+    def f(x):
+        framelift.graph_break()
+        return x + 1
+
+    for strict in (False, True):
+        compiled = framelift.compile(f, backend="eager", fullgraph=fullgraph)
+        with framelift.error_on_graph_break(strict):
+            if strict or fullgraph:
+                with pytest.raises(framelift.exc.Unsupported):
+                    compiled(X)
+            else:
+                assert torch.equal(compiled(X), X + 1)
 
 
 # -- stances -----------------------------------------------------------------------------------------------------------------

@@ -35,9 +35,9 @@ class Blocks:
         self.before = self.kept = len(self.values)
 
     @property
-    def is_error(self) -> bool | None:
-        """Whether a break is an error here; None: nobody said."""
-        return self.values[-1] if self.values else None
+    def is_error(self) -> bool:
+        """Whether a break is an error here."""
+        return bool(self.values) and self.values[-1]
 
     def push(self, value: bool) -> None:
         self.values.append(value)

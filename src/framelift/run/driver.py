@@ -204,9 +204,8 @@ class Driver:
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
-        """Whether a break at this moment of the program is an error."""
-        flag = session.blocks.is_error
-        return self.fullgraph and root if flag is None else flag
+        """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside takes back."""
+        return self.fullgraph and root or session.blocks.is_error
 
     def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen, info: Capture,
                  root: bool) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
