@@ -260,12 +260,68 @@ def test_uninstall_restores_everything() -> None:
 
 def test_importing_torchdynamo_later_redirects_it() -> None:
     program = ("import torch, sys, framelift\nframelift.install()\nassert 'torch._dynamo' not in sys.modules\nimport torch._dynamo\n"
-               "assert torch._dynamo.graph_break is framelift.graph_break and torch._dynamo.exc.Unsupported is framelift.exc.Unsupported\n"
+               "assert torch._dynamo.graph_break is framelift.graph_break and issubclass(framelift.exc.Unsupported, torch._dynamo.exc.Unsupported)\n"
                "torch._dynamo.config.suppress_errors = True\nassert framelift.config.suppress_errors\n"
                "framelift.uninstall()\nassert torch._dynamo.graph_break is not framelift.graph_break\ntorch._dynamo.config.suppress_errors = False\n"
                "assert framelift.config.suppress_errors\nprint('fine')")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.stdout.strip() == "fine", done.stdout + done.stderr[-2000:]
+
+
+EXCEPTIONS = """
+import pickle, sys, torch, framelift
+import torch.export._trace, torch._dynamo
+from torch._dynamo import exc
+before = dict(vars(exc))
+bases = {name: getattr(framelift.exc, name).__bases__ for name in framelift.exc.__all__}
+framelift.install()
+x = torch.ones(3)
+
+# who catches TorchDynamo's exceptions catches framelift's of the same name, and these are what they were
+def decides(x):
+    return x if x.sum() > 0 else -x
+def refusing(graph_module, inputs):
+    raise ValueError("no")
+def skipping(graph_module, inputs):
+    raise exc.SkipFrame("not this one")
+for kind, call in ((exc.Unsupported, lambda: torch.compile(decides, backend="eager", fullgraph=True)(x)),
+                   (exc.BackendCompilerFailed, lambda: torch.compile(decides, backend=refusing)(x)),
+                   (exc.InvalidBackend, lambda: torch.compile(decides, backend="no such backend")(x)),
+                   (exc.TorchDynamoException, lambda: torch.compile(decides, backend="eager", fullgraph=True)(x))):
+    try:
+        call()
+    except kind as error:
+        copy = pickle.loads(pickle.dumps(error))
+        assert isinstance(error, framelift.exc.FrameliftError) and type(copy) is type(error) and str(copy) == str(error), error
+    else:
+        raise AssertionError(kind)
+assert torch.equal(torch.compile(decides, backend=skipping)(x), x)
+
+# TorchDynamo itself, which other parts of torch start, raises and catches its own
+class Decides(torch.nn.Module):
+    def forward(self, x):
+        return decides(x)
+for options in (dict(msg="m", gb_type="g", skip_frame=True), dict(msg="m", case_name="c", real_stack=None)):
+    assert exc.Unsupported(**options).msg == "m"
+for trace in (torch.export._trace._export, torch.export.draft_export):
+    try:
+        trace(Decides(), (x,), strict=True)
+    except exc.Unsupported as error:
+        assert type(error) is exc.Unsupported and "Data-dependent branching" in str(error), error
+    else:
+        raise AssertionError(trace)
+assert torch.export._trace._export(torch.nn.ReLU(), (x,), strict=True).module()(x).shape == x.shape
+
+framelift.uninstall()
+assert all(vars(exc)[name] is value for name, value in before.items() if isinstance(value, type))
+assert all(getattr(framelift.exc, name).__bases__ == value for name, value in bases.items())
+print("fine")
+"""
+
+
+def test_exceptions_are_torchdynamos_too() -> None:
+    done = subprocess.run([sys.executable, "-c", EXCEPTIONS], capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
+    assert done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-2000:]
 
 
 def test_the_exit_status_is_the_scripts(tmp_path: Path) -> None:

@@ -103,9 +103,6 @@ REDIRECTS: dict[str, dict[str, Any]] = {
               **{name: getattr(shapes, name) for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")},
               **_SHARED, **{name: getattr(decorators, name) for name in _STEERING}},
     f"{_DYNAMO}.eval_frame": {"OptimizedModule": OptimizedModule},
-    f"{_DYNAMO}.exc": {name: getattr(exc, name) for name in (
-        "BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend", "RecompileError", "SkipFrame",
-        "TorchDynamoException", "TorchRuntimeError", "Unsupported")},
 }
 
 _undo: list[Callable[[], Any]] = []
@@ -205,6 +202,22 @@ def _redirect_dynamo() -> None:
     settings = sys.modules.get(f"{_DYNAMO}.config")
     if settings is not None:
         _follow(settings)
+    errors = sys.modules.get(f"{_DYNAMO}.exc")
+    if errors is not None:
+        _derive_exceptions(errors)
+
+
+def _derive_exceptions(errors: types.ModuleType) -> None:
+    """framelift's exceptions are TorchDynamo's of the same names, too: who catches these catches ours.
+
+    The names themselves stay TorchDynamo's: torch's own tracer raises, catches and looks into its own classes.
+    """
+    for name in exc.__all__:
+        ours, theirs = getattr(exc, name), vars(errors).get(name)
+        if isinstance(theirs, type) and not issubclass(ours, theirs):
+            before = ours.__bases__
+            ours.__bases__ = (theirs,) if ours is exc.FrameliftError else (*before, theirs)
+            _undo.append(functools.partial(setattr, ours, "__bases__", before))
 
 
 def _follow(settings: types.ModuleType) -> None:

@@ -1,4 +1,8 @@
-"""The exceptions a user of framelift can meet.  Those that torch.compile has too are found under its names as well."""
+"""The exceptions a user of framelift can meet.
+
+While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (compat.py).  So nothing here relies on
+which class comes next: `FrameliftError` is the end of every chain of constructors.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,17 @@ __all__ = [
     "VerificationFailed"]
 
 
-class FrameliftError(RuntimeError):
+class _Error(RuntimeError):
+    """Has the memory layout of a Python class, so that another one can take its place as a base (compat.py)."""
+
+
+class FrameliftError(_Error):
     """Base of every error framelift raises on its own account."""
+
+    def __init__(self, *args: Any) -> None:
+        RuntimeError.__init__(self, *args)
+
+    __reduce__ = RuntimeError.__reduce__
 
 
 class Unsupported(FrameliftError):

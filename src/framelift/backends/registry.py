@@ -206,7 +206,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     except SkipFrame:
         raise
     except Exception as error:
-        if type(error).__name__ == "SkipFrame":   # TorchDynamo's own, from a backend written for it
+        if _asks_to_skip(error):
             raise SkipFrame(str(error)) from error
         raise BackendCompilerFailed(name_of(compiler), error) from error
     finally:
@@ -222,6 +222,12 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
         _used[id(inner)] = inner
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+def _asks_to_skip(error: BaseException) -> bool:
+    """Whether this is TorchDynamo's own `SkipFrame`, from a backend written for it."""
+    theirs = sys.modules.get("torch._dynamo.exc")
+    return theirs is not None and isinstance(error, theirs.SkipFrame)
 
 
 def _in_context(compiled: Callable[..., Any], make: Callable[[], contextlib.AbstractContextManager[Any]] | None) -> Callable[..., Any]:
