@@ -255,6 +255,8 @@ static bool fixed_by_c(PyObject* base, PyObject* name) {
   return named && (PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || (!is_heap_type(Py_TYPE(base)) && !strcmp(Py_TYPE(base)->tp_name, "method-wrapper")));
 }
 
+PyObject* read_attribute_unseen(PyObject* base, PyObject* name);  // tensor_reads.cpp
+
 // Fields that C code keeps on a type nobody can change are read without running Python code.
 static Outcome take_attr(Visit& v, PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
@@ -270,7 +272,7 @@ static Outcome take_attr(Visit& v, PyObject* base) {
     v.load(at, nullptr);
     return found(v, Py_None, true);
   }
-  if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, PyObject_GetAttr(base, v.node.key));
+  if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, read_attribute_unseen(base, v.node.key));
   CollectorPause pause;
   bool ran_code = v.walk.ran_code, recordable = v.recordable;
   Outcome outcome = answer(v, PyObject_GetAttr(base, v.node.key));

@@ -36,6 +36,35 @@ static PyObject* is_a(PyObject*, PyObject* const* a, Py_ssize_t n) {
   int found = derives(Py_TYPE(a[0]), a[1]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
+// What a metaclass has by a name is not type's own, but code of the program.
+static bool overrides(PyTypeObject* meta, PyObject* name) {
+  PyObject* found = _PyType_Lookup(meta, name);
+  return found && !Py_IS_TYPE(found, &PyWrapperDescr_Type) && found != _PyType_Lookup(&PyType_Type, name);
+}
+// is_plain_class(class): comparing and hashing the class runs no code of the program.
+static PyObject* is_plain_class(PyObject*, PyObject* cls) {
+  static PyObject* names[] = {PyUnicode_InternFromString("__eq__"), PyUnicode_InternFromString("__hash__")};
+  if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "is_plain_class(class)");
+  PyTypeObject* meta = Py_TYPE(cls);
+  if (meta == &PyType_Type || !is_heap_type(meta)) Py_RETURN_TRUE;
+  for (PyObject* name : names)
+    if (overrides(meta, name)) Py_RETURN_FALSE;
+  Py_RETURN_TRUE;
+}
+// type_lookup(class, name, default): the member of the class or a base that has this name, as it lies there.
+static PyObject* type_lookup(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 3 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1])) return PyErr_Format(PyExc_TypeError, "type_lookup(class, name, default)");
+  PyObject* found = _PyType_Lookup((PyTypeObject*)a[0], a[1]);
+  return Py_NewRef(found ? found : a[2]);
+}
+// own_dict(object): the dictionary of its attributes, whatever its class makes of reads; None where it has none.
+static PyObject* own_dict(PyObject*, PyObject* object) {
+  if (PyType_Check(object)) return PyErr_Format(PyExc_TypeError, "own_dict takes no class");
+  PyObject* dict = PyObject_GenericGetDict(object, nullptr);
+  if (dict || !PyErr_ExceptionMatches(PyExc_AttributeError)) return dict;
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
 // Two C types made of the same C functions: one module loaded twice.
 static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
@@ -73,6 +102,9 @@ static PyMethodDef methods[] = {
     {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
     {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
     {"is_a", (PyCFunction)(void*)is_a, METH_FASTCALL, "is_a(value, classes): isinstance() that runs no code of the value's class"},
+    {"own_dict", own_dict, METH_O, "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"},
+    {"is_plain_class", is_plain_class, METH_O, "whether comparing and hashing a class runs no code of its metaclass"},
+    {"type_lookup", (PyCFunction)(void*)type_lookup, METH_FASTCALL, "type_lookup(class, name, default): a member of a class, as it lies there"},
     {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
     {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
     {nullptr, nullptr, 0, nullptr}};

@@ -24,29 +24,66 @@ static bool is_plain(const c10::TensorImpl* impl) {
   return !impl->key_set().has_any(others) && !impl->has_symbolic_sizes_strides();
 }
 
-static PyObject* by_method(const char* name, PyObject* tensor, PyObject* dim) {
+static bool is_tensor(PyObject* value) { return PyType_IsSubtype(Py_TYPE(value), (PyTypeObject*)THPVariableClass); }
+
+// What torch's own class of tensors has by this name, read off the tensor or called with it and the other arguments.
+static PyObject* by_name(PyObject* name, PyObject* const* args, size_t n) {
+  PyTypeObject* base = ((PyTypeObject*)THPVariableClass)->tp_base;
+  PyObject* member = _PyType_Lookup(base, name);
+  if (!member) return PyErr_Format(PyExc_AttributeError, "torch's tensors have no %R", name);
   Unseen unseen;
-  PyObject* method = PyObject_GetAttrString((PyObject*)((PyTypeObject*)THPVariableClass)->tp_base, name);
-  PyObject* result = method ? PyObject_CallFunctionObjArgs(method, tensor, dim, nullptr) : nullptr;
-  Py_XDECREF(method);
-  return result;
+  if (Py_TYPE(member)->tp_descr_set) return Py_TYPE(member)->tp_descr_get(member, args[0], (PyObject*)Py_TYPE(args[0]));
+  return PyObject_Vectorcall(member, args, n, nullptr);
 }
 
-static PyObject* entry_of(PyObject* const* a, Py_ssize_t n, const char* name, bool size) {
-  if (n != 2 || !PyType_IsSubtype(Py_TYPE(a[0]), (PyTypeObject*)THPVariableClass)) return PyErr_Format(PyExc_TypeError, "tensor_%s(tensor, dim)", name);
+// of_tensor(tensor, name, *args): an attribute of torch's own, or the result of one of its methods.
+static PyObject* of_tensor(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  constexpr Py_ssize_t kMost = 6;
+  if (n < 2 || n > kMost || !is_tensor(a[0]) || !PyUnicode_Check(a[1])) return PyErr_Format(PyExc_TypeError, "of_tensor(tensor, name, *args)");
+  PyObject* args[kMost] = {a[0]};
+  for (Py_ssize_t i = 2; i < n; i++) args[i - 1] = a[i];
+  return by_name(a[1], args, (size_t)n - 1);
+}
+
+// getattr(), but for torch's own attributes of tensors, which no code of the program sees the reading of.
+PyObject* read_attribute_unseen(PyObject* base, PyObject* name) {
+  if (THPVariableClass && is_tensor(base)) {
+    PyObject* member = _PyType_Lookup(((PyTypeObject*)THPVariableClass)->tp_base, name);
+    if (member && Py_IS_TYPE(member, &PyGetSetDescr_Type)) return by_name(name, &base, 1);
+  }
+  return PyObject_GetAttr(base, name);
+}
+
+static PyObject* tensor_attribute(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "tensor_attribute(object, name)");
+  return read_attribute_unseen(a[0], a[1]);
+}
+
+static PyObject* entry_of(PyObject* const* a, Py_ssize_t n, PyObject* name, bool size) {
+  if (n != 2 || !is_tensor(a[0])) return PyErr_Format(PyExc_TypeError, "tensor_%U(tensor, dim)", name);
   const c10::TensorImpl* impl = THPVariable_Unpack(a[0]).unsafeGetTensorImpl();
   Py_ssize_t dim = PyLong_AsSsize_t(a[1]);
   if (dim == -1 && PyErr_Occurred()) return nullptr;
-  if (!is_plain(impl)) return by_method(name, a[0], a[1]);
+  if (!is_plain(impl)) return by_name(name, a, 2);
   c10::IntArrayRef entries = size ? impl->sizes() : impl->strides();
-  if (dim < 0 || (size_t)dim >= entries.size()) return PyErr_Format(PyExc_IndexError, "tensor_%s: no dimension %zd", name, dim);
+  if (dim < 0 || (size_t)dim >= entries.size()) return PyErr_Format(PyExc_IndexError, "tensor_%U: no dimension %zd", name, dim);
   return PyLong_FromLongLong(entries[dim]);
 }
 
-static PyObject* tensor_size(PyObject*, PyObject* const* a, Py_ssize_t n) { return entry_of(a, n, "size", true); }
-static PyObject* tensor_stride(PyObject*, PyObject* const* a, Py_ssize_t n) { return entry_of(a, n, "stride", false); }
+static PyObject* tensor_size(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  static PyObject* name = PyUnicode_InternFromString("size");
+  return entry_of(a, n, name, true);
+}
+static PyObject* tensor_stride(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  static PyObject* name = PyUnicode_InternFromString("stride");
+  return entry_of(a, n, name, false);
+}
 
 static PyMethodDef methods[] = {
+    {"of_tensor", (PyCFunction)(void*)of_tensor, METH_FASTCALL,
+     "of_tensor(tensor, name, *args): what torch's own class has by this name, seen by no code of the program"},
+    {"tensor_attribute", (PyCFunction)(void*)tensor_attribute, METH_FASTCALL,
+     "tensor_attribute(object, name): getattr(), but no code of the program sees reads of torch's own attributes of tensors"},
     {"tensor_size", (PyCFunction)(void*)tensor_size, METH_FASTCALL, "tensor_size(tensor, dim): as Tensor.size, seen by no code of the program"},
     {"tensor_stride", (PyCFunction)(void*)tensor_stride, METH_FASTCALL, "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"},
     {nullptr, nullptr, 0, nullptr}};

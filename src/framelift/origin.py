@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from . import _core
 from ._core import is_a
 
 __all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
@@ -149,7 +150,9 @@ def _item(base: Any, key: Any) -> Any:
 
 
 def _dict(base: Any, _key: Any) -> Any:
-    found = getattr(base, "__dict__", None)
+    found = None if is_a(base, type) else _core.own_dict(base)
+    if found is None:
+        found = getattr(base, "__dict__", None)
     if found is None:
         raise Missing("__dict__")
     return found
@@ -189,7 +192,7 @@ def _entry(attribute: str) -> Callable[[Any, Any], Any]:
 
 def _attr(base: Any, name: str) -> Any:
     try:
-        return getattr(base, name)
+        return _core.tensor_attribute(base, name)
     except AttributeError:
         raise Missing(name) from None
 

@@ -110,7 +110,7 @@ def _numpy_state() -> Any:
 
 def _copy(values: Any) -> Any:
     """A deep copy in one piece; tensors that are results of operations are copied as leaves."""
-    results = [leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not leaf.is_leaf]
+    results = [leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not _core.of_tensor(leaf, "is_leaf")]
     memo: dict[int, Any] = {id(tensor): tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in results}
     return copy.deepcopy(values, memo)
 

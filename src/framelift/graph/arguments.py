@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import is_a
 from ..exc import InternalError
 from ..reasons import Interrupt
@@ -129,10 +130,10 @@ def _as_plain(arg: Any, kind: type) -> Any:
 
 def _stray(tensor: torch.Tensor) -> BaseException:
     """A tensor that is no stand-in: a defect of the import rules, unless native code made it out of stand-ins."""
-    with torch._C.DisableTorchFunction():
-        text = f"{type(tensor).__name__} of size {tuple(tensor.size())} on {tensor.device}"
-        if tensor.device.type == "meta":
-            return Interrupt("torch-operation", f"that made a tensor unseen ({text})")
+    device = _core.of_tensor(tensor, "device")
+    text = f"{type(tensor).__name__} of size {tuple(_core.of_tensor(tensor, 'size'))} on {device}"
+    if device.type == "meta":
+        return Interrupt("torch-operation", f"that made a tensor unseen ({text})")
     return InternalError(f"a tensor from outside reached the recorder without being imported: {text}")
 
 

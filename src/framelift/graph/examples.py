@@ -14,8 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
+from .. import _core
 from .._core import is_a
-from .facts import SymbolicFacts
+from .facts import SymbolicFacts, is_overriding
 from .numbers import Float
 from .symbols import Calculation, Symbols
 from .wrappers import WrapperFacts, assembled_like
@@ -113,9 +114,11 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tenso
     if type(facts) is WrapperFacts:
         return _wrapper(mode, tensor, facts)
     if type(facts) is not SymbolicFacts:
-        if tensor.is_leaf and tensor.grad is not None and tensor.grad.shape != tensor.shape:   # its memory was exchanged since
+        read = _core.of_tensor
+        grad = read(tensor, "grad") if read(tensor, "is_leaf") else None
+        if is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size"):   # its memory was exchanged since
             with torch.no_grad():
-                bare = tensor.detach().requires_grad_(tensor.requires_grad)
+                bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(read(tensor, "requires_grad"))
             return mode.from_tensor(bare, static_shapes=True)
         return mode.from_tensor(tensor, static_shapes=True)
     with torch.no_grad():

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .. import _core
 from .._core import is_a
 from ..reasons import Interrupt
 
@@ -169,11 +170,16 @@ def symbolic_facts(dtype: torch.dtype, device: torch.device, size: Any, stride: 
 
 def facts_of(tensor: torch.Tensor) -> Facts:
     """The facts of a real or fake tensor.  Torch function must be off."""
-    if tensor._has_symbolic_sizes_strides:
-        return symbolic_facts(tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad, tensor.is_leaf,
-                              tensor.is_conj(), tensor.is_neg(), tensor.is_inference())
-    return intern_facts(tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad,
-                        tensor.is_leaf, tensor.is_conj(), tensor.is_neg(), tensor.is_inference())
+    make = symbolic_facts if _is_symbolic(tensor) else intern_facts
+    return make(_dtype(tensor), _device(tensor), _size(tensor), _stride(tensor), _requires_grad(tensor), _is_leaf(tensor),
+                _is_conj(tensor), _is_neg(tensor), _is_inference(tensor))
+
+
+# Torch's own, whatever a subclass puts in their place.
+_base = torch._C.TensorBase
+_dtype, _device, _requires_grad, _is_leaf = _base.dtype.__get__, _base.device.__get__, _base.requires_grad.__get__, _base.is_leaf.__get__
+_size, _stride, _is_conj, _is_neg, _is_inference = _base.size, _base.stride, _base.is_conj, _base.is_neg, _base.is_inference
+_is_symbolic = _base._has_symbolic_sizes_strides.__get__
 
 
 # Raw dispatch key sets already found to be those of plain dense tensors: the keys say everything `_explain_kind` asks.
@@ -202,7 +208,7 @@ def plain_kind(tensor: torch.Tensor) -> type:
 
 def is_parameter(tensor: torch.Tensor) -> bool:
     """As isinstance() of torch's class: tensors of other classes are parameters where they say so."""
-    return is_a(tensor, torch.nn.Parameter) or _own(tensor).get("_is_param") is True
+    return is_a(tensor, torch.nn.Parameter) or _core.own_dict(tensor).get("_is_param") is True
 
 
 def is_overriding(kind: type) -> bool:
@@ -211,7 +217,8 @@ def is_overriding(kind: type) -> bool:
     if known is None:
         own = issubclass(kind, torch.Tensor) and kind is not torch.Tensor and not issubclass(kind, torch.nn.Parameter)
         known = _overriding[kind] = (own and not kind.__module__.startswith("torch.") and kind.__torch_dispatch__ is _no_dispatch
-                                     and kind.__torch_function__ is not _no_function)
+                                     and kind.__torch_function__ is not _no_function
+                                     and _core.type_lookup(kind, "__getattribute__", None) is _reads)
     return known
 
 
@@ -224,7 +231,7 @@ def is_tensor_like(kind: type) -> bool:
     return known
 
 
-_own = torch.Tensor.__dict__["__dict__"].__get__
+_reads = _core.type_lookup(torch.Tensor, "__getattribute__", None)
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
 _overriding: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({torch.Tensor: False, torch.nn.Parameter: False})
@@ -238,9 +245,10 @@ def _explain_kind(tensor: torch.Tensor) -> str:
     for name in _ODD_KEYS:
         if keys.has(getattr(torch._C.DispatchKey, name)):
             return f"dispatch key {name}"
-    if tensor.layout is not torch.strided:
-        return f"layout {tensor.layout}"
-    return "quantized" if tensor.is_quantized else "nested" if tensor.is_nested else ""
+    read = _core.of_tensor
+    if read(tensor, "layout") is not torch.strided:
+        return f"layout {read(tensor, 'layout')}"
+    return "quantized" if read(tensor, "is_quantized") else "nested" if read(tensor, "is_nested") else ""
 
 
 def new_stand_in(facts: Facts, kind: type = torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._C import _functorch
 
+from .. import _core
 from ..reasons import Interrupt
 from .fakes import Fakes
 from .facts import Facts, facts_of
@@ -233,4 +234,4 @@ def storage_of(fake: torch.Tensor) -> int:
     """The memory under all wrappers."""
     while is_wrapped(fake):
         fake = _functorch.get_unwrapped(fake)
-    return fake.untyped_storage()._cdata
+    return _core.of_tensor(fake, "untyped_storage")._cdata   # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import is_a
 from ..origin import Origin
 
@@ -56,7 +57,7 @@ def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[An
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
         if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
             continue
-        marked = tensor.__dict__.get(_MARK) or ("unguarded" if id(tensor) in stay else None)
+        marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
         name = source_name(memo[id(tensor)].origin)
         node._rename(name.lower())
@@ -68,7 +69,7 @@ def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
     found: set[int] = set()
     for record in memo.values():
         if is_a(record.original, torch.nn.Module):
-            table = record.original.__dict__
+            table = _core.own_dict(record.original)
             for held in (table, table.get("_parameters", ()), table.get("_buffers", ())):
                 found.update(map(id, held.values() if is_a(held, dict) else ()))
     return found

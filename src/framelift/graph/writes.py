@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import is_a
 from ..reasons import Interrupt
 from .facts import Facts, new_stand_in
@@ -62,7 +63,7 @@ def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
 def _gain_history_outside(target: Target, value: Value, facts: Facts, written: bool) -> None:
     """An in-place operation gave an input a history: the graph does the same to the real one, if nothing else shares its memory."""
     plain = value.facts.but(requires_grad=True, is_leaf=False) is facts and not value.facts.requires_grad
-    if not plain or not written or len(value.storage.values) > 1 or value.external._is_view():
+    if not plain or not written or len(value.storage.values) > 1 or _core.of_tensor(value.external, "_is_view"):
         raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
 
 
@@ -88,7 +89,7 @@ def is_data(value: Value) -> bool:
 def _check_view_write(target: Target, value: Value) -> None:
     """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
     if value.external is not None:
-        forbidden = value.external._is_view()
+        forbidden = _core.of_tensor(value.external, "_is_view")
     else:
         leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
         forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)

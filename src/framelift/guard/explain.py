@@ -13,7 +13,7 @@ from .. import _core
 from .._core import is_a
 from ..origin import step_text
 from ..places import place_of
-from .kinds import TensorFacts, builtin_length, dict_keys, dunders, immutable_leaf, tensor_facts
+from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
 
 __all__ = ["WORDS", "described", "explain", "explain_all", "path", "where"]
 
@@ -39,9 +39,17 @@ def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, A
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 def _name(value: Any) -> str:
-    """The name of what has one.  Modules are asked for theirs alone: some make up any attribute."""
-    names = ("__name__",) if is_a(value, types.ModuleType) else ("__qualname__", "__name__")
-    return next((text for name in names if is_a(text := getattr(value, name, None), str)), "")
+    """The name of a class, a function or a module; other objects may make one up."""
+    if is_a(value, type):
+        return class_name(value)
+    if is_a(value, types.ModuleType):
+        text = _core.own_dict(value).get("__name__")
+        return text if type(text) is str else ""
+    return value.__qualname__ if type(value) in _NAMED else ""
+
+
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+          types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _show(value: Any, limit: int = 80) -> str:
@@ -64,7 +72,7 @@ def _check(old: tuple[Any, str], now: Any) -> str:
 
 
 def _type(old: Any, now: Any) -> str:
-    return f"is now a {type(now).__qualname__}, was a {_show(old)}"
+    return f"is now a {class_name(type(now))}, was a {_show(old)}"
 
 
 def _is(old: Any, now: Any) -> str:
@@ -73,7 +81,7 @@ def _is(old: Any, now: Any) -> str:
 
 def _keys(old: Any, now: Any) -> str:
     if not is_a(now, dict):
-        return f"is now a {type(now).__qualname__}, was a dictionary"
+        return f"is now a {class_name(type(now))}, was a dictionary"
     before = list(old)
     keys = list(dict_keys(now))
     gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
@@ -85,14 +93,14 @@ def _keys(old: Any, now: Any) -> str:
 
 def _tensor(old: TensorFacts | None, now: Any) -> str:
     if old is None:
-        return f"is now a {type(now).__qualname__} of other properties than before"
+        return f"is now a {class_name(type(now))} of other properties than before"
     try:
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
     except Exception:
-        return f"is now a {type(now).__qualname__}, was a tensor"
+        return f"is now a {class_name(type(now))}, was a tensor"
     rows = []
     if type(now) is not old.python_type:
-        rows.append(f"is now a {type(now).__qualname__}, was a {old.python_type.__qualname__}")
+        rows.append(f"is now a {class_name(type(now))}, was a {class_name(old.python_type)}")
     for name in ("dtype", "device", "layout", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference", "has_grad"):
         before, after = getattr(old, name), getattr(facts, name)
         if before != after and not (name == "stride" and before is None):
@@ -104,7 +112,7 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
 
 def _dunders(old: tuple[int, list[str]], now: Any) -> str:
     if not is_a(now, type):
-        return f"is now a {type(now).__qualname__}, was a class"
+        return f"is now a {class_name(type(now))}, was a class"
     mro, pairs = dunders(now)
     changed = sorted({n for n, _ in pairs} ^ set(old[1]))
     if changed:
@@ -182,7 +190,7 @@ def explain(program: _core.GuardProgram, failure: tuple[int, int], arguments: tu
     try:
         words = WORDS[kind](old, now)
     except Exception:
-        words = f"is now {_show(now)}, a {type(now).__qualname__}"
+        words = f"is now {_show(now)}, a {class_name(type(now))}"
     return f"{name} {words}{suffix}"
 
 

@@ -21,7 +21,7 @@ from .. import _core
 from .._core import is_a
 from ..origin import Origin
 
-__all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "dict_keys", "dunders", "immutable_leaf", "same_leaf", "tensor_agrees",
+__all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "class_name", "dict_keys", "dunders", "full_name", "immutable_leaf", "same_leaf", "tensor_agrees",
            "tensor_facts"]
 
 
@@ -101,20 +101,21 @@ def immutable_leaf(value: Any) -> bool:
 
 def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
     """The facts of a real tensor.  `ask_grad`: also whether it has a gradient; `ask_marks`: also the user's marks."""
-    with torch._C.DisableTorchFunction():
-        try:
-            stride = tensor.stride()
-        except RuntimeError:  # layouts without strides
-            stride = None
-        return TensorFacts(type(tensor), tensor.dtype, tensor.device, tensor.layout, tuple(tensor.size()), stride,
-                           tensor.requires_grad, tensor.is_leaf, torch._C._dispatch_keys(tensor).raw_repr(), tensor.is_conj(),
-                           tensor.is_neg(), tensor.is_inference(), _core.has_grad(tensor) if ask_grad else None, _marks(tensor) if ask_marks else None)
+    read = _core.of_tensor
+    try:
+        stride = read(tensor, "stride")
+    except RuntimeError:  # layouts without strides
+        stride = None
+    return TensorFacts(type(tensor), read(tensor, "dtype"), read(tensor, "device"), read(tensor, "layout"), tuple(read(tensor, "size")), stride,
+                       read(tensor, "requires_grad"), read(tensor, "is_leaf"), torch._C._dispatch_keys(tensor).raw_repr(),
+                       read(tensor, "is_conj"), read(tensor, "is_neg"), read(tensor, "is_inference"),
+                       _core.has_grad(tensor) if ask_grad else None, _marks(tensor) if ask_marks else None)
 
 
 def _marks(tensor: torch.Tensor) -> frozenset[int]:
     """The dimensions that mark_dynamic declared, framelift's or torch's."""
-    rank = tensor.dim()
-    return frozenset(dim % rank for dim in getattr(tensor, "_dynamo_dynamic_indices", ()) if -rank <= dim < rank)
+    rank = _core.of_tensor(tensor, "dim")
+    return frozenset(dim % rank for dim in _core.own_dict(tensor).get("_dynamo_dynamic_indices", ()) if -rank <= dim < rank)
 
 
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
@@ -174,6 +175,16 @@ _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 _flags = type.__dict__["__flags__"].__get__
 _HEAP_TYPE = 1 << 9
+#: the name of a class, read without its metaclass
+class_name = type.__dict__["__qualname__"].__get__
+_module = type.__dict__["__module__"].__get__
+
+
+def full_name(cls: type) -> str:
+    """Module and name of a class, read without its metaclass."""
+    return f"{_module(cls)}.{class_name(cls)}"
+
+
 _NOT_BEHAVIOUR = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"})
 
 

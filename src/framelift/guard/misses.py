@@ -9,7 +9,7 @@ from .. import _core
 from .._core import is_a
 from ..places import Place, place_of
 from .explain import _show, explain, path
-from .kinds import TensorFacts, builtin_length, dict_keys, tensor_facts
+from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
 
 __all__ = ["Miss", "items", "miss_of"]
 
@@ -69,7 +69,7 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
     if kind == "KEYS":
         return _brief(list(old)), _brief(list(dict_keys(now)))
     if kind == "TYPE":
-        return _show(old), type(now).__qualname__
+        return _show(old), class_name(type(now))
     if kind == "CHECK":
         return str(old[1]).removeprefix("is "), _show(now)
     return _show(old), _show(now)

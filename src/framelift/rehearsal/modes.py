@@ -20,6 +20,8 @@ from torch.utils.hooks import RemovableHandle
 from .. import _core
 from .._core import is_a
 from ..graph.live import described_transforms, transforms_off
+from ..graph.numbers import Bool, Float
+from ..graph.numpy_numbers import NumpyNumber
 from ..graph.state import asked_of_nesting, autocast_nesting
 from ..origin import const
 from ..reasons import Interrupt
@@ -28,8 +30,8 @@ from .registry import substitute
 from .subclasses import call_override, overriding
 from .torch_rules import RULES
 
-__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "modes_off", "note_changes", "torch_call",
-           "unseen_by_modes", "without_modes"]
+__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "is_overridden", "modes_off", "note_changes", "shown_by_torch", "torch_call",
+           "unseen", "without_modes"]
 
 _push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
                              torch._C._len_torch_function_stack, torch._C._get_function_stack_at)
@@ -95,13 +97,13 @@ def _saved_hooks_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes, without function transforms and without hooks on saved tensors, for a capture and its compilation.
+    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture.
 
     Compilers register hooks of their own, which are nobody's afterwards: they count for nothing.
     """
     counted = RemovableHandle.next_id
     try:
-        with modes_off() as moment, transforms_off() as transforms, _saved_hooks_off():
+        with modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms, _saved_hooks_off():
             yield moment._replace(transforms=transforms)
     finally:
         RemovableHandle.next_id = counted
@@ -115,8 +117,8 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def unseen_by_modes(entry: Callable[..., Any]) -> Callable[..., Any]:
-    """`entry`, whose own torch calls are none of the modes' business; what it does to their stack it does."""
+def unseen(entry: Callable[..., Any]) -> Callable[..., Any]:
+    """`entry`, whose own torch calls neither modes nor subclasses see; what it does to the stack of modes it does."""
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         with torch._C.DisableTorchFunction():
             return entry(inputs, externals)
@@ -164,10 +166,16 @@ def note_changes(session: Any) -> None:
         session.world.write("call", _push, i, (mode,))
 
 
+def is_overridden(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a torch call with these arguments is one for a mode or a subclass of the program."""
+    recorder = session.recorder
+    return bool(recorder.modes or recorder.overrides and not recorder.subclasses_off and overriding(args, kwargs))
+
+
 def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
     recorder = session.recorder
-    if not recorder.modes and (not recorder.overrides or recorder.subclasses_off or not overriding(args, kwargs)):
+    if not is_overridden(session, args, kwargs):
         try:
             return recorder.call(callable_, args, kwargs)
         except Interrupt as stop:
@@ -177,11 +185,24 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
                 raise
         if not asked:
             return _core.captured(opened, args, kwargs)
-    if is_a(callable_, types.FunctionType):
-        # How such a function hands its arguments over is its own affair: it does so to `_Spy`, which knows the rest.
-        with torch.overrides._enable_torch_function(), _Spy(session):
-            return callable_(*args, **kwargs)
-    return dispatch(session, callable_, (), args, kwargs)
+    return shown_by_torch(session, callable_, args, kwargs)
+
+
+def shown_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A torch call as modes and subclasses are shown it: which function, types and arguments, and how often, is torch's own affair.
+
+    So torch is called, with `_Spy` as its only mode.
+    """
+    if callable_ in _SHOWN_TO_NOBODY:
+        return session.recorder.call(callable_, args, kwargs)
+    if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):   # symbolic numbers that torch does not know
+        return dispatch(session, callable_, (), args, kwargs)
+    spy = _Spy(session)
+    with torch.overrides._enable_torch_function(), spy:
+        result = callable_(*args, **kwargs)
+    if not spy.asked:
+        raise Interrupt("torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,")
+    return result
 
 
 #: reasons why an operation cannot be one node, but what it is made of may be captured
@@ -203,35 +224,39 @@ def _opened(function: Any) -> Any:
     return made
 
 
-def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments."""
     stack = session.recorder.modes
-    found = overriding(args, kwargs) if not session.recorder.subclasses_off and func is not _RETYPE else []
+    found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off else []
     if not stack:
-        return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs)
+        return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs or {})
     whole = list(stack)
     mode = stack.pop()
     try:
         handler = _core.read(mode, "__torch_function__")
         types_ = types_ or tuple(type(arg) for arg in found)
-        return _core.captured(handler, (func, types_, args, kwargs) if kwargs else (func, types_, args), None)
+        return _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
     finally:
         stack[:] = whole
 
 
-_RETYPE = torch.Tensor.as_subclass   # torch tells nobody of it
+_SHOWN_TO_NOBODY = frozenset((torch.Tensor.as_subclass, torch.Tensor._make_subclass, torch.device, torch.set_autocast_enabled, torch.set_autocast_dtype,
+                              torch.set_autocast_cache_enabled))
+_NUMBERS = frozenset((Float, Bool, NumpyNumber))
 
 
 class _Spy(TorchFunctionMode):
-    """Stands on torch's stack while one of torch's own overridable Python functions runs unwatched."""
+    """Stands on torch's stack while one of torch's own functions says whom it is shown to."""
 
     def __init__(self, session: Any) -> None:
         super().__init__()
         self.session = session
+        self.asked = False
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.asked = True
         with torch._C.DisableTorchFunction():
-            return dispatch(self.session, func, tuple(types), args, kwargs or {})
+            return dispatch(self.session, func, tuple(types), args, kwargs)
 
 
 @substitute(_length)

@@ -590,7 +590,7 @@ class _RecordingMode(TorchFunctionMode):
         if recorder.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
                 recorder.overrides or any(map(is_tensor_like, types)))):
             with self:   # what overrides is captured code, whose calls must come here again
-                return recorder.dispatch(func, tuple(types), args, kwargs or {})
+                return recorder.dispatch(func, tuple(types), args, kwargs)
         if not kwargs:   # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})

@@ -27,7 +27,7 @@ from ..twin.resume import Point, point_of
 from ..world import attributes, class_attributes
 from ..world.dynamism import STATIC, Dynamism
 from ..world.finalisers import end_is_seen_inside, is_referred_to
-from ..world.importer import is_handle_class, let_in, let_in_opaque
+from ..world.importer import is_handle_class, is_plain, let_in, let_in_opaque
 from ..world.leaves import is_constant
 from ..world.more_shadows import was_raised_inside
 from ..world.opaque import Opaque
@@ -112,7 +112,7 @@ class Session:
         modes.import_modes(self, self.active_modes)
         modes.import_transforms(self, self.moment)
         for i, value in enumerate(locals_[:count]):
-            if names[i] not in self.unread and is_handle_class(type(value)):
+            if names[i] not in self.unread and is_plain(value) and is_handle_class(type(value)):
                 self.world.owners.met(value, arg(i, names[i]))   # before the others: one may be its dictionary
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
@@ -177,7 +177,7 @@ class Session:
         """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
         for shadow in self.world.shadows:
             before = self.world.attributes_before.get(id(shadow.copy))
-            now = getattr(shadow.copy, "__dict__", None)
+            now = _core.own_dict(shadow.copy)
             if now is None:
                 continue
             before = before or {}
@@ -212,7 +212,7 @@ class Session:
     def _grad_of(self, tensor: torch.Tensor) -> Any:
         """The `.grad` of an input: external like any attribute."""
         record = self.world.memo[id(tensor)]
-        return let_in(self.world, tensor.grad, record.origin.to("attr", "grad"))
+        return let_in(self.world, _core.of_tensor(tensor, "grad"), record.origin.to("attr", "grad"))
 
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
         return guard_values(self.world, self.function.__code__, tensors, self.whole)
@@ -358,13 +358,13 @@ class Session:
             raise Interrupt("opaque-object", "Tensor.__dict__")
         if is_a(found, (types.GetSetDescriptorType, property)):
             if self.recorder.modes or (is_overriding(cls) or asks_first(cls)) and not self.recorder.subclasses_off:
-                return modes.dispatch(self, found.__get__, (), (tensor,), {})
+                return modes.shown_by_torch(self, found.__get__, (tensor,), {})
             return self.recorder.attribute(tensor, name)
         record = world.by_seen.get(id(tensor))
         if record is not None and is_a(found, types.MemberDescriptorType):
             return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
         if record is not None and pending is not DELETED:
-            own = record.original.__dict__
+            own = _core.own_dict(record.original)
             origin = record.origin.to("dict")
             if name in own:
                 return let_in(world, own[name], origin.to("item", name))
@@ -552,10 +552,7 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 
 
 def _type_lookup(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return ABSENT
+    return _core.type_lookup(cls, name, ABSENT)
 
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:

@@ -45,13 +45,13 @@ def _has_a_say(arg: Any, kind: type) -> bool:
     return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
 
 
-def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """Ask each class in turn until one answers."""
     types = tuple(type(arg) for arg in found)
     for arg, cls in zip(found, types):
         session.world.lookup(cls, "__torch_function__")
         asked = cls if is_a(arg, torch.Tensor) else arg
-        answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args, kwargs), None)
+        answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args) if kwargs is None else (func, types, args, kwargs), None)
         if answer is not NotImplemented:
             return answer
     raise TypeError(f"no implementation found for {func!r} on types that implement __torch_function__: {list(types)}")

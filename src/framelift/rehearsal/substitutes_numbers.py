@@ -25,6 +25,7 @@ from ..graph.targets import target_of
 from ..reasons import Interrupt
 from . import substitutes_callbacks  # noqa: F401  (its rows come before those here)
 from .assumptions import assertion, assume
+from .modes import is_overridden, torch_call
 from .pure import member
 from .registry import HIGHER_ORDER, SUBSTITUTES, substitute
 
@@ -131,7 +132,7 @@ def _int(_session: Any, args: tuple[Any, ...]) -> Any:
 
 def _taken(session: Any, value: Any) -> Any:
     """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
-    if session.recorder.is_stand_in(value) and config.capture_scalar_outputs:
+    if session.recorder.is_stand_in(value) and config.capture_scalar_outputs and not is_overridden(session, (value,), {}):
         return session.recorder.call(torch.Tensor.item, (value,), {})
     return value
 
@@ -182,8 +183,10 @@ def _always_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
 
 @_own(len)
 def _len(session: Any, args: tuple[Any, ...]) -> Any:
-    """len() makes a plain int of what `__len__` gives."""
-    return session.recorder.call(torch.Tensor.__len__, args, {}) if session.recorder.is_stand_in(args[0]) else NotImplemented
+    """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be symbolic."""
+    if not session.recorder.is_stand_in(args[0]) or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__:
+        return NotImplemented
+    return torch_call(session, torch.Tensor.__len__, args, {})
 
 
 def _extreme(builtin: Any, symbolic: Any) -> None:

@@ -44,7 +44,7 @@ from ..guard.program import build_program
 from ..log import topic, warn
 from ..places import shown_stack
 from ..reasons import Interrupt
-from ..rehearsal.modes import Moment, at_rest, unseen_by_modes, without_modes
+from ..rehearsal.modes import Moment, at_rest, unseen, without_modes
 from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..rehearsal.substitutes_random import note_decided
@@ -265,8 +265,8 @@ class Driver:
             info.examples = ()
             if finished.odd:
                 graph = with_histories(graph, finished.odd)
-            graph = with_types(graph, finished.inputs, plan.outputs)
-            if session.active_modes:
+            graph = with_types(graph, finished.arguments or finished.inputs, plan.outputs)
+            if session.active_modes or session.recorder.overrides:
                 graph = without_modes(graph)
         inputs: list[Any] = finished.inputs if graph is not None else []
         before, names, lines = (), None, None
@@ -288,15 +288,13 @@ class Driver:
             note_decided(session.function.__code__, lines.drawn.relations)
         if drawing.used:
             entry = drawing.entry(entry)
-        if session.active_modes:
-            entry = unseen_by_modes(entry)
         if session.point is not None:
             entry = handing_over(entry, session.point)
         info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if not info.replayable:
             entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
-        if plan.acts and any(tensor.requires_grad for tensor in finished.inputs):
+        if plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in finished.inputs):
             entry = unseen_by_hooks(entry)
         if finished.left_state:
             entry = leaving(entry, finished.left_state, finished.in_region)
@@ -305,7 +303,7 @@ class Driver:
         reached = {id(tensor) for tensor in session.recorder.reached}
         if reached:
             entry = _watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached])
-        return entry, inputs
+        return unseen(entry) if session.active_modes or session.recorder.overrides else entry, inputs
 
     def _backend_for(self, session: Session, finished: Any) -> Any:
         symbols = session.recorder.symbols

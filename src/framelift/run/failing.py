@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import _enable_torch_function
 
 from .. import _core, config
 from .._core import is_a
@@ -68,7 +69,7 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
     """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
     around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
     hooks = [module for module in finished.graph_module.children() if type(module) is SavedHooks]
-    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks):
+    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks), _enable_torch_function():
         graph = compile_graph(finished.graph_module, plain_examples(finished.inputs))
     if finished.without_grad:
         graph = torch.no_grad()(graph)
@@ -139,10 +140,10 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     places = [i for i, one in enumerate(inputs) if id(one) in given]
     if resumed and (finished.stays == UNKNOWN or changes_history(tape)) and in_handler(step.places for step in fails_late(tape, False)):
         raise Interrupt("torch-operation", "that may fail inside a block, after what cannot be taken back,")
-    if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or inputs[i].layout is not torch.strided for i in places):
+    if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places):
         return entry
     late = fails_late(tape, in_order) if places else []
-    copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(inputs[i].untyped_storage().nbytes() for i in places) <= _SMALL)
+    copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL)
     draws = finished.stays > 0
     counted = in_order and not (late and writes_uncounted(tape))
     if places and not in_order and not copies:
@@ -164,20 +165,24 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     return run
 
 
+def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
+    return _core.of_tensor(tensor, "untyped_storage")   # type: ignore[no-any-return]
+
+
 def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:
     """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions tell whether they were."""
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:
         return True
-    if kept is None or any(tensor.requires_grad and not tensor.is_leaf for tensor in changed):   # their history is another one by now
+    if kept is None or any(_core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed):   # their history is another one by now
         return False
     for tensor, copy in zip(tensors, kept):   # of memory, however tensors lie in it; autograd does not count this
-        if copy is not None and tensor.untyped_storage().nbytes() != copy.nbytes:
+        if copy is not None and _memory(tensor).nbytes() != copy.nbytes:
             return False
     for tensor, copy in zip(tensors, kept):
         if copy is not None:
-            tensor.untyped_storage().copy_(copy.untyped_storage())
+            _memory(tensor).copy_(copy.untyped_storage())
     known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
     torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in known]), tuple([version for _, version in known]))
     return True

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.fx._symbolic_trace
 
-from .. import config
+from .. import _core, config
 from .._core import is_a
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guard.misses import Miss
@@ -87,7 +87,7 @@ def _remember(asked: Asked) -> None:
     seen = asked.seen.setdefault(asked.function.__code__, Seen())
     for name, value in zip(asked.function.__code__.co_varnames, asked.locals):
         if is_a(value, torch.Tensor):
-            seen.meet(name, tuple(value.size()))
+            seen.meet(name, tuple(_core.of_tensor(value, "size")))
         elif type(value) in (int, float):
             seen.meet(name, value)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..graph.provenance import Link
 from ..guard.explain import described, path
 from ..guard.misses import Miss
@@ -108,9 +109,9 @@ class Input:
     @classmethod
     def of(cls, tensor: Any, origin: str) -> Input:
         """The facts of a real tensor."""
-        with torch._C.DisableTorchFunction():
-            stride = tuple(tensor.stride()) if tensor.layout is torch.strided else ()
-            return cls(origin, tensor.dtype, tuple(tensor.size()), stride, str(tensor.device), tensor.requires_grad)
+        read = _core.of_tensor
+        stride = tuple(read(tensor, "stride")) if read(tensor, "layout") is torch.strided else ()
+        return cls(origin, read(tensor, "dtype"), tuple(read(tensor, "size")), stride, str(read(tensor, "device")), read(tensor, "requires_grad"))
 
 
     @classmethod

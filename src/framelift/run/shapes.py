@@ -18,7 +18,7 @@ from .._core import is_a
 from ..exc import BackendCompilerFailed, InternalError
 from ..graph.numbers import Float
 from ..graph.numpy_numbers import NumpyNumber
-from ..guard.kinds import TensorFacts
+from ..guard.kinds import TensorFacts, class_name
 from ..origin import Origin, const
 from ..reasons import Interrupt
 from ..world.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
@@ -53,7 +53,7 @@ class Seen:
                 self.values[place] = KeysSeen("", True)
         for guard in world.guards:
             value = guard.value
-            if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in value.__qualname__:
+            if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in class_name(value):
                 self._class(str(guard.origin), value)
             if guard.kind == "EQ":
                 self._leaf(guard.origin, value)

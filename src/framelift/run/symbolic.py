@@ -134,7 +134,7 @@ def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
         if is_a(argument, str):
             meaning = symbols.meanings[argument]
             if type(meaning) is FromSize:
-                return int(meaning.tensor.size(meaning.dim))
+                return int(_core.tensor_size(meaning.tensor, meaning.dim))
             argument = symbols.floats.get(argument, hints.get(argument))
         return getattr(argument, "hint", argument)
 

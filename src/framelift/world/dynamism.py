@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import config
+from .. import _core, config
 from .._core import is_a
 from ..graph.facts import is_parameter
 from ..graph.symbols import NO_MARKS, Marks
@@ -35,8 +35,8 @@ def _known(bound: int | None) -> bool:
 
 def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int]]:
     """(declared dynamic or unbacked, to be tried as dynamic, static), as the user marked the tensor's dimensions."""
-    own = tensor.__dict__
-    rank = tensor.dim()
+    own = _core.own_dict(tensor)
+    rank = _rank(tensor)
     dynamic: dict[int, tuple[int | None, int | None]] = {dim % rank: (None, None) for dim in own.get(_DYNAMIC, ()) if -rank <= dim < rank}
     for entry in own.get("_dynamo_dynamic_range", ()):
         if -rank <= entry.dim < rank and entry.dim % rank in dynamic:   # several: all of them hold
@@ -196,24 +196,22 @@ class Dynamism:
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
         """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""
-        if not tensor.__dict__ or not self.marks:
+        if not _core.own_dict(tensor) or not self.marks:
             if self.quiet:
                 return _NONE, NO_MARKS
-            with torch._C.DisableTorchFunction():
-                if tensor.layout is not torch.strided or tensor.is_nested:   # others have no sizes or strides to ask for
-                    return _NONE, NO_MARKS
-                strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
-                unknown = self._unknown(tensor, dims)
-                return dims, Marks({}, unknown, strides) if strides or unknown else NO_MARKS
-        with torch._C.DisableTorchFunction():
-            marks, maybe, static = marks_of(tensor)
-            asked = self._dims(tensor, origin) | maybe
-            dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < tensor.dim())
-            return dims, replace(marks, strides=self._strides(tensor, origin))
+            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(tensor, "is_nested"):   # others have no sizes or strides to ask for
+                return _NONE, NO_MARKS
+            strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
+            unknown = self._unknown(tensor, dims)
+            return dims, Marks({}, unknown, strides) if strides or unknown else NO_MARKS
+        marks, maybe, static = marks_of(tensor)
+        asked = self._dims(tensor, origin) | maybe
+        dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < _rank(tensor))
+        return dims, replace(marks, strides=self._strides(tensor, origin))
 
     def _unknown(self, tensor: torch.Tensor, dims: frozenset[int]) -> frozenset[int]:
         """Of the dimensions that change, those of size 0 and 1, where they are to have no capture of their own."""
-        lone = frozenset(dim for dim in dims if tensor.size(dim) < 2) if not self.everything else _NONE
+        lone = frozenset(dim for dim in dims if _core.tensor_size(tensor, dim) < 2) if not self.everything else _NONE
         self.lone = self.lone or bool(lone)
         return lone if self.general else _NONE
 
@@ -224,26 +222,30 @@ class Dynamism:
         place = f"{origin}.stride()"
         old = self.values.get(place)
         dims = self._changing(place, tensor)
-        if type(old) is tuple and len(old) == tensor.dim():
-            dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.stride())) if before != now}
+        if type(old) is tuple and len(old) == _rank(tensor):
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "stride"))) if before != now}
         return dims
 
     def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
         """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been there."""
-        known, rank = self.known.get(place), tensor.dim()
+        known, rank = self.known.get(place), _rank(tensor)
         return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
             return frozenset()
         if self.everything and not is_parameter(tensor) and is_argument(origin):
-            return frozenset(range(tensor.dim()))
+            return frozenset(range(_rank(tensor)))
         place = str(origin)
         old = self.values.get(place)
         dims = self._changing(place, tensor)
-        if type(old) is tuple and len(old) == tensor.dim():
-            dims |= {dim for dim, (before, now) in enumerate(zip(old, tensor.size())) if before != now}
+        if type(old) is tuple and len(old) == _rank(tensor):
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "size"))) if before != now}
         return dims
+
+
+def _rank(tensor: torch.Tensor) -> int:
+    return _core.of_tensor(tensor, "dim")   # type: ignore[no-any-return]
 
 
 def _root(origin: Origin) -> Origin:

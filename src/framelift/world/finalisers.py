@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import is_a
 from .leaves import LEAF_TYPES, is_constant
 from .opaque import Opaque
@@ -33,6 +34,8 @@ _MOST, _DEEPEST = 64, 4
 def end_is_seen(value: Any, depth: int = 0) -> bool:
     """Whether it may matter when an object of the program dies."""
     cls = type(value)
+    if not _core.is_plain_class(cls):
+        return True
     if cls in _UNSEEN:
         return False
     if cls in _SEQUENCES or cls in _TABLES:
@@ -40,18 +43,18 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
     if cls in _GENERATORS:
         return _waits(value, end_is_seen, depth)
     if is_a(value, torch.Tensor):
-        return hasattr(cls, "__del__")
+        return _core.type_lookup(cls, "__del__", None) is not None
     return not is_constant(value)
 
 
 def end_acts(value: Any, depth: int = 0) -> bool:
     """Whether code of the program runs when an object dies, as far as can be told: a finaliser's, or a generator's."""
     cls = type(value)
-    if cls in _UNSEEN or depth == _DEEPEST:
-        return False
+    if depth == _DEEPEST or not _core.is_plain_class(cls) or cls in _UNSEEN:
+        return _core.type_lookup(cls, "__del__", None) is not None
     if cls in _GENERATORS:
         return _waits(value, end_acts, depth)
-    if hasattr(cls, "__del__"):
+    if _core.type_lookup(cls, "__del__", None) is not None:
         return True
     parts = list(value) if cls in _SEQUENCES else list(value.values()) if cls in _TABLES else list((_own(value) or {}).values())
     return any(end_acts(part, depth + 1) for part in parts[:_MOST])

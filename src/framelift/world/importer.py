@@ -54,6 +54,7 @@ from .wrapper_classes import note_wrapper_class
 __all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
 
 Rule = Callable[[World, Any, Origin], Any]
+_mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 RULES: dict[type, Rule] = {}
 
 
@@ -73,10 +74,17 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
         if known.origin != origin:
             world.guard(origin, "SAME", known.origin)
         return known.seen
+    if not is_plain(value):
+        return let_in_opaque(world, value, origin)
     found = RULES.get(type(value)) or RULES.get(known_kind(type(value)))
     if found is not None:
         return found(world, value, origin)
     return _by_kind(world, value, origin)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether its class, and a class itself, can be looked up in tables without running code of a metaclass."""
+    return _core.is_plain_class(type(value)) and (not is_a(value, type) or _core.is_plain_class(value))
 
 
 def looked_at(world: World, value: Any) -> Any:
@@ -190,7 +198,7 @@ _EMPTY_BASES = (object, _thread._local, typing.Generic)
 @for_life
 def is_handle_class(cls: type) -> bool:
     """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
-    return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in cls.__mro__)
+    return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls))
 
 
 def _by_kind(world: World, value: Any, origin: Origin) -> Any:
@@ -199,7 +207,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _tensor(world, value, origin)
     if is_a(value, enum.Enum):
         return _singleton(world, value, origin)
-    if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not vars(value):
+    if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not _core.own_dict(value):
         return _error(world, value, origin)
     if is_container(cls):
         return import_container(world, value, origin, let_in)
@@ -211,12 +219,12 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
         return _numpy_value(world, value, origin)
-    if cls.__module__.startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in cls.__mro__):
+    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in _mro(cls)):
         return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     kind = value_kind(cls)
-    if kind is not None and all(base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in cls.__mro__):
+    if kind is not None and all(base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls)):
         plain_value(world, value, kind, origin)
         return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
@@ -254,8 +262,8 @@ def _handle(world: World, value: Any, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", cls)
     world.note_class(cls)
-    if cls.__flags__ & _MAPPING and cls.__dictoffset__:   # a mapping pattern asks it for `get` from C
-        if "get" in value.__dict__:
+    if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:   # a mapping pattern asks it for `get` from C
+        if "get" in _core.own_dict(value):
             return let_in_opaque(world, value, origin)
         world.guard(origin.to("dict"), "ABSENT", "get", "get")
     _core.mark_external(value)
@@ -295,7 +303,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
         with torch._C.DisableTorchFunction():
             names, context = context_of(value)
             inner = inner_tensors(value, names)
-            own = value.__dict__
+            own = _core.own_dict(value)
         for name, tensor in inner.items():
             place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
             if is_a(let_in(world, tensor, place), Opaque):

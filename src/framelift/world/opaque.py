@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..guard.kinds import full_name
 from ..reasons import Interrupt
 
 __all__ = ["Opaque", "opaque_for", "refused", "unknown_object"]
 
 _real: dict[int, tuple[type | None, str, str]] = {}
-
-
-def _name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class Opaque:
@@ -48,7 +45,7 @@ for _special in _SPECIAL:
 def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> Opaque:
     """A new placeholder for `value`; the caller records which object it stands for."""
     made = Opaque()
-    _real[id(made)] = (type(value), reason, detail or _name(type(value)))
+    _real[id(made)] = (type(value), reason, detail or full_name(type(value)))
     return made
 
 

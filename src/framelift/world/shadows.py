@@ -33,6 +33,7 @@ from .world import World
 __all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_attributes", "import_container", "is_container", "is_watched_factory", "solid_container"]
 
 LetIn = Callable[[World, Any, Origin], Any]
+_mro, _own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ class Kind:
 
 
 def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    world.guard(origin, "LEN", len(value))
+    world.guard(origin, "LEN", list.__len__(value))
     for i in range(list.__len__(value)):
         list.append(copy, let_in(world, list.__getitem__(value, i), origin.to("item", i)))
 
 
 def _fill_deque(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    world.guard(origin, "LEN", len(value))
-    world.guard(origin.to("attr", "maxlen"), "EQ", value.maxlen)
+    world.guard(origin, "LEN", collections.deque.__len__(value))
+    world.guard(origin.to("attr", "maxlen"), "EQ", _MAXLEN(value))
     for i, item in enumerate(collections.deque.copy(value)):
         collections.deque.append(copy, let_in(world, item, origin.to("item", i)))
 
@@ -75,12 +76,15 @@ def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: L
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    factory, place = value.default_factory, origin.to("attr", "default_factory")
+    factory, place = _FACTORY(value), origin.to("attr", "default_factory")
     if _core.is_python_class(factory):
         world.note_class(factory)
-    copy.default_factory = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
+    made = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
+    _SET_FACTORY(copy, made)
     _fill_dict(world, copy, value, origin, let_in)
 
+
+_FACTORY, _SET_FACTORY = (getattr(collections.defaultdict.default_factory, name) for name in ("__get__", "__set__"))
 
 #: C callables that may be called for a missing key from C
 FACTORIES: tuple[Any, ...] = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, collections.deque,
@@ -130,9 +134,11 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
     bytearray.extend(copy, value)
 
 
+_MAXLEN = collections.deque.maxlen.__get__   # type: ignore[attr-defined]
+
 KINDS: dict[type, Kind] = {
     list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
-    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, dict.copy),
+    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c))),
     collections.OrderedDict: Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
                                    lambda c: dict(collections.OrderedDict.items(c))),
     collections.defaultdict: Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
@@ -145,13 +151,13 @@ KINDS: dict[type, Kind] = {
 
 def _sub_deque(value: Any) -> Any:
     made = collections.deque.__new__(type(value))
-    collections.deque.__init__(made, maxlen=value.maxlen)
+    collections.deque.__init__(made, maxlen=_MAXLEN(value))
     return made
 
 
 def solid_container(cls: type) -> type | None:
     """The built-in container type that `cls` is, or is a Python subclass of; None otherwise."""
-    for base in cls.__mro__:
+    for base in _mro(cls):
         if base in KINDS or base is tuple or base is frozenset:
             return base
         if not _core.is_python_class(base):
@@ -189,7 +195,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
-    if cls is not solid and (solid is frozenset and hasattr(value, "__dict__") or any(map(_has_slots, cls.__mro__[:cls.__mro__.index(solid)]))):
+    if cls is not solid and (solid is frozenset and _core.own_dict(value) is not None or any(map(_has_slots, _mro(cls)[:_mro(cls).index(solid)]))):
         if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}, an exception with slots")
         return world.register(value, opaque_for(value, "opaque-object", f"{cls.__qualname__}, a {solid.__name__} with attributes"), origin)
@@ -244,7 +250,7 @@ def _is_plain_element(key: Any) -> bool:
 
 def _is_handle_key(key: Any) -> bool:
     """An object found by its identity that is itself inside: where it lies in a set is the same there."""
-    return all(base is object or _core.is_python_class(base) for base in type(key).__mro__) and _is_object_key(key)
+    return all(base is object or _core.is_python_class(base) for base in _mro(type(key))) and _is_object_key(key)
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -278,14 +284,14 @@ def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> No
 
 
 def _has_slots(cls: type) -> bool:
-    return any(type(entry) is types.MemberDescriptorType for entry in vars(cls).values())
+    return any(type(entry) is types.MemberDescriptorType for entry in _own(cls).values())
 
 
 def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
     world.guard(origin, "LEN", tuple.__len__(value))
     items = [let_in(world, item, origin.to("item", i)) for i, item in enumerate(tuple.__iter__(value))]
     copy = tuple.__new__(type(value), items)
-    has_attributes = hasattr(value, "__dict__")
+    has_attributes = _core.own_dict(value) is not None
     world.register(value, copy, origin, mutable=has_attributes)
     if has_attributes:
         import_attributes(world, copy, value, origin, let_in)
@@ -295,13 +301,13 @@ def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
 
 def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     """The instance attributes of what is seen as a copy; those of its shadow are pending writes."""
-    own = getattr(value, "__dict__", None) if type(value) is not collections.OrderedDict else None
+    own = _core.own_dict(value) if type(value) is not collections.OrderedDict else None
     if not own:
         if own is not None:
             world.guard(origin.to("dict"), "KEYS", ())
         return
     world.guard(origin.to("dict"), "KEYS", tuple(own))
-    inside = copy.__dict__
+    inside = _core.own_dict(copy)
     for name, item in own.items():
         inside[name] = let_in(world, item, origin.to("dict").to("item", name))
     world.attributes_before[id(copy)] = dict(inside)

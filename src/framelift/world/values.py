@@ -50,7 +50,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 def value_kind(cls: type) -> type | None:
     """The built-in type of values that a Python class is made over, if it is."""
-    return next((base for base in cls.__mro__ if base in _PLAIN), None)
+    return next((base for base in type.__dict__["__mro__"].__get__(cls) if base in _PLAIN), None)
 
 
 def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:
