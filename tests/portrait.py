@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import array
 import collections
+import ctypes
+import datetime
+import decimal
 import enum
 import functools
 import io
 import itertools
 import re
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -22,6 +26,7 @@ from typing import Any
 
 import numpy
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 
@@ -29,6 +34,10 @@ __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
           torch.layout, torch.memory_format, torch.Size, range, enum.Enum, types.CodeType, types.BuiltinFunctionType,
           types.MethodDescriptorType, types.WrapperDescriptorType)
+#: values without an identity worth a look, which say themselves what they are
+SHOWN = (decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, slice, re.Pattern)
+#: objects whose text is their contents
+TOLD = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), re.Match)
 #: iterators that say where they stand
 ITERATORS = (enumerate, zip, map, filter, reversed, itertools.chain, itertools.islice, itertools.count, itertools.cycle, itertools.repeat, itertools.accumulate,
              *(type(iter(kind)) for kind in ([], (), {}, {}.values(), {}.items(), "", range(0), set())), type(reversed([])))
@@ -51,7 +60,7 @@ def without_addresses(text: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _is_leaf(cls: type) -> bool:
-    return issubclass(cls, LEAVES)
+    return issubclass(cls, LEAVES) or cls in SHOWN
 
 
 def _is_value(value: Any) -> bool:
@@ -222,20 +231,31 @@ def _leaf(value: Any) -> tuple[Any, ...]:
         return "builtin", getattr(value, "__qualname__", repr(value))
     if isinstance(value, types.CodeType):
         return "code", value.co_qualname, value.co_firstlineno, value.co_code
+    if type(value) in SHOWN:
+        return "value", type(value).__qualname__, repr(value)
     return "leaf", type(value).__qualname__, tuple(value) if isinstance(value, torch.Size) else value
 
 
 def _class_name(self: Portrait, cls: type) -> Any:
-    """Own classes exist once per world, so they are named; all others are themselves."""
-    return ("own", cls.__qualname__) if self.own(cls) else cls
+    """Own classes exist once per world, so they are named, as are those made while the program runs; all others are themselves."""
+    return ("own", cls.__qualname__) if self.own(cls) else ("made", cls.__module__, cls.__qualname__) if _made(cls) else cls
+
+
+def _made(cls: type) -> bool:
+    """Is a class none that its module has: made by a library for a class of the program."""
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not cls
 
 
 def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
-    data: Any = t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
-    if self.exact:
+    wraps = is_traceable_wrapper_subclass(t)    # its data is that of its attributes
+    data: Any = None if wraps else t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
+    if self.exact and not wraps:
         data = tuple(data.shape), data.dtype, _bytes(data)
-    facts = (type(t), t.device, t.layout, t.requires_grad, t.is_leaf, t.is_conj(), t.is_neg(), t.is_inference())
-    if self.exact and t.layout is torch.strided:
+    facts = (_class_name(self, type(t)), t.device, t.layout, t.requires_grad, t.is_leaf, t.is_conj(), t.is_neg(), t.is_inference())
+    if self.exact and t.layout is torch.strided and not wraps:
         facts += (t.stride(), self.storage(t))
     grad = t.grad if t.is_leaf else None
     attributes = {name: value for name, value in (_attributes(t) or {}).items() if not name.startswith("_dynamo_")}   # AOTAutograd's own marks
@@ -338,7 +358,7 @@ _CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_
 
 def _class(self: Portrait, cls: type) -> tuple[Any, ...]:
     if not self.own(cls):
-        return "class", cls
+        return "class", _class_name(self, cls)
     contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and not isinstance(v, types.MemberDescriptorType)}
     return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values(), contents)
 
@@ -358,6 +378,14 @@ def _descriptor(self: Portrait, d: Any) -> tuple[Any, ...]:
 def _exception(self: Portrait, e: BaseException) -> tuple[Any, ...]:
     return ("exception", _class_name(self, type(e)), self.add(e.args), self.add(e.__cause__), self.add(e.__context__),
             e.__suppress_context__, self.add(_attributes(e)))
+
+
+def _told(self: Portrait, value: Any) -> tuple[Any, ...]:
+    return "told", type(value), without_addresses(repr(value))
+
+
+def _memory(self: Portrait, value: Any) -> tuple[Any, ...]:
+    return "memory", _class_name(self, type(value)), bytes(value), self.add(_attributes(value))
 
 
 def _instance(self: Portrait, value: Any) -> tuple[Any, ...]:
@@ -405,4 +433,6 @@ DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
     (type, _class),
     (types.ModuleType, _module),
     (BaseException, _exception),
+    (TOLD, _told),
+    ((ctypes.Structure, ctypes.Array, ctypes._SimpleCData), _memory),
 ]

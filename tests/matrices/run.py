@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import importlib
 import json
 import os
@@ -30,16 +31,30 @@ PATIENCE = 120      # seconds one cell may take
 PER_WORKER = 1000   # cells after which a worker is replaced by a fresh one
 
 
-def cells_of(matrix: str) -> list[Any]:
-    """The cells of a matrix, in its order; none if the matrix does not exist."""
+def module_of(matrix: str) -> Any:
+    """The module of a matrix; None if there is none."""
     if str(TESTS) not in sys.path:
         sys.path.insert(0, str(TESTS))
     if not any((TESTS / "matrices" / name).exists() for name in (f"{matrix}.py", f"{matrix}/__init__.py")):
-        return []
-    return list(importlib.import_module(f"matrices.{matrix}").cells())
+        return None
+    return importlib.import_module(f"matrices.{matrix}")
 
 
-def sampled(names: list[Any], count: int, seed: int | None) -> list[Any]:
+def names_of(matrix: str, match: str, whole: bool) -> list[str]:
+    """The names of a matrix's cells that hold the text.  A large matrix may have a function `worth` that says which of them to run."""
+    module = module_of(matrix)
+    found = [cell.name for cell in module.cells() if match in cell.name] if module else []
+    return found if whole or not hasattr(module, "worth") else module.worth(found)
+
+
+@functools.cache
+def cell_of(matrix: str, name: str) -> Any:
+    """The cell of a name.  A large matrix may have a function `find`."""
+    module = module_of(matrix)
+    return module.find(name) if hasattr(module, "find") else {cell.name: cell for cell in module.cells()}[name]
+
+
+def sampled(names: list[str], count: int, seed: int | None) -> list[str]:
     """About `count` of them: at equal distances over the list, or drawn where a seed is given."""
     if not count or count >= len(names):
         return names
@@ -49,16 +64,13 @@ def sampled(names: list[Any], count: int, seed: int | None) -> list[Any]:
 
 
 def work() -> None:
-    """The body of a worker: reads a cell's matrix and number from stdin, answers with a line of JSON."""
+    """The body of a worker: reads a cell's matrix and name from stdin, answers with a line of JSON."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)     # cells may print
-    known: dict[str, list[Any]] = {}
     for line in sys.stdin:
-        matrix, number = json.loads(line)
-        if matrix not in known:
-            known[matrix] = cells_of(matrix)
+        matrix, name = json.loads(line)
         try:
-            found = known[matrix][number].run()
+            found = cell_of(matrix, name).run()
         except BaseException as error:  # noqa: BLE001  what escapes a cell is a difference
             found = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}"
         print(json.dumps({"found": found}), file=answers, flush=True)
@@ -71,7 +83,7 @@ class Worker:
         self.process: subprocess.Popen[str] | None = None
         self.done = 0
 
-    def run(self, matrix: str, number: int) -> str | None:
+    def run(self, matrix: str, name: str) -> str | None:
         if self.process is None or self.done >= PER_WORKER:
             self.end()
             command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
@@ -84,7 +96,7 @@ class Worker:
         timer = threading.Timer(PATIENCE, lambda: (late.append(True), process.kill()))
         timer.start()
         try:
-            print(json.dumps([matrix, number]), file=process.stdin, flush=True)
+            print(json.dumps([matrix, name]), file=process.stdin, flush=True)
             answer = process.stdout.readline()
         except BrokenPipeError:
             answer = ""
@@ -102,9 +114,9 @@ class Worker:
         self.process = None
 
 
-def run_all(chosen: Iterable[tuple[str, int]], jobs: int) -> Iterable[tuple[str, int, str | None, float]]:
+def run_all(chosen: Iterable[tuple[str, str]], jobs: int) -> Iterable[tuple[str, str, str | None, float]]:
     """Each cell with its difference, or None, and its seconds, in the order in which they end."""
-    rows: queue.Queue[tuple[str, int, str | None, float] | None] = queue.Queue()
+    rows: queue.Queue[tuple[str, str, str | None, float] | None] = queue.Queue()
     waiting = iter(list(chosen))
     lock = threading.Lock()
 
@@ -139,22 +151,23 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="that many cells of each matrix")
     parser.add_argument("--seed", type=int, help="draw the sample; without it, cells at equal distances")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--whole", action="store_true", help="also cells that a matrix leaves out because they say little")
     parser.add_argument("--list", action="store_true", help="print the names and run nothing")
     parser.add_argument("--slow", type=int, default=0, help="print that many of the slowest cells")
     options = parser.parse_args()
     os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a difference
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin, ran, different = time.time(), collections.Counter[str](), collections.Counter[str]()
-    names: dict[tuple[str, int], str] = {}
+    chosen: list[tuple[str, str]] = []
     for matrix in options.only or MATRICES:
-        matching = [((matrix, i), c.name) for i, c in enumerate(cells_of(matrix)) if options.match in c.name]
-        names.update(sampled(matching, options.sample, options.seed))
+        chosen += [(matrix, name) for name in sampled(names_of(matrix, options.match, options.whole), options.sample, options.seed)]
+    print(f"{len(chosen)} cells", flush=True)
     if options.list:
-        print("\n".join(f"{matrix} {name}" for (matrix, _), name in names.items()))
+        print("\n".join(f"{matrix} {name}" for matrix, name in chosen))
         return 0
     times: list[tuple[float, str]] = []
     for matrix, number, found, seconds in run_all(names, options.jobs):
-        name = names[matrix, number]
+        name = names[matrix, name]
         ran[matrix] += 1
         times.append((seconds, name))
         if found is not None:
