@@ -21,6 +21,7 @@ import re
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -384,6 +385,13 @@ def _told(self: Portrait, value: Any) -> tuple[Any, ...]:
     return "told", type(value), without_addresses(repr(value))
 
 
+def _proxy(self: Portrait, value: Any) -> tuple[Any, ...]:
+    try:
+        return "proxy", self.add(value.__repr__.__self__)
+    except ReferenceError:
+        return "proxy", None
+
+
 def _memory(self: Portrait, value: Any) -> tuple[Any, ...]:
     return "memory", _class_name(self, type(value)), bytes(value), self.add(_attributes(value))
 
@@ -433,6 +441,7 @@ DESCRIBERS: list[tuple[Any, Callable[[Portrait, Any], tuple[Any, ...]]]] = [
     (type, _class),
     (types.ModuleType, _module),
     (BaseException, _exception),
+    (weakref.ProxyTypes, _proxy),
     (TOLD, _told),
     ((ctypes.Structure, ctypes.Array, ctypes._SimpleCData), _memory),
 ]

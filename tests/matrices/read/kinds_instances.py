@@ -62,8 +62,8 @@ KINDS = (
          changes(("set", "object.__setattr__($, 'k', 5)", "object.__setattr__($, 'k', 2)"), ("refused", "$.k = 5", "")) + bodies(
              ("hash", "OLD = C.__hash__; C.__hash__ = lambda s: 1", "C.__hash__ = OLD"))),
     Kind("instance attrs", "try:\n    import attr\nexcept ImportError:\n    attr = None\nif attr:\n    C = attr.make_class('C', {'k': attr.ib(default=2), 'z': attr.ib(factory=list)})\n"
-         "else:\n    class C: k = 2\n", "C()", changes(("set", "$.k = 5", "$.k = 2"), ("deep", "$.z.append(1)", "$.z.pop()"))),
-    Kind("instance pydantic", "try:\n    import pydantic\n    class C(pydantic.BaseModel):\n        k: int = 2\n        z: list = []\nexcept ImportError:\n    class C: k = 2\n", "C()",
+         "else:\n    class C: k = 2\nC.__module__ = 'elsewhere'\n", "C()", changes(("set", "$.k = 5", "$.k = 2"), ("deep", "$.z.append(1)", "$.z.pop()"))),
+    Kind("instance pydantic", "try:\n    import pydantic\n    class C(pydantic.BaseModel):\n        k: int = 2\n        z: list = []\n    C.__module__ = 'elsewhere'\nexcept ImportError:\n    class C: k = 2\n", "C()",
          changes(("set", "$.k = 5", "$.k = 2"), ("deep", "$.z.append(1)", "$.z.pop()"))),
     Kind("simple namespace", "", "types.SimpleNamespace(k=2, items=[1, 2])", changes(
         ("set", "$.k = 5", "$.k = 2"), ("as bool", "$.k = True", "$.k = 2"), ("delete", "del $.k"), ("add", "$.missing = 1", "del $.missing"), ("deep", "$.items.append(3)", "$.items.pop()"))),
