@@ -114,6 +114,7 @@ struct Walk {
   bool ran_code = false;    // Python code may have run since this was last cleared
   bool visited = false;
   int failed_node = -1, failed_check = 0;
+  std::vector<std::pair<int, int>>* failures = nullptr;  // where given, receives every failure, and the walk goes on
 
   Outcome evaluate();
   Outcome evaluate_from(uint32_t node);  // by visits, from this root on
@@ -125,6 +126,7 @@ struct Walk {
 
  private:
   Outcome run_checks(Visit& v);
+  Outcome failed(Node& node, int check, Outcome outcome);
   Outcome visit_children(Visit& v, bool unchanged, bool* whole);
   void write_records(Visit& v, bool whole);
   Outcome run_rows(uint32_t from, uint32_t to);
@@ -181,6 +183,7 @@ struct Kind {
 };
 const Kind* find_kind(const char* name);
 PyObject* kind_names();
+bool init_kinds(PyObject* module);
 
 // guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
@@ -226,6 +229,8 @@ struct Program {
   bool hold(PyObject* object);
   bool build(PyObject* nodes, PyObject* inputs, PyObject* externals, PyObject* distinct, PyObject* state);
   Outcome check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check);
+  // Every failure, in the order of `check`; nothing below a node that fails is looked at.  False with an exception set.
+  bool all_failures(PyObject* const* locals, Py_ssize_t count, std::vector<std::pair<int, int>>& found);
   // (parent, step, key, ((kind, constant), ...)) as it was given; objects that are gone are None.
   PyObject* describe(uint32_t given) const;
   PyObject* fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing);

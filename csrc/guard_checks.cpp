@@ -254,18 +254,35 @@ static Outcome test_no_lookup(Visit& v, Check& check) {
   return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf));
 }
 
-static bool is_dunder(PyObject* name) {
-  if (!PyUnicode_Check(name)) return false;
-  Py_ssize_t size;
-  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
-  if (!text) {
-    PyErr_Clear();
-    return false;
-  }
-  if (size < 5 || strncmp(text, "__", 2) || strncmp(text + size - 2, "__", 2)) return false;
-  for (const char* left_out : {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"})
-    if (!strcmp(text, left_out)) return false;
-  return true;
+// Sets of guard/special_names.py: names that matter whatever they hold, and names that never do.
+static PyObject *always_behaviour, *never_behaviour;
+
+static PyObject* set_special_names(PyObject*, PyObject* args) {
+  PyObject *always, *never;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyFrozenSet_Type, &always, &PyFrozenSet_Type, &never)) return nullptr;
+  Py_XSETREF(always_behaviour, Py_NewRef(always));
+  Py_XSETREF(never_behaviour, Py_NewRef(never));
+  Py_RETURN_NONE;
+}
+
+static bool called_or_bound(PyObject* value) { return Py_TYPE(value)->tp_call || Py_TYPE(value)->tp_descr_get; }
+
+static PyObject* is_called_or_bound(PyObject*, PyObject* value) { return PyBool_FromLong(called_or_bound(value)); }
+
+// The meaning of special_names.is_behaviour.
+static bool is_behaviour(PyObject* name, PyObject* value) {
+  if (!PyUnicode_CheckExact(name) || !always_behaviour) return false;
+  Py_ssize_t size = PyUnicode_GET_LENGTH(name);
+  if (size < 5) return false;
+  for (Py_ssize_t i : {(Py_ssize_t)0, (Py_ssize_t)1, size - 2, size - 1})
+    if (PyUnicode_READ_CHAR(name, i) != '_') return false;
+  if (PySet_Contains(never_behaviour, name) == 1) return false;
+  return PySet_Contains(always_behaviour, name) == 1 || value == Py_None || called_or_bound(value);
+}
+
+// The same entry: one object, or an equal one where nothing can change it.
+static bool same_entry(Visit& v, PyObject* entry, PyObject* expected) {
+  return entry == expected || (immutable_leaf(expected) && same_leaf(entry, expected, &v.walk.ran_code) == Outcome::Holds);
 }
 
 static Outcome test_dunders(Visit& v, Check& check) {
@@ -282,12 +299,13 @@ static Outcome test_dunders(Visit& v, Check& check) {
     Py_ssize_t position = 0;
     PyObject *name, *object;
     while (PyDict_Next(type->tp_dict, &position, &name, &object)) {
-      if (!is_dunder(name)) continue;
-      PyObject* expected = PyDict_GetItemWithError(check.names, name);
-      if (!expected) return PyErr_Occurred() ? after_error() : Outcome::Fails;
+      PyObject* expected = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(check.names, name) : nullptr;
+      if (!expected && PyErr_Occurred()) return after_error();
+      if (!expected && is_behaviour(name, object)) return Outcome::Fails;
+      if (!expected) continue;
       size_t place = PyLong_AsSize_t(expected);
       if (seen[place]) continue;  // the first in the MRO counts
-      if (object != check.objects[place]) return Outcome::Fails;
+      if (!same_entry(v, object, check.objects[place])) return Outcome::Fails;
       seen[place] = true;
       missing--;
     }
@@ -360,6 +378,13 @@ static const Kind kKinds[] = {
     {"SAME", prepare_number, test_same, show_number},
     {"CHECK", prepare_call, test_call, show_call},
 };
+
+static PyMethodDef methods[] = {
+    {"set_special_names", set_special_names, METH_VARARGS, "set_special_names(always, never): the sets of guard/special_names.py"},
+    {"is_called_or_bound", is_called_or_bound, METH_O, "Whether the object's type can be called, or is a descriptor."},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_kinds(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
 
 const Kind* find_kind(const char* name) {
   for (const Kind& kind : kKinds)

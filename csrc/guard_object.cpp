@@ -86,6 +86,22 @@ static PyObject* check(PyObject* self, PyObject* locals) {
   return failure_tuple(node, number);
 }
 
+static PyObject* failures(PyObject* self, PyObject* locals) {
+  if (!PyTuple_Check(locals)) {
+    PyErr_SetString(PyExc_TypeError, "locals are a tuple");
+    return nullptr;
+  }
+  std::vector<std::pair<int, int>> found;
+  if (!program_of(self)->all_failures(&PyTuple_GET_ITEM(locals, 0), PyTuple_GET_SIZE(locals), found)) return nullptr;
+  PyObject* list = PyList_New((Py_ssize_t)found.size());
+  for (size_t i = 0; list && i < found.size(); i++) {
+    PyObject* pair = failure_tuple(found[i].first, found[i].second);
+    if (!pair) Py_CLEAR(list);
+    else PyList_SET_ITEM(list, (Py_ssize_t)i, pair);
+  }
+  return list;
+}
+
 static PyObject* picked(const std::vector<int32_t>& which, const std::vector<PyObject*>& slots) {
   PyObject* tuple = PyTuple_New((Py_ssize_t)which.size());
   for (size_t i = 0; tuple && i < which.size(); i++) PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, Py_NewRef(slots[which[i]]));
@@ -189,6 +205,7 @@ static PyObject* records(PyObject* self, PyObject*) {
 static PyMethodDef methods[] = {
     {"records", records, METH_NOARGS, "The records as (node, number of the operation); for tests and reports."},
     {"check", check, METH_O, "check(locals): None when all guards hold, else (node, check) of the first that does not."},
+    {"failures", failures, METH_O, "failures(locals): (node, check) of every guard that does not hold; nothing below it is looked at."},
     {"values", values, METH_O, "values(locals): the two tuples the entry would be given."},
     {"fetch", fetch, METH_VARARGS, "fetch(node, locals): the value a node leads to; LookupError when there is none."},
     {"describe", describe, METH_O, "describe(node): (parent, step, key, ((kind, constant), ...)); objects that are gone are None."},
@@ -242,7 +259,7 @@ bool init_guards(PyObject* module) {
   GuardProgram_Type.tp_methods = methods;
   GuardProgram_Type.tp_members = members;
   GuardProgram_Type.tp_getset = getters;
-  if (PyType_Ready(&GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves() || !init_torch_state(module)) return false;
+  if (PyType_Ready(&GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves() || !init_kinds(module) || !init_torch_state(module)) return false;
   if (PyModule_AddFunctions(module, functions) < 0) return false;
   PyObject *steps = step_names(), *kinds = kind_names();
   bool added = steps && kinds && PyModule_AddObjectRef(module, "STEPS", steps) == 0 &&

@@ -32,6 +32,7 @@ bool Program::dead() const { return cleared || (liveness && ((Liveness*)liveness
 
 static bool hold_weakly(PyObject* object) {
   if (PyType_Check(object)) return is_heap_type((PyTypeObject*)object);
+  if (PyFrozenSet_CheckExact(object)) return !immutable_leaf(object);  // an equal one is as good
   return PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !PyCFunction_Check(object);
 }
 

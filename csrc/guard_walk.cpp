@@ -66,16 +66,21 @@ void Walk::forget_slots() {
   for (int32_t i = 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
 }
 
+// A failure ends the evaluation, unless all failures are asked for: then the walk goes on behind the node.
+Outcome Walk::failed(Node& node, int check, Outcome outcome) {
+  failed_node = (int)node.given;
+  failed_check = check;
+  if (!failures || outcome != Outcome::Fails) return outcome;
+  failures->push_back({failed_node, failed_check});
+  return Outcome::Holds;
+}
+
 Outcome Walk::run_checks(Visit& v) {
-  int number = 0;
+  failed_check = 0;
   for (Check& check : v.node.checks) {
     Outcome outcome = check.kind->test(v, check);
-    if (outcome != Outcome::Holds) {
-      failed_node = (int)v.node.given;
-      failed_check = number;
-      return outcome;
-    }
-    number++;
+    if (outcome != Outcome::Holds) return outcome;
+    failed_check++;
   }
   return Outcome::Holds;
 }
@@ -130,11 +135,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   } base{Py_XNewRef(borrowed_base)};
   Visit v(*this, node);
   Outcome outcome = node.step->take(v, base.object);
-  if (outcome != Outcome::Holds) {
-    failed_node = (int)node.given;
-    failed_check = -1;
-    return outcome;
-  }
+  if (outcome != Outcome::Holds) return failed(node, -1, outcome);
   v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
   v.trusted = v.trusted || (v.surely_dict && reading);
@@ -152,7 +153,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   if (reading && PyDict_Check(v.value)) v.add(Op::Load, dict_version_at(v.value), reading);
   if (reading && PyType_Check(v.value)) v.add(Op::TypeVersion, v.value, reading);
   outcome = run_checks(v);
-  if (outcome != Outcome::Holds) return outcome;
+  if (outcome != Outcome::Holds) return failed(node, failed_check, outcome);
   if (node.slot >= 0) {
     note(node.slot, v.value);
     bool handed_out = false;
@@ -385,6 +386,28 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
   if (stale_layout && walk.live()) lay_out();
   if (!walk.visited) counters.unchanged++;
   return outcome;
+}
+
+bool Program::all_failures(PyObject* const* locals, Py_ssize_t count, std::vector<std::pair<int, int>>& found) {
+  if (dead()) {
+    found.push_back({-1, 2});
+    return true;
+  }
+  if (has_state && !state.matches()) found.push_back({-1, 1});
+  std::vector<PyObject*> slots((size_t)slot_count, nullptr);
+  Walk walk{*this, locals, count, slots.data()};
+  walk.epoch = ++epoch;
+  walk.careful = true;
+  walk.failures = &found;
+  Outcome outcome = walk.evaluate();
+  if (outcome == Outcome::Holds && found.empty() && !check_same(walk)) found.push_back({walk.failed_node, walk.failed_check});
+  if (outcome == Outcome::Holds && found.empty()) {
+    outcome = check_distinct(walk);
+    if (outcome == Outcome::Fails) found.push_back({-1, 0});
+  }
+  walk.forget_slots();
+  doubtful = doubtful || !found.empty();
+  return outcome != Outcome::Error;
 }
 
 static const uint64_t kZero = 0;

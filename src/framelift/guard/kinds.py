@@ -20,6 +20,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..origin import Origin
+from .special_names import is_behaviour
 
 __all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "class_name", "dict_keys", "dunders", "full_name", "immutable_leaf", "same_leaf", "tensor_agrees",
            "tensor_facts"]
@@ -185,18 +186,11 @@ def full_name(cls: type) -> str:
     return f"{_module(cls)}.{class_name(cls)}"
 
 
-_NOT_BEHAVIOUR = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"})
-
-
 def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
-    """The class's MRO, and the special names its Python-made classes define, with what the first of them holds."""
-    found: dict[str, Any] = {}
-    for base in _mro(cls):
-        if _flags(base) & _HEAP_TYPE:
-            for name, value in _own(base).items():
-                if name[:2] == "__" and name[-2:] == "__" and len(name) > 4 and name not in _NOT_BEHAVIOUR:
-                    found.setdefault(name, value)
-    return _mro(cls), tuple(sorted(found.items(), key=lambda pair: pair[0]))
+    """The class's MRO, and the behaviour (special_names) that its Python-made classes define: by name, what the first in the MRO holds."""
+    made = [_own(base) for base in _mro(cls) if _flags(base) & _HEAP_TYPE]
+    names = {name for own in made for name, value in own.items() if is_behaviour(name, value)}
+    return _mro(cls), tuple([(name, next(own[name] for own in made if name in own)) for name in sorted(names)])
 
 
 def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:
@@ -204,7 +198,7 @@ def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any]
         return False
     mro, pairs = dunders(value)
     return (len(mro) == len(expected[0]) and all(a is b for a, b in zip(mro, expected[0])) and len(pairs) == len(expected[1])
-            and all(a == b and x is y for (a, x), (b, y) in zip(pairs, expected[1])))
+            and all(a == b and _same_key(x, y) for (a, x), (b, y) in zip(pairs, expected[1])))
 
 
 def _no_lookup(value: Any, name: str) -> bool:

@@ -72,8 +72,11 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
     "SAME": lambda o, old, new: f"{o} is sometimes the same object as another argument and sometimes not: pass a copy.",
     "RELATION": lambda o, old, new: f"{o or 'A number'} may change, but an expression relies on {old}: work on tensors there instead of a Python loop, "
                                     "list or branch over the number.",
-    "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls: use one setting around all calls.",
+    "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls. "
+                                 "Expected: one graph for training and one for evaluation.",
     "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",
+    "memory": lambda o, old, new: "The function writes to inputs that share memory in some calls only: pass copies, or always the same views.",
+    "hooks": lambda o, old, new: "Register hooks on tensors before the first call.",
     "gone": lambda o, old, new: "An object the captured code was bound to is gone: create it once and keep it.",
 }
 

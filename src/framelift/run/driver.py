@@ -37,9 +37,8 @@ from ..graph.naming import name_placeholders
 from ..graph.numbers import Float
 from ..graph.replay import with_histories
 from ..graph.targets import OneNode
-from ..graph.wrappers import is_wrapper, leaf_tensors
 from ..guard.explain import explain
-from ..guard.misses import Miss, miss_of
+from ..guard.misses import Miss
 from ..guard.program import build_program
 from ..log import topic, warn
 from ..places import shown_stack
@@ -62,6 +61,7 @@ from .going_on import going_on
 from .hooks import Hooks
 from .messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .leaving import leaving, unseen_by_hooks
+from .missed import GONE, cause, watching_hooks, watching_memory
 from .names import MODULE_CALLS, Names
 from .profiling import profiled
 from .ranges import Parts
@@ -128,11 +128,11 @@ class Driver:
                 self.record.refuse("defect", function.__code__)
                 return False
             limit = self.hooks.recompile_limit or config.recompile_limit
-            miss, full = _cause(entries, locals_, limit)
+            seen = self.seen.get(function.__code__)
+            miss, full = cause(entries, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            seen = self.seen.get(function.__code__)
             if full or policy.is_worn(seen, limit):
                 times = max(len(entries), seen.captures if seen is not None else 0)
                 names = policy.called(function, locals_)
@@ -164,6 +164,7 @@ class Driver:
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
+            self.seen[function.__code__].entered = True
             entries.insert(len(entries) if info.general else 0, entry)   # asked last: compilers know more of a size that is 2 at least
             entry_made(function.__code__, info)
             return True
@@ -299,10 +300,10 @@ class Driver:
         if finished.left_state:
             entry = leaving(entry, finished.left_state, finished.in_region)
         if finished.mutated and len(finished.inputs) > 1:
-            entry = _watching_memory(entry, tuple(inputs))
+            entry = watching_memory(entry, tuple(inputs), info)
         reached = {id(tensor) for tensor in session.recorder.reached}
         if reached:
-            entry = _watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached])
+            entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
         return unseen(entry) if session.active_modes or session.recorder.overrides else entry, inputs
 
     def _backend_for(self, session: Session, finished: Any) -> Any:
@@ -380,28 +381,6 @@ def _fewer(session: Session, seen: Seen, dynamic: bool | None) -> Dynamism:
 def _for_backend(moment: Moment, name: str) -> Moment:
     """What is known of the graph's fate by the backend's name."""
     return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
-
-
-def _watching_memory(entry: Any, given: tuple[Any, ...]) -> Any:
-    """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner tensors."""
-    if any(is_wrapper(type(one)) for one in given):
-        wanted = _core.memory_pattern(leaf_tensors(given))
-
-        def run_with_wrappers(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-            return entry(inputs, externals) if _core.memory_pattern(leaf_tensors(inputs)) == wanted else _core.MISS
-        return run_with_wrappers
-    pattern = _core.memory_pattern(given)
-
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        return entry(inputs, externals) if _core.memory_pattern(inputs) == pattern else _core.MISS
-    return run
-
-
-def _watching_hooks(entry: Any, places: list[int]) -> Any:
-    """A graph that adds to the gradients of the inputs at these places was built for tensors without hooks."""
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        return _core.MISS if _core.hooked(tuple([inputs[i] for i in places])) else entry(inputs, externals)
-    return run
 
 
 #: what compilers find out that eager torch has no trouble with: an operation whose results only data can tell
@@ -546,25 +525,6 @@ def _has_tensor(values: Any, depth: int = 0) -> bool:
         if depth < 3 and is_a(value, dict) and _has_tensor(value.values(), depth + 1):
             return True
     return False
-
-
-def _cause(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> tuple[Miss | None, bool]:
-    """Why a call is not served, by the newest entry whose answer is a cause with room for one more; and whether none is."""
-    first = None
-    for entry in entries:
-        miss = _why_not(entry, locals_)
-        first = first or miss
-        if not policy.is_full(entries, locals_, limit, miss):
-            return miss, False
-    return first, bool(entries)
-
-
-def _why_not(entry: Any, locals_: tuple[Any, ...]) -> Miss | None:
-    failure = entry.program.check(locals_)
-    if failure is not None:
-        miss = miss_of(entry.info.explain, failure, locals_)
-        return entry.info.resumed.missed(miss) if entry.info.resumed is not None else miss
-    return entry.info.relations.why() if entry.info.relations is not None else None
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

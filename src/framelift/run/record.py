@@ -215,6 +215,7 @@ class Capture:
     examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
     given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
+    refusal: Miss | None = None # why the last call for which all guards held was not for this entry
     explain: Any = None         # the guard program; holds user objects weakly
     ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
 

@@ -37,6 +37,7 @@ class Seen:
         self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
         self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
         self.captures = 0                       # so far, whatever became of their entries
+        self.entered = False                    # whether a capture gave an entry
         self.fresh = False                      # the frame goes on behind a break
         self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
         self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key

@@ -11,16 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .._core import is_a
+from ..guard.special_names import CALLED
 
 __all__ = ["unwatched_method"]
 
-_SLOTS = frozenset(f"__{name}__" for name in """
-repr str bytes format hash bool len length_hint iter next reversed contains getitem setitem delitem missing lt le eq ne gt ge
-get set delete init new del enter exit aenter aexit await aiter anext index int float complex trunc floor ceil round neg pos abs invert
-add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
-divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor
-instancecheck subclasscheck fspath sizeof reduce reduce_ex getstate set_name prepare
-""".split())
 #: methods of `object` that read or write the attributes of whatever they are called with
 _OPEN = frozenset(f"__{name}__" for name in "getattribute setattr delattr dir reduce reduce_ex getstate".split())
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
@@ -29,7 +23,7 @@ _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.C
 
 def unwatched_method(pairs: Iterable[tuple[str, Any]]) -> str | None:
     """The name of a special method among `pairs` that C code would call unseen; None where there is none."""
-    return next((name for name, value in pairs if name in _SLOTS and not _is_watched(name, value)), None)
+    return next((name for name, value in pairs if name in CALLED and not _is_watched(name, value)), None)
 
 
 def _is_watched(name: str, value: Any) -> bool:

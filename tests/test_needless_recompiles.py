@@ -1,0 +1,285 @@
+"""Changes that nothing read: they must not compile again.  And the reason of a compile that was needed is the true one."""
+
+from __future__ import annotations
+
+import abc
+import collections.abc
+import copy
+import dataclasses
+import functools
+import gc
+import inspect
+import io
+import pickle
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from support import compiled, counts
+
+import framelift
+
+X = torch.ones(3)
+
+
+def captures_of(call: Callable[[], Any], change: Callable[[], Any], times: int = 3) -> int:
+    """How many captures `times` calls make, with a change before each but the first."""
+    framelift.reset()
+    before = counts().captures
+    call()
+    for _ in range(times - 1):
+        change()
+        call()
+    return counts().captures - before
+
+
+# ---- entries that appear on a class -----------------------------------------------------------------------------------
+
+def _plain() -> Any:
+    class Config:
+        def __init__(self) -> None:
+            self.scale = 2
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 1
+    return Config()
+
+
+def _data() -> Any:
+    @dataclasses.dataclass
+    class Config:
+        scale: int = 2
+    return Config()
+
+
+def _abstract() -> Any:
+    class Base(abc.ABC):
+        scale = 2
+
+        @abc.abstractmethod
+        def method(self) -> None: ...
+
+    class Config(Base):
+        def method(self) -> None: ...
+    return Config()
+
+
+def _slotted() -> Any:
+    class Config:
+        __slots__ = ("__weakref__", "scale")
+
+        def __init__(self) -> None:
+            self.scale = 2
+    return Config()
+
+
+def _listed() -> Any:
+    class Config(list):
+        scale = 2
+    return Config([1])
+
+
+def _cached() -> Any:
+    class Config:
+        scale = 2
+
+        @functools.cached_property
+        def other(self) -> int:
+            return 3
+    return Config()
+
+
+@typing.runtime_checkable
+class HasScale(typing.Protocol):
+    scale: int
+
+
+def _reduced(obj: Any) -> None:
+    obj.__reduce_ex__(4)    # what pickle asks: leaves __slotnames__ on the class
+
+
+POKES: dict[str, Callable[[Any], Any]] = {
+    "pickled": _reduced,
+    "copied": copy.copy,
+    "deep copy": copy.deepcopy,
+    "annotations": lambda obj: type(obj).__annotations__,
+    "documented": lambda obj: setattr(type(obj), "__doc__", "text"),
+    "inspected": lambda obj: inspect.signature(type(obj)),
+    "a cache under a plain name": lambda obj: setattr(type(obj), "_cache", {}),
+    "a record under a special name": lambda obj: setattr(type(obj), "__schema__", {1: 2}),
+    "a subclass": lambda obj: type("Sub", (type(obj),), {}),
+    "asked for protocols": lambda obj: (isinstance(obj, collections.abc.Mapping), isinstance(obj, HasScale)),
+    "another class registered": lambda obj: collections.abc.Sized.register(type("Other", (), {})),
+    "abstract methods updated": lambda obj: abc.update_abstractmethods(type(obj)),
+    "cached property": lambda obj: getattr(obj, "other", None),
+}
+
+
+def _read(x: torch.Tensor, config: Any) -> torch.Tensor:
+    return x * config.scale
+
+
+def _compared(x: torch.Tensor, config: Any) -> torch.Tensor:
+    table = {"it": config}
+    return x * table["it"].scale + (config == config) + hasattr(config, "nothing") + isinstance(config, HasScale)
+
+
+@pytest.mark.parametrize("make", [_plain, _data, _abstract, _slotted, _listed, _cached])
+@pytest.mark.parametrize("program", [_read, _compared])
+@pytest.mark.parametrize("poke", POKES)
+def test_what_appears_on_a_class_and_is_not_read(make: Callable[[], Any], program: Any, poke: str) -> None:
+    obj = make()
+    function = compiled(program)
+    assert captures_of(lambda: function(X, obj), lambda: POKES[poke](obj)) == 1
+
+
+@pytest.mark.parametrize("name, value", [("__bool__", lambda self: False), ("__len__", lambda self: 0), ("__bool__", 5)])
+def test_a_special_method_that_appears_is_seen(name: str, value: Any) -> None:
+    class Config:
+        scale = 2
+
+    def program(x: torch.Tensor, config: Any) -> torch.Tensor:
+        return x * 2 if config else x * 3
+
+    function = compiled(program)
+    config = Config()
+    assert torch.equal(function(X, config), X * 2)
+    setattr(Config, name, value)
+    try:
+        expected = program(X, config)
+    except TypeError as error:
+        with pytest.raises(TypeError, match=str(error)):
+            function(X, config)
+    else:
+        assert torch.equal(function(X, config), expected)
+
+
+def test_a_special_method_taken_away_by_none() -> None:
+    class Base:
+        def __len__(self) -> int:
+            return 4
+
+    class Config(Base):
+        pass
+
+    def program(x: torch.Tensor, config: Any) -> torch.Tensor:
+        return x * (2 if config else 3)
+
+    function, config = compiled(program), Config()
+    assert torch.equal(function(X, config), X * 2)
+    Config.__bool__ = lambda self: False   # type: ignore[attr-defined]
+    assert torch.equal(function(X, config), X * 3)
+    Base.__len__ = None   # type: ignore[assignment]
+    assert torch.equal(function(X, config), X * 3)
+    del Config.__bool__   # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        function(X, config)
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.settings = Settings()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * self.settings.scale
+
+
+class Settings:
+    scale = 2
+
+
+def test_a_model_that_is_saved_copied_and_loaded() -> None:
+    for cls in (Model, Settings):
+        if "__slotnames__" in vars(cls):
+            del cls.__slotnames__   # type: ignore[attr-defined]
+    model = Model()
+    function = framelift.compile(model, backend="eager")
+
+    def both() -> None:
+        function(X)
+        with torch.no_grad():
+            function(X)
+
+    def keep() -> None:
+        torch.save(model, io.BytesIO())
+        copy.deepcopy(model)
+        pickle.dumps(model.settings)
+        model.load_state_dict({name: value.clone() for name, value in model.state_dict().items()})
+
+    assert captures_of(both, keep) == 2
+    assert [one.kind for one in function.recompiles()] == ["state"]
+
+
+# ---- the reason is the true one -----------------------------------------------------------------------------------------
+
+FACTOR = 2
+
+
+def test_of_several_captures_the_closest_gives_the_reason() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * FACTOR
+
+    global FACTOR
+    framelift.reset()
+    function = compiled(program, dynamic=False)
+    try:
+        function(X)
+        with torch.no_grad():
+            function(X)
+        FACTOR = 3
+        function(X)
+        with torch.no_grad():
+            function(X)
+        function(torch.ones(4))
+        function(torch.ones(4, dtype=torch.float64))
+    finally:
+        FACTOR = 2
+    assert [(one.kind, one.new) for one in function.recompiles()] == [
+        ("state", ""), ("EQ", "3"), ("state", ""), ("TENSOR", "size (4,)"), ("TENSOR", "dtype torch.float64")]
+
+
+def test_a_limit_is_not_evaded_by_a_reason_that_another_capture_gives() -> None:
+    def program(x: torch.Tensor, mode: str) -> torch.Tensor:
+        return x * len(mode)
+
+    framelift.reset()
+    function = compiled(program)
+    with torch.no_grad():
+        function(X, "other")
+    before = counts().captures
+    for number in range(12):
+        function(X, f"mode {number}")
+    assert counts().captures - before == framelift.config.recompile_limit
+
+
+def test_reasons_of_entries_that_look_further_than_guards() -> None:
+    def write(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return b * 2
+
+    function = compiled(write)
+    base = torch.ones(4)
+    function(torch.ones(2), torch.ones(2))
+    function(base[:2], base[:2])
+    assert [one.kind for one in function.recompiles()] == ["memory"]
+
+
+def test_reason_of_a_capture_whose_objects_died() -> None:
+    def make() -> Any:
+        class Config:
+            scale = 2
+        return Config()
+
+    framelift.reset()
+    function = compiled(_read)
+    for _ in range(3):
+        function(X, make())
+        gc.collect()
+    assert [one.kind for one in function.recompiles()] == ["gone", "gone"]
