@@ -37,6 +37,8 @@ OPTIONS: dict[str, Option] = {
     "fail_on_cache_limit_hit": Option(False, "the older name of fail_on_recompile_limit_hit", alias="fail_on_recompile_limit_hit"),
     "error_on_recompile": Option(False, "capturing a function again is an error (RecompileError)"),
     "large_container": Option(4096, "a container with more entries than this interrupts instead of being imported whole"),
+    # -- compiling
+    "repeated_layers": Option("off", "equal layers in a row are compiled once by Inductor: \"auto\" (three and more), \"always\" (two and more), \"off\""),
     # -- numbers and shapes
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
     "specialize_float": Option(False, "float arguments are always constants of the graph"),

@@ -10,7 +10,10 @@ import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
+from .. import config
 from ..graph.symbols import source_called
+from .disk_caches import accepted_by_caches
+from .repeated_layers import fold_repeated_layers
 from .scalars import following_floats, takes_floats
 from .table import register
 
@@ -47,7 +50,7 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
             given["decompositions"] = following_floats(given.get("decompositions"))
         given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
-        return aot_module_simplified(_own(graph_module), list(example_inputs), **given)
+        return aot_module_simplified(_own(graph_module, example_inputs), list(example_inputs), **given)
     return aot_backend
 
 
@@ -99,18 +102,22 @@ def aot_eager_decomp_partition(graph_module: GraphModule, example_inputs: Sequen
 def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
              options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
-    from torch._inductor import config
+    from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
     from .own_memory import OwnMemory
     patches = _inductor_config(mode, options)
-    if config.post_grad_custom_post_pass is None:   # a user's own pass stays
+    if inductor_config.post_grad_custom_post_pass is None:   # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
-    return compile_fx(_own(graph_module), list(example_inputs), config_patches=patches, decompositions=table)
+    return compile_fx(_own(graph_module, example_inputs, folds_layers=True), list(example_inputs), config_patches=patches, decompositions=table)
 
 
-def _own(graph_module: GraphModule) -> GraphModule:
+#: `config.repeated_layers` -> how many equal layers in a row are one that is called several times
+_FEWEST_LAYERS = {"auto": 3, "always": 2}
+
+
+def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers: bool = False) -> GraphModule:
     """A copy: compilers change the graph they are given, and the captured one is kept for reports."""
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(graph_module.graph, {}))
@@ -121,7 +128,10 @@ def _own(graph_module: GraphModule) -> GraphModule:
     copy._param_name_to_source = {name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())}
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
-    return copy
+    fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
+    if fewest is not None:
+        fold_repeated_layers(copy, fewest)
+    return accepted_by_caches(copy, example_inputs)
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:

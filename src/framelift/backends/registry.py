@@ -156,7 +156,8 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
 class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
-    For a graph with operators that have bodies, loops among them, it has a shape environment: for what they make of values.
+    It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph has operators with
+    bodies, loops among them, may it make symbols for values that only the data tell.
     """
 
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:
@@ -171,10 +172,11 @@ class _Context(TracingContext):
     @property
     def fake_mode(self) -> FakeTensorMode | None:
         if self._fake_mode is None and not self._closed:
-            self._fake_mode = FakeTensorMode(shape_env=ShapeEnv() if self._bodies else None)
-            if self._bodies:
-                self._fakes = [self._fake_mode.from_tensor(example, static_shapes=True) for example in self._examples   # the mode knows them while they live
-                               if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
+            env = ShapeEnv(allow_scalar_outputs=self._bodies, allow_dynamic_output_shape_ops=self._bodies)
+            self._fake_mode = mode = FakeTensorMode(shape_env=env)
+            # The mode knows these while they live: compilers that ask it for a fake of an example get one of fixed sizes.
+            self._fakes = [mode.from_tensor(example, static_shapes=True) for example in self._examples
+                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
         return self._fake_mode
 
     @fake_mode.setter

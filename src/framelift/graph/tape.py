@@ -199,6 +199,8 @@ class _Builder:
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
+        if step.effect or step.stays:
+            node.meta["effect"] = True
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules
 
@@ -233,6 +235,7 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
+        node.meta["tensor_facts"] = value.facts, id(value.storage)   # for the compilers' own copy of the graph (backends/)
         return node
 
     def _part(self, step: Any, path: tuple[int | str, ...]) -> Node:
@@ -248,7 +251,9 @@ class _Builder:
         return node
 
     def _emit(self, target: Any, args: tuple[Any, ...]) -> Node:
-        return self._add(self._unused(target.__name__.strip("_")), "call_function", target, args, {})
+        node = self._add(self._unused(target.__name__.strip("_")), "call_function", target, args, {})
+        node.meta["effect"] = True
+        return node
 
     def _unused(self, base: str) -> str:
         used = self.graph._graph_namespace._used_names

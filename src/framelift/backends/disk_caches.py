@@ -1,0 +1,49 @@
+"""What the disk caches of AOTAutograd and Inductor need to accept a graph, and to tell two graphs apart.
+
+AOTAutograd caches a graph only if it can see that the receiver of each method call is a tensor: it looks for `example_value` on the node.
+Its key holds the graph's code and the metadata of the example inputs.  What else decides what is compiled is added here: which inputs
+share memory, and the torch state of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.graph_module import GraphModule
+
+from .. import _core
+from ..graph.facts import Facts, SymbolicFacts
+
+__all__ = ["accepted_by_caches"]
+
+#: part of the key: to be raised when the same graph is lowered in another way
+_LOWERING = "framelift 1"
+#: where the tape leaves the facts of a node's tensor (graph/tape.py)
+_FACTS = "tensor_facts"
+
+
+def accepted_by_caches(graph_module: GraphModule, example_inputs: Sequence[Any]) -> GraphModule:
+    """Prepare a graph, which is the compiler's own copy, for torch's caches."""
+    context = TracingContext.try_get()
+    mode = context.fake_mode if context is not None else None
+    for part in graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, GraphModule) else ():
+            facts, _ = node.meta.pop(_FACTS, (None, 0))
+            node.meta.pop("effect", None)
+            if mode is not None and "example_value" not in node.meta and type(facts) in (Facts, SymbolicFacts):
+                node.meta["example_value"] = _fake(mode, facts)
+    # An attribute of its own: the key leaves out `meta`.
+    facts_of_the_call = _LOWERING, str(_core.torch_state()), _core.memory_pattern(tuple(example_inputs))
+    graph_module.compiled_for = facts_of_the_call   # type: ignore[assignment]
+    return graph_module
+
+
+def _fake(mode: FakeTensorMode, facts: Facts) -> FakeTensor:
+    with torch.no_grad(), torch.inference_mode(False):
+        bare = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta")
+        made = FakeTensor(mode, bare, facts.device)
+    return made.requires_grad_() if facts.requires_grad else made

@@ -1,0 +1,244 @@
+"""Equal layers of a graph as one subgraph that is called several times: Inductor then compiles the layer once.
+
+A model's layers leave equal runs of nodes behind each other in its graph.  Such a run becomes a graph of its own, and each of its
+occurrences a call of torch's operator `invoke_subgraph`, which PyTorch's partitioner and Inductor know.  Two runs are equal if their nodes
+have equal targets, equal constants, results of equal metadata and equal ways from node to node; only the values that come from
+outside of them may be others, and these must have equal metadata too.
+
+A run is left as it is where a node writes to memory, draws random numbers or changes torch's state, and where a result shares its
+memory with another one or with what the run is given: the operator does not allow it, or not everywhere.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx.graph import Graph
+from torch.fx.graph_module import GraphModule
+from torch.fx.node import Node, map_arg
+
+from ..graph.facts import Facts, SymbolicFacts
+
+__all__ = ["fold_repeated_layers"]
+
+FEWEST_NODES = 8      # of a layer: a smaller one is compiled in no time
+MOST_STACKS = 8       # of layers in one graph: stages of a network, encoder and decoder
+MOST_PERIODS = 6      # lengths of a layer that are tried
+MOST_STARTS = 24      # nodes that are tried as the first one of a layer
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Equal layers behind each other: `count` of them, `length` nodes each, from the node `start` on."""
+
+    start: int
+    length: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length * self.count
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used behind it."""
+
+    nodes: list[Node]
+    inputs: list[Node]
+    shape: tuple[Any, ...]    # how each node's arguments come about: places in the layer, or among its inputs
+    outputs: frozenset[int]
+
+
+def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
+    """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were folded away."""
+    nodes = list(graph_module.graph.nodes)
+    words = _words(nodes)
+    folded = 0
+    for number in range(MOST_STACKS):
+        found = next(((stack, layers) for stack in _stacks(words, fewest) if (layers := _equal_layers(nodes, stack, fewest))), None)
+        if found is None:
+            break
+        stack, layers = found
+        _fold(graph_module, layers, f"repeated_layer_{number}")
+        folded += len(layers) - 1
+        for place in range(stack.start, stack.end):
+            words[place] = -1 - place   # like no other
+    if folded:
+        graph_module.graph.lint()
+        graph_module.recompile()
+    return folded
+
+
+# ---- finding runs ----------------------------------------------------------------------------------------------------
+
+
+def _words(nodes: Sequence[Node]) -> list[int]:
+    """A number for each node; nodes that may take each other's place have the same one."""
+    numbers: dict[Any, int] = {}
+    words = []
+    for place, node in enumerate(nodes):
+        if node.op not in ("call_function", "call_method") or node.meta.get("effect"):
+            words.append(-1 - place)
+        else:
+            words.append(numbers.setdefault((node.op, node.target, _text((node.args, node.kwargs)), _facts(node)), len(numbers)))
+    return words
+
+
+def _text(argument: Any) -> Any:
+    """An argument, without saying which nodes are in it."""
+    if isinstance(argument, Node):
+        return Node
+    if isinstance(argument, (tuple, list)):
+        return (type(argument), *map(_text, argument))
+    if isinstance(argument, dict):
+        return (dict, *((name, _text(value)) for name, value in argument.items()))
+    if isinstance(argument, slice):
+        return (slice, _text(argument.start), _text(argument.stop), _text(argument.step))
+    if isinstance(argument, (str, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)):
+        return (type(argument), repr(argument))
+    return (type(argument), id(argument))
+
+
+def _facts(node: Node) -> Any:
+    """The metadata of a node's tensor: one object for all tensors of equal metadata."""
+    tensor = node.meta.get("tensor_facts")
+    return tensor[0] if tensor is not None else None
+
+
+def _stacks(words: Sequence[int], fewest: int) -> Iterator[Stack]:
+    """Runs that occur several times in a row, those that cover most nodes first."""
+    places = collections.defaultdict(list)
+    for place, word in enumerate(words):
+        if word >= 0:
+            places[word].append(place)
+    distances: collections.Counter[int] = collections.Counter()
+    for found in places.values():
+        if len(found) >= fewest:
+            distances.update(later - earlier for earlier, later in zip(found, found[1:]))
+    lengths = [length for length, _ in distances.most_common(4 * MOST_PERIODS) if length >= FEWEST_NODES][:MOST_PERIODS]
+    stacks = []
+    for length in lengths:
+        start = 0
+        while start + length < len(words):
+            end = start
+            while end + length < len(words) and words[end] == words[end + length]:
+                end += 1
+            count = (end - start + length) // length
+            if count >= fewest and end > start:
+                stacks.append(Stack(start, length, count))
+            start = end + 1
+    return iter(sorted(stacks, key=lambda stack: (-stack.length * stack.count, stack.length)))
+
+
+def _equal_layers(nodes: Sequence[Node], stack: Stack, fewest: int) -> list[Layer]:
+    """The layers of a stack, begun at the node where least has to be handed from one to the next; none where they are not equal."""
+    place_of = {node: place for place, node in enumerate(nodes)}
+    last_use = [max((place_of.get(user, len(nodes)) for user in node.users), default=-1) for node in nodes]
+
+    def handed_on(start: int) -> int:
+        return sum(last_use[place] >= start + stack.length for place in range(start, start + stack.length))
+
+    starts = sorted(range(stack.start, stack.start + stack.length), key=lambda start: (handed_on(start), start))
+    best: list[Layer] = []
+    for start in starts[:MOST_STARTS]:
+        ends = range(start + stack.length, stack.end + 1, stack.length)   # one layer less, unless it begins at the very start
+        equal = _longest_equal([_layer(list(nodes[end - stack.length:end])) for end in ends])
+        if len(equal) > len(best):
+            best = equal
+        if len(best) >= stack.count - 1:
+            break
+    return best if len(best) >= fewest else []
+
+
+def _layer(nodes: list[Node]) -> Layer:
+    inside = {node: place for place, node in enumerate(nodes)}
+    inputs: dict[Node, int] = {}
+
+    def place(node: Node) -> Any:
+        return inside[node] if node in inside else ("input", inputs.setdefault(node, len(inputs)))
+
+    shape = tuple(tuple(place(argument) for argument in _nodes_in((node.args, node.kwargs))) for node in nodes)
+    outputs = frozenset(inside[node] for node in nodes if any(user not in inside for user in node.users))
+    return Layer(nodes, list(inputs), shape, outputs)
+
+
+def _nodes_in(argument: Any) -> list[Node]:
+    found: list[Node] = []
+    map_arg(argument, lambda node: found.append(node) or node)
+    return found
+
+
+def _longest_equal(layers: list[Layer]) -> list[Layer]:
+    """The longest row of layers that can be one subgraph."""
+    best: list[Layer] = []
+    row: list[Layer] = []
+    for layer in layers:
+        row = [*row, layer] if row and _can_be_one(row[0], layer) else [layer]
+        if len(row) > len(best):
+            best = row
+    outputs = frozenset().union(*(layer.outputs for layer in best))
+    if any(not _may_leave(layer, outputs) for layer in best):
+        return []
+    return best
+
+
+def _can_be_one(first: Layer, other: Layer) -> bool:
+    if first.shape != other.shape or len(first.inputs) != len(other.inputs):
+        return False
+    return all(a is b or _are_alike(_facts(a), _facts(b)) for a, b in zip(first.inputs, other.inputs))
+
+
+def _are_alike(facts: Any, other: Any) -> bool:
+    """Whether both are of plain tensors with equal metadata; a number that only the graph knows has none."""
+    return type(facts) in (Facts, SymbolicFacts) and type(other) is type(facts) and facts.agrees(other)
+
+
+def _may_leave(layer: Layer, outputs: frozenset[int]) -> bool:
+    """Whether all outputs are tensors with memory of their own."""
+    taken = {node.meta["tensor_facts"][1] for node in layer.inputs if node.meta.get("tensor_facts") is not None}
+    for place in outputs:
+        tensor = layer.nodes[place].meta.get("tensor_facts")
+        if tensor is None or tensor[1] in taken:
+            return False
+        taken.add(tensor[1])
+    return bool(outputs)
+
+
+# ---- folding ---------------------------------------------------------------------------------------------------------
+
+
+def _fold(graph_module: GraphModule, layers: list[Layer], name: str) -> None:
+    outputs = sorted(frozenset().union(*(layer.outputs for layer in layers)))
+    graph_module.add_module(name, _subgraph(layers[0], outputs))
+    graph = graph_module.graph
+    now: dict[Node, Node] = {}   # nodes of the layers before that were replaced
+    for layer in layers:
+        with graph.inserting_before(layer.nodes[0]):
+            given = [now.get(node, node) for node in layer.inputs]
+            call = graph.call_function(torch.ops.higher_order.invoke_subgraph, (graph.get_attr(name), name, *given))
+            parts = [graph.call_function(operator.getitem, (call, place)) for place in range(len(outputs))]
+        for part, place in zip(parts, outputs):
+            node = layer.nodes[place]
+            part.meta.update(node.meta)
+            node.replace_all_uses_with(part)
+            now[node] = part
+        for node in reversed(layer.nodes):
+            graph.erase_node(node)
+
+
+def _subgraph(layer: Layer, outputs: Sequence[int]) -> GraphModule:
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for place, node in enumerate(layer.inputs):
+        copies[node] = graph.placeholder(f"given_{place}")
+        copies[node].meta.update({key: node.meta[key] for key in ("tensor_facts", "example_value") if key in node.meta})
+    for node in layer.nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(copies[layer.nodes[place]] for place in outputs))
+    return GraphModule(torch.nn.Module(), graph)
