@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "barrier.h"
+#include "frame_access.h"
 #include "guard.h"
 #include "hints.h"
 #include "ranges.h"
@@ -23,7 +25,9 @@ static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwar
   static const char* names[] = {"program", "run", "info", "replayable", nullptr};
   PyObject *program, *run, *info = Py_None;
   int replayable = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op", (char**)names, &GuardProgram_Type, &program, &run, &info, &replayable)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op", (char**)names, &GuardProgram_Type, &program, &run, &info,
+                                   &replayable))
+    return nullptr;
   EntryObject* self = (EntryObject*)type->tp_alloc(type, 0);
   if (!self) return nullptr;
   self->program = (GuardProgramObject*)Py_NewRef(program);
@@ -33,7 +37,7 @@ static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwar
   return (PyObject*)self;
 }
 
-static int entry_traverse(PyObject* self, visitproc visit, void* arg) {
+static int entry_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   EntryObject* entry = (EntryObject*)self;
   Py_VISIT(entry->program);
   Py_VISIT(entry->run);
@@ -41,7 +45,7 @@ static int entry_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-static int entry_clear(PyObject* self) {
+static int entry_clear(PyObject* self) noexcept {
   EntryObject* entry = (EntryObject*)self;
   Py_CLEAR(entry->program);
   Py_CLEAR(entry->run);
@@ -49,7 +53,7 @@ static int entry_clear(PyObject* self) {
   return 0;
 }
 
-static void entry_dealloc(PyObject* self) {
+static void entry_dealloc(PyObject* self) noexcept {
   PyObject_GC_UnTrack(self);
   entry_clear(self);
   Py_TYPE(self)->tp_free(self);
@@ -66,43 +70,50 @@ static PyMemberDef entry_members[] = {
     {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
     {nullptr, 0, 0, 0, nullptr}};
-static PyGetSetDef entry_getters[] = {{"dead", entry_dead, nullptr, "Its guards can never hold again.", nullptr},
-                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+static GetterTable entry_getters({getter<entry_dead>("dead", "Its guards can never hold again.")});
+
+// The values that guards hand out, in memory of the caller's; owned references, NULL where there is none.
+struct Slots {
+  PyObject** values;
+  int32_t count;
+  Slots(PyObject** memory, int32_t n) : values(memory), count(n) { memset(values, 0, (size_t)count * sizeof *values); }
+  Slots(const Slots&) = delete;
+  ~Slots() { empty(0); }
+  void empty(int32_t from) {
+    for (int32_t i = from; i < count; i++) Py_CLEAR(values[i]);
+    count = 0;
+  }
+};
 
 // The slots' values in the order asked for; each reference moves at its last use.
-static PyObject* take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset, PyObject** slots) {
-  PyObject* tuple = PyTuple_New((Py_ssize_t)which.size());
+static Ref take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset, Slots& slots) {
+  Ref tuple = Ref::steal(PyTuple_New((Py_ssize_t)which.size()));
   for (size_t i = 0; tuple && i < which.size(); i++) {
-    PyObject*& value = slots[which[i]];
-    PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, last_use[offset + i] ? value : Py_NewRef(value));
+    PyObject*& value = slots.values[which[i]];
+    PyTuple_SET_ITEM(tuple.get(), (Py_ssize_t)i, last_use[offset + i] ? value : Py_NewRef(value));
     if (last_use[offset + i]) value = nullptr;
   }
   return tuple;
 }
 
 // As take_values, where the first slots are just what is asked for.
-static PyObject* take_first(size_t count, PyObject** slots) {
-  PyObject* tuple = PyTuple_New((Py_ssize_t)count);
+static Ref take_first(size_t count, Slots& slots) {
+  Ref tuple = Ref::steal(PyTuple_New((Py_ssize_t)count));
   if (!tuple || !count) return tuple;
-  memcpy(&PyTuple_GET_ITEM(tuple, 0), slots, count * sizeof(PyObject*));
-  memset(slots, 0, count * sizeof(PyObject*));
+  memcpy(&PyTuple_GET_ITEM(tuple.get(), 0), slots.values, count * sizeof(PyObject*));
+  memset(slots.values, 0, count * sizeof(PyObject*));
   return tuple;
 }
 
-static PyObject* run_entry(EntryObject* entry, PyObject** slots) {
+static Ref run_entry(EntryObject* entry, Slots& slots) {
   Program& program = *entry->program->program;
-  PyObject* inputs = program.inputs_first ? take_first(program.inputs.size(), slots)
-                                          : take_values(program.inputs, program.last_use, 0, slots);
-  PyObject* externals = inputs ? take_values(program.externals, program.last_use, program.inputs.size(), slots) : nullptr;
-  for (int32_t i = program.inputs_first && inputs ? (int32_t)program.inputs.size() : 0; i < program.slot_count; i++) Py_CLEAR(slots[i]);
-  PyObject* result = nullptr;
-  if (externals) {
-    PyObject* arguments[] = {nullptr, inputs, externals};
-    result = PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
-  }
-  Py_XDECREF(inputs);
-  Py_XDECREF(externals);
-  return result;
+  size_t count = program.inputs.size();
+  Ref inputs = program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
+  Ref externals = inputs ? take_values(program.externals, program.last_use, count, slots) : Ref();
+  slots.empty(program.inputs_first && inputs ? (int32_t)count : 0);
+  if (!externals) return nullptr;
+  PyObject* arguments[] = {nullptr, inputs.get(), externals.get()};
+  return Ref::steal(PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
@@ -113,18 +124,15 @@ static PyObject* failure_teller = nullptr;        // Python: (info, exception), 
 
 // The exception that is set, kept with its entry's info and without frames, which hold the program's objects.
 static void keep_failure(EntryObject* entry) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
+  SavedError error;
+  error.normalize();
+  PyObject* value = error.value();
   if (value && PyExceptionInstance_Check(value)) {
     PyException_SetTraceback(value, Py_None);
     PyException_SetContext(value, nullptr);
     PyException_SetCause(value, nullptr);
     Py_XSETREF(failure, PyTuple_Pack(2, entry->info, value));
   }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
   PyErr_Clear();
 }
 
@@ -134,17 +142,13 @@ PyObject* take_failure() {
   return taken;
 }
 
-void tell_failure(PyObject* taken, PyObject** result) {
-  if (!taken) return;
-  if (*result && failure_teller) {
-    Mode before = thread_state().mode;
-    if (before != Mode::Off) thread_state().mode = Mode::Paused;
-    PyObject* done = PyObject_CallFunctionObjArgs(failure_teller, PyTuple_GET_ITEM(taken, 0), PyTuple_GET_ITEM(taken, 1), nullptr);
-    thread_state().mode = before;
-    if (!done) Py_CLEAR(*result);
-    Py_XDECREF(done);
-  }
-  Py_DECREF(taken);
+void tell_failure(PyObject* stolen, PyObject** result) {
+  Ref taken = Ref::steal(stolen);
+  if (!taken || !*result || !failure_teller) return;
+  UncapturedScope own;
+  PyObject *info = PyTuple_GET_ITEM(stolen, 0), *exception = PyTuple_GET_ITEM(stolen, 1);
+  Ref done = Ref::steal(PyObject_CallFunctionObjArgs(failure_teller, info, exception, nullptr));
+  if (!done) Py_CLEAR(*result);
 }
 
 static PyObject* set_failure_teller(PyObject*, PyObject* teller) {
@@ -159,66 +163,51 @@ static PyObject* undone(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"undone", undone, METH_NOARGS, "undone(): the run that is about to fail has taken back what it changed"},
-    {"set_failure_teller", set_failure_teller, METH_O, "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
+    method<set_failure_teller, METH_O>(
+        "set_failure_teller", "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"),
+});
 
-void more_depth(int n);   // resume.cpp
+// The guards hold: run the entry.  As try_entries.
+static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
+  entry->hits++;
+  if (entry->run == Py_None) return 2;
+  Ref made;
+  {
+    UncapturedScope graph;  // its own frames are nobody's to capture, also where the caller's frames are
+    Range range("run", entry->info);
+    ExtraDepth depth(ExtraDepth::kEntry);
+    taken_back = false;
+    made = run_entry(entry, slots);
+  }
+  if (!made) {
+    if (!(entry->replayable || taken_back) || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    keep_failure(entry);
+    return 2;
+  }
+  if (made.get() == plain) return 2;
+  if (made.get() == miss) return 0;  // the run itself looked further than guards can, before it did anything
+  *result = made.release();
+  return 1;
+}
 
 // As try_entries, for one entry that the caller keeps alive.
 static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  constexpr size_t kOnStack = 32768;
   Program& program = *entry->program->program;
   size_t bytes = (size_t)program.slot_count * sizeof(PyObject*);
-  bool on_stack = bytes <= 32768;
-  PyObject** slots = (PyObject**)(on_stack ? alloca(bytes + 1) : PyMem_Malloc(bytes));
-  if (!slots) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  memset(slots, 0, bytes);
-  bool emptied = false;
-  int node, check, verdict = 0;
+  std::unique_ptr<PyObject*[]> large;
+  if (bytes > kOnStack) large.reset(new PyObject*[(size_t)program.slot_count]);
+  Slots slots(large ? large.get() : (PyObject**)alloca(bytes + 1), program.slot_count);
+  int node, check;
   Outcome outcome;
   {
     Range range("guards", entry->info);
-    outcome = program.check(locals, n, slots, &node, &check);
+    outcome = program.check(locals, n, slots.values, &node, &check);
   }
-  if (outcome == Outcome::Error || !verify(entry->program, locals, n, outcome, node, check)) verdict = -1;
-  if (verdict == 0 && outcome == Outcome::Holds) {
-    entry->hits++;
-    if (entry->run == Py_None) {
-      verdict = 2;
-    } else {
-      // A graph's own frames are nobody's to capture, also where the caller's frames are.
-      Mode before = thread_state().mode;
-      if (before != Mode::Off) thread_state().mode = Mode::Paused;
-      Range range("run", entry->info);
-      constexpr int kDepthOfEntry = 100;   // of the entry and its graph
-      taken_back = false;
-      more_depth(kDepthOfEntry);
-      *result = run_entry(entry, slots);
-      more_depth(-kDepthOfEntry);
-      emptied = true;
-      thread_state().mode = before;
-      verdict = *result ? 1 : -1;
-      if (!*result && (entry->replayable || taken_back) && PyErr_ExceptionMatches(PyExc_Exception)) {
-        keep_failure(entry);
-        verdict = 2;
-      }
-      if (*result == plain) {
-        Py_CLEAR(*result);
-        verdict = 2;
-      }
-      if (*result == miss) {  // the run itself looked further than guards can, before it did anything
-        Py_CLEAR(*result);
-        verdict = 0;
-      }
-    }
-  }
-  for (int32_t i = 0; !emptied && i < program.slot_count; i++) Py_XDECREF(slots[i]);
-  if (!on_stack) PyMem_Free(slots);
-  return verdict;
+  if (outcome == Outcome::Error || !verify(entry->program, locals, n, outcome, node, check)) return -1;
+  return outcome == Outcome::Holds ? run_held_entry(entry, slots, result) : 0;
 }
 
 // Try one place of the list.  As try_entries; *at is moved on.
@@ -228,16 +217,11 @@ static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals,
     PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
     return -1;
   }
-  EntryObject* entry = (EntryObject*)Py_NewRef(item);
-  int verdict = 0;
-  if (!is_dead(entry)) {
-    verdict = try_entry(entry, locals, n, result);
-    (*at)++;
-  } else if (PyList_SetSlice(entries, *at, *at + 1, nullptr) < 0) {
-    verdict = -1;
-  }
-  Py_DECREF(entry);
-  return verdict;
+  Ref kept = Ref::new_ref(item);
+  EntryObject* entry = (EntryObject*)item;
+  if (is_dead(entry)) return PyList_SetSlice(entries, *at, *at + 1, nullptr);
+  (*at)++;
+  return try_entry(entry, locals, n, result);
 }
 
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
@@ -280,14 +264,14 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_basicsize = sizeof(EntryObject);
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
   Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False)";
-  Entry_Type.tp_new = entry_create;
-  Entry_Type.tp_dealloc = entry_dealloc;
-  Entry_Type.tp_traverse = entry_traverse;
-  Entry_Type.tp_clear = entry_clear;
+  Entry_Type.tp_new = slot<entry_create>;
+  Entry_Type.tp_dealloc = slot<entry_dealloc>;
+  Entry_Type.tp_traverse = traversal<entry_traverse>;
+  Entry_Type.tp_clear = slot<entry_clear>;
   Entry_Type.tp_members = entry_members;
-  Entry_Type.tp_getset = entry_getters;
+  Entry_Type.tp_getset = entry_getters.rows;
   return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
-         PyModule_AddFunctions(module, methods) == 0;
+         add_functions(module, methods);
 }
 
 }  // namespace framelift

@@ -50,6 +50,27 @@ struct HandledScope {
   void put_back() { Py_XSETREF(*handled_at(PyThreadState_Get()), Py_XNewRef(before)); }
 };
 
+// The depth that Python still allows here, so much more or less of it.
+inline void more_depth(int n) {
+#if PY_VERSION_HEX >= 0x030c0000
+  PyThreadState_Get()->py_recursion_remaining += n;
+#else
+  PyThreadState_Get()->recursion_remaining += n;
+#endif
+}
+
+// Framelift's own Python code, which stands where plain Python has no frame, must not be what a deep program fails at: it is
+// given depth of its own while this lives.
+struct ExtraDepth {
+  static constexpr int kCapture = 500;  // of framelift and torch
+  static constexpr int kEntry = 100;    // of an entry and its graph
+  static constexpr int kStep = 50;      // of a step between two parts of a frame
+  int frames;
+  explicit ExtraDepth(int n) : frames(n) { more_depth(frames); }
+  ExtraDepth(const ExtraDepth&) = delete;
+  ~ExtraDepth() { more_depth(-frames); }
+};
+
 inline int parameter_count(PyCodeObject* code) {
   return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
 }

@@ -14,10 +14,12 @@
 #pragma once
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frames.h"
 #include "guard_addresses.h"
+#include "reference.h"
 #include "state.h"
 #include "tensor_rows.h"
 #include "torch_state.h"
@@ -46,11 +48,20 @@ struct Record {
   Op op;
 };
 
-// What the loop over records reads.  A Load is its own word, a tensor with a row has one that always matches; any other record has a word that
-// never does, and so have all words after the last record.
+// What the loop over records reads.  A Load is its own word, a tensor with a row has one that always matches; any other
+// record has a word that never does, and so have all words after the last record.
 struct Word {
   const uint64_t* at;
   uint64_t expect;
+};
+
+// The values that an evaluation hands out: owned references, or NULL.
+struct SlotValues : std::vector<PyObject*> {
+  explicit SlotValues(size_t count) : std::vector<PyObject*>(count) {}
+  SlotValues(const SlotValues&) = delete;
+  ~SlotValues() {
+    for (PyObject* value : *this) Py_XDECREF(value);
+  }
 };
 
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
@@ -63,12 +74,12 @@ struct Visit;
 struct Check {
   const Kind* kind;
   PyObject* constant = nullptr;    // see Program::hold: alive while the program is not dead
-  PyObject* leaf = nullptr;        // owned: EQ's constant, replaced by an equal leaf that was met; names, keys, functions
+  Ref leaf;                        // EQ's constant, replaced by an equal leaf that was met; names, keys, functions
   long number = 0;                 // LEN; SAME: the other node
   int32_t other = -1;              // SAME: the other node's slot
   std::vector<PyObject*> objects;  // KEYS, DUNDERS: held as `constant`
   std::vector<bool> leaves;        // KEYS: compare this key by value
-  PyObject* names = nullptr;       // owned: DUNDERS: name -> position in `objects`; CHECK: its text
+  Ref names;                       // DUNDERS: name -> position in `objects`; CHECK: its text
   size_t mro = 0;                  // DUNDERS: the first `mro` objects are the MRO
   const TensorCheck* tensor = nullptr;  // in Program::tensor_checks
 };
@@ -78,7 +89,8 @@ struct Node {
   uint32_t index, end, given;  // given: the number the builder knows it by
   int32_t parent;
   const StepRow* step;
-  PyObject* key = nullptr;  // owned, or held for `const`
+  PyObject* key = nullptr;  // in `own_key`, or held by the program: the object of `const`
+  Ref own_key;
   Py_ssize_t number = -1;   // key as a number: arguments, positions
   std::vector<Check> checks;
   int32_t slot = -1;
@@ -171,19 +183,29 @@ struct StepRow {
 };
 bool init_steps();
 const StepRow* find_step(const char* name);
-PyObject* step_names();
+Ref step_names();
 
 // A kind of check: its name in guard.kinds.KINDS, how its constant is prepared, the test, and the constant as Python
-// knows it (new reference).  The test writes records, or clears visit.recordable.
+// knows it.  The test writes records, or clears visit.recordable.
 struct Kind {
   const char* name;
   bool (*prepare)(Program&, Node&, Check&, PyObject* value);
   Outcome (*test)(Visit&, Check&);
-  PyObject* (*constant)(const Program&, const Check&);
+  Ref (*constant)(const Program&, const Check&);
 };
 const Kind* find_kind(const char* name);
-PyObject* kind_names();
+Ref kind_names();
 bool init_kinds(PyObject* module);
+// A frozen set of the names in a table of rows.
+template <typename Row, size_t count>
+Ref names_of(const Row (&rows)[count]) {
+  Ref names = Ref::steal(PyFrozenSet_New(nullptr));
+  for (const Row& row : rows) {
+    Ref name = Ref::steal(PyUnicode_FromString(row.name));
+    if (!names || !name || PySet_Add(names.get(), name.get()) < 0) return nullptr;
+  }
+  return names;
+}
 
 // guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
 Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
@@ -216,11 +238,10 @@ struct Program {
   struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
 
   std::unordered_map<uint64_t, std::vector<std::unique_ptr<TensorCheck>>> tensor_checks;  // by a hash
-  std::vector<PyObject*> owned;                        // constants and weak references
-  std::unordered_map<PyObject*, PyObject*> held;       // object -> itself or its weak reference, in `owned`
-  PyObject* liveness = nullptr;
-  PyObject* callback = nullptr;
-  PyObject* state_object = nullptr;                    // owned: as given, for explanations
+  std::vector<Ref> owned;                            // constants and weak references
+  std::unordered_set<PyObject*> held;                // objects in `owned`, or their weak references are; while building
+  Ref liveness, callback;                            // the callback of weak references notes a death in `liveness`
+  Ref state_object;                                  // as given, for explanations
   bool cleared = false;                                // by the collector
 
   ~Program() { clear(); }
@@ -232,10 +253,10 @@ struct Program {
   // Every failure, in the order of `check`; nothing below a node that fails is looked at.  False with an exception set.
   bool all_failures(PyObject* const* locals, Py_ssize_t count, std::vector<std::pair<int, int>>& found);
   // (parent, step, key, ((kind, constant), ...)) as it was given; objects that are gone are None.
-  PyObject* describe(uint32_t given) const;
-  PyObject* fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing);
-  void clear();
-  int traverse(visitproc visit, void* arg);
+  Ref describe(uint32_t given) const;
+  Ref fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing);
+  void clear() noexcept;
+  int traverse(visitproc visit, void* arg) noexcept;
 
  private:
   bool build_nodes(PyObject* list);
@@ -247,8 +268,8 @@ struct Program {
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);
   Outcome check_distinct(Walk& walk);
-  bool fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check);
-  PyObject* fetch_node(Node& node, Walk& walk, Outcome* outcome);
+  Outcome look_at_arguments(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check);
+  Ref fetch_node(Node& node, Walk& walk, Outcome* outcome);
   bool check_same(Walk& walk);
   int find_given(long given) const;
   friend struct Walk;

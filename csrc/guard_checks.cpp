@@ -2,6 +2,7 @@
 // its node is then visited at every call.
 #include <cstring>
 
+#include "barrier.h"
 #include "guard.h"
 
 namespace framelift {
@@ -35,13 +36,14 @@ static bool prepare_name(Program&, Node&, Check& check, PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "NO_LOOKUP takes a name");
     return false;
   }
-  check.leaf = Py_NewRef(value);
-  PyUnicode_InternInPlace(&check.leaf);
+  PyObject* name = Py_NewRef(value);
+  PyUnicode_InternInPlace(&name);
+  check.leaf = Ref::steal(name);
   return true;
 }
 
 static bool prepare_leaf(Program&, Node&, Check& check, PyObject* value) {
-  check.leaf = Py_NewRef(value);
+  check.leaf = Ref::new_ref(value);
   return true;
 }
 
@@ -67,16 +69,15 @@ static bool prepare_keys(Program& p, Node&, Check& check, PyObject* value) {
 static bool prepare_dunders(Program& p, Node&, Check& check, PyObject* value) {
   PyObject *mro, *pairs;
   if (!PyArg_ParseTuple(value, "O!O!", &PyTuple_Type, &mro, &PyTuple_Type, &pairs)) return false;
-  check.names = PyDict_New();
+  check.names = Ref::steal(PyDict_New());
   if (!check.names) return false;
   check.mro = (size_t)PyTuple_GET_SIZE(mro);
   for (size_t i = 0; i < check.mro; i++) check.objects.push_back(PyTuple_GET_ITEM(mro, i));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); i++) {
     PyObject *name, *object;
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "UO", &name, &object)) return false;
-    PyObject* position = PyLong_FromSize_t(check.objects.size());
-    if (!position || PyDict_SetItem(check.names, name, position) < 0) return false;
-    Py_DECREF(position);
+    Ref position = Ref::steal(PyLong_FromSize_t(check.objects.size()));
+    if (!position || PyDict_SetItem(check.names.get(), name, position.get()) < 0) return false;
     check.objects.push_back(object);
   }
   for (PyObject* object : check.objects)
@@ -91,7 +92,7 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   std::unique_ptr<TensorCheck> parsed = parse_tensor_facts(value);
   if (!parsed || !p.hold((PyObject*)parsed->type)) return false;
   node.unsafe = node.unsafe || tensor_runs_code(*parsed);
-  if (tensor_type_is_torchs(*parsed)) check.leaf = Py_NewRef(value);  // for explanations; must not keep a user's class alive
+  if (tensor_type_is_torchs(*parsed)) check.leaf = Ref::new_ref(value);  // for explanations; a user's class is not kept alive
   auto& alike = p.tensor_checks[parsed->keys ^ (parsed->size.empty() ? 0 : (uint64_t)parsed->size[0] << 32)];
   for (auto& known : alike)
     if (*known == *parsed) check.tensor = known.get();
@@ -105,15 +106,15 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
 // Where CPython counts the registrations with abstract classes; NULL where its module keeps something else there.
 static const uint64_t* registrations_at() {
   static const uint64_t* const at = []() -> const uint64_t* {
-    PyObject* module = PyImport_ImportModule("_abc");
-    PyObject* token = module ? PyObject_CallMethod(module, "get_cache_token", nullptr) : nullptr;
-    uint64_t now = token ? PyLong_AsUnsignedLongLong(token) : 0;
+    PyObject* module = PyImport_ImportModule("_abc");  // kept for the life of the process
+    Ref token = Ref::steal(module ? PyObject_CallMethod(module, "get_cache_token", nullptr) : nullptr);
+    uint64_t now = token ? PyLong_AsUnsignedLongLong(token.get()) : 0;
     PyModuleDef* definition = module ? PyModule_GetDef(module) : nullptr;
-    const uint64_t* state = definition && definition->m_size == 16 ? (const uint64_t*)PyModule_GetState(module) : nullptr;  // a type, and the count
+    bool known = definition && definition->m_size == 16;  // a type, and the count
+    const uint64_t* state = known ? (const uint64_t*)PyModule_GetState(module) : nullptr;
     bool found = !PyErr_Occurred() && state && now && state[1] == now;
     PyErr_Clear();
-    Py_XDECREF(token);
-    return found ? state + 1 : nullptr;  // the module is kept for the life of the process
+    return found ? state + 1 : nullptr;
   }();
   return at;
 }
@@ -122,8 +123,8 @@ static const uint64_t* registrations_at() {
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   PyObject *function, *text;
   if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
-  check.leaf = Py_NewRef(function);
-  check.names = Py_NewRef(text);
+  check.leaf = Ref::new_ref(function);
+  check.names = Ref::new_ref(text);
   check.number = PyObject_HasAttrString((PyObject*)Py_TYPE(function), "holds_until_registration") && registrations_at();
   if (!check.number) node.unsafe = true;
   return true;
@@ -141,15 +142,13 @@ static Outcome test_type(Visit& v, Check& check) {
 static Outcome test_is(Visit& v, Check& check) { return truth(v.value == check.constant); }
 
 static Outcome test_eq(Visit& v, Check& check) {
-  Outcome same = same_leaf(v.value, check.leaf, &v.walk.ran_code);
+  Outcome same = same_leaf(v.value, check.leaf.get(), &v.walk.ran_code);
   if (same == Outcome::Error) return after_error();
-  if (same != Outcome::Holds || v.value == check.leaf) return same;
+  if (same != Outcome::Holds || v.value == check.leaf.get()) return same;
   if (!immutable_leaf(v.value)) {
     v.recordable = false;
   } else if (!v.trusted) {  // from now on its address is proof: the program keeps it alive
-    PyObject* before = check.leaf;
-    check.leaf = Py_NewRef(v.value);
-    Py_DECREF(before);
+    check.leaf = Ref::new_ref(v.value);
   }
   return same;
 }
@@ -205,15 +204,13 @@ static Outcome test_ordered_keys(Visit& v, Check& check) {
   if (check.objects.size() > 1) v.recordable = false;
   if (!has_leaf_keys(v.value)) v.walk.ran_code = true;  // its iterator looks every key up
   Outcome outcome = Outcome::Holds;
-  PyObject* iterator = PyODict_Type.tp_iter(v.value);
+  Ref iterator = Ref::steal(PyODict_Type.tp_iter(v.value));
   if (!iterator) return after_error();
   size_t i = 0;
-  while (PyObject* key = Py_TYPE(iterator)->tp_iternext(iterator)) {
-    outcome = i < check.objects.size() ? same_key(v, check, i++, key) : Outcome::Fails;
-    Py_DECREF(key);
+  while (Ref key = Ref::steal(Py_TYPE(iterator.get())->tp_iternext(iterator.get()))) {
+    outcome = i < check.objects.size() ? same_key(v, check, i++, key.get()) : Outcome::Fails;
     if (outcome != Outcome::Holds) break;
   }
-  Py_DECREF(iterator);
   if (PyErr_Occurred()) return after_error();
   return outcome == Outcome::Holds ? truth(i == check.objects.size()) : outcome;
 }
@@ -238,12 +235,12 @@ static Outcome test_absent(Visit& v, Check& check) {
   int contains;
   if (PyDict_Check(v.value)) {
     if (!v.node.reading) v.recordable = false;
-    v.before_lookup(v.node, v.value, check.leaf);
-    contains = PyDict_Contains(v.value, check.leaf);
+    v.before_lookup(v.node, v.value, check.leaf.get());
+    contains = PyDict_Contains(v.value, check.leaf.get());
   } else {
     v.recordable = false;
     v.walk.ran_code = true;
-    contains = PySequence_Contains(v.value, check.leaf);
+    contains = PySequence_Contains(v.value, check.leaf.get());
   }
   return contains < 0 ? after_error() : truth(!contains);
 }
@@ -251,7 +248,7 @@ static Outcome test_absent(Visit& v, Check& check) {
 static Outcome test_no_lookup(Visit& v, Check& check) {
   if (!PyType_Check(v.value)) return Outcome::Fails;
   if (!v.node.reading) v.recordable = false;
-  return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf));
+  return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf.get()));
 }
 
 // Sets of guard/special_names.py: names that matter whatever they hold, and names that never do.
@@ -281,8 +278,9 @@ static bool is_behaviour(PyObject* name, PyObject* value) {
 }
 
 // The same entry: one object, or an equal one where nothing can change it.
-static bool same_entry(Visit& v, PyObject* entry, PyObject* expected) {
-  return entry == expected || (immutable_leaf(expected) && same_leaf(entry, expected, &v.walk.ran_code) == Outcome::Holds);
+static Outcome same_entry(Visit& v, PyObject* entry, PyObject* expected) {
+  if (entry == expected || !immutable_leaf(expected)) return truth(entry == expected);
+  return same_leaf(entry, expected, &v.walk.ran_code);
 }
 
 static Outcome test_dunders(Visit& v, Check& check) {
@@ -299,13 +297,14 @@ static Outcome test_dunders(Visit& v, Check& check) {
     Py_ssize_t position = 0;
     PyObject *name, *object;
     while (PyDict_Next(type->tp_dict, &position, &name, &object)) {
-      PyObject* expected = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(check.names, name) : nullptr;
+      PyObject* expected = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(check.names.get(), name) : nullptr;
       if (!expected && PyErr_Occurred()) return after_error();
       if (!expected && is_behaviour(name, object)) return Outcome::Fails;
       if (!expected) continue;
       size_t place = PyLong_AsSize_t(expected);
       if (seen[place]) continue;  // the first in the MRO counts
-      if (!same_entry(v, object, check.objects[place])) return Outcome::Fails;
+      Outcome same = same_entry(v, object, check.objects[place]);
+      if (same != Outcome::Holds) return same == Outcome::Error ? after_error() : same;
       seen[place] = true;
       missing--;
     }
@@ -332,35 +331,34 @@ static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // compared
 static Outcome test_call(Visit& v, Check& check) {
   v.walk.ran_code = true;
   uint64_t before = check.number ? *registrations_at() : 0;
-  PyObject* answer = PyObject_CallOneArg(check.leaf, v.value);
-  int holds = answer ? PyObject_IsTrue(answer) : -1;
-  Py_XDECREF(answer);
+  Ref answer = Ref::steal(PyObject_CallOneArg(check.leaf.get(), v.value));
+  int holds = answer ? PyObject_IsTrue(answer.get()) : -1;
   if (check.number) v.add(Op::Load, registrations_at(), before);
   return holds < 0 ? after_error() : truth(holds);
 }
 
 // ---- constants as Python knows them ----
 
-static PyObject* held(const Program& p, PyObject* object) { return Py_NewRef(p.dead() || !object ? Py_None : object); }
-static PyObject* show_object(const Program& p, const Check& check) { return held(p, check.constant); }
-static PyObject* show_leaf(const Program&, const Check& check) { return Py_NewRef(check.leaf ? check.leaf : Py_None); }
-static PyObject* show_number(const Program&, const Check& check) { return PyLong_FromLong(check.number); }
-static PyObject* show_call(const Program&, const Check& check) { return PyTuple_Pack(2, check.leaf, check.names); }
-static PyObject* show_nothing(const Program&, const Check&) { Py_RETURN_NONE; }
+static Ref held(const Program& p, PyObject* object) { return Ref::new_ref(p.dead() || !object ? Py_None : object); }
+static Ref show_object(const Program& p, const Check& check) { return held(p, check.constant); }
+static Ref show_leaf(const Program&, const Check& check) { return Ref::new_ref(check.leaf ? check.leaf.get() : Py_None); }
+static Ref show_number(const Program&, const Check& check) { return Ref::steal(PyLong_FromLong(check.number)); }
+static Ref show_call(const Program&, const Check& check) {
+  return Ref::steal(PyTuple_Pack(2, check.leaf.get(), check.names.get()));
+}
+static Ref show_nothing(const Program&, const Check&) { return Ref::new_ref(Py_None); }
 
-static PyObject* show_keys(const Program& p, const Check& check) {
-  PyObject* keys = PyTuple_New((Py_ssize_t)check.objects.size());
-  for (size_t i = 0; keys && i < check.objects.size(); i++) {
-    PyObject* key = check.leaves[i] ? Py_NewRef(check.objects[i]) : held(p, check.objects[i]);
-    PyTuple_SET_ITEM(keys, (Py_ssize_t)i, key);
-  }
-  return keys;
+static Ref show_keys(const Program& p, const Check& check) {
+  return make_tuple((Py_ssize_t)check.objects.size(), [&](Py_ssize_t i) {
+    PyObject* key = check.objects[(size_t)i];
+    return check.leaves[(size_t)i] ? Ref::new_ref(key) : held(p, key);
+  });
 }
 
 // The names alone: who asks wants to know which came or went.
-static PyObject* show_dunders(const Program&, const Check& check) {
-  PyObject* names = PyDict_Keys(check.names);
-  return names ? Py_BuildValue("(nN)", (Py_ssize_t)check.mro, names) : nullptr;
+static Ref show_dunders(const Program&, const Check& check) {
+  Ref names = Ref::steal(PyDict_Keys(check.names.get()));
+  return Ref::steal(names ? Py_BuildValue("(nO)", (Py_ssize_t)check.mro, names.get()) : nullptr);
 }
 
 static const Kind kKinds[] = {
@@ -379,12 +377,14 @@ static const Kind kKinds[] = {
     {"CHECK", prepare_call, test_call, show_call},
 };
 
-static PyMethodDef methods[] = {
-    {"set_special_names", set_special_names, METH_VARARGS, "set_special_names(always, never): the sets of guard/special_names.py"},
-    {"is_called_or_bound", is_called_or_bound, METH_O, "Whether the object's type can be called, or is a descriptor."},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<set_special_names, METH_VARARGS>(
+        "set_special_names", "set_special_names(always, never): the sets of guard/special_names.py"),
+    method<is_called_or_bound, METH_O>(
+        "is_called_or_bound", "Whether the object's type can be called, or is a descriptor."),
+});
 
-bool init_kinds(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool init_kinds(PyObject* module) { return add_functions(module, methods); }
 
 const Kind* find_kind(const char* name) {
   for (const Kind& kind : kKinds)
@@ -392,14 +392,6 @@ const Kind* find_kind(const char* name) {
   return nullptr;
 }
 
-PyObject* kind_names() {
-  PyObject* names = PyFrozenSet_New(nullptr);
-  for (const Kind& kind : kKinds) {
-    PyObject* name = PyUnicode_FromString(kind.name);
-    if (!names || !name || PySet_Add(names, name) < 0) Py_CLEAR(names);
-    Py_XDECREF(name);
-  }
-  return names;
-}
+Ref kind_names() { return names_of(kKinds); }
 
 }  // namespace framelift

@@ -62,31 +62,29 @@ static Outcome compare(PyObject* a, PyObject* b) {
 static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
   Outcome equal = compare(a, b);
   if (equal != Outcome::Holds) return equal;
-  PyObject* held = PyDict_New();
-  PyObject* left = held ? PySequence_List(a) : nullptr;
-  PyObject* right = left ? PySequence_List(b) : nullptr;
-  if (!right) equal = Outcome::Error;
-  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(right); i++)
-    if (PyDict_SetItem(held, PyList_GET_ITEM(right, i), PyList_GET_ITEM(right, i)) < 0) equal = Outcome::Error;
-  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(left); i++) {
-    PyObject* other = PyDict_GetItemWithError(held, PyList_GET_ITEM(left, i));
-    if (other) equal = same_leaf(PyList_GET_ITEM(left, i), other, ran_code);
+  Ref held = Ref::steal(PyDict_New());
+  Ref left = Ref::steal(held ? PySequence_List(a) : nullptr);
+  Ref right = Ref::steal(left ? PySequence_List(b) : nullptr);
+  if (!right) return Outcome::Error;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(right.get()); i++) {
+    PyObject* element = PyList_GET_ITEM(right.get(), i);
+    if (PyDict_SetItem(held.get(), element, element) < 0) return Outcome::Error;
+  }
+  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(left.get()); i++) {
+    PyObject* element = PyList_GET_ITEM(left.get(), i);
+    PyObject* other = PyDict_GetItemWithError(held.get(), element);
+    if (other) equal = same_leaf(element, other, ran_code);
     else equal = PyErr_Occurred() ? Outcome::Error : Outcome::Fails;
   }
-  Py_XDECREF(held);
-  Py_XDECREF(left);
-  Py_XDECREF(right);
   return equal;
 }
 
 // Ranges of equal numbers may have been asked for in other words.
 static Outcome same_range(PyObject* a, PyObject* b, bool* ran_code) {
   for (const char* name : {"start", "stop", "step"}) {
-    PyObject* x = PyObject_GetAttrString(a, name);
-    PyObject* y = x ? PyObject_GetAttrString(b, name) : nullptr;
-    Outcome same = y ? same_leaf(x, y, ran_code) : Outcome::Error;
-    Py_XDECREF(x);
-    Py_XDECREF(y);
+    Ref x = Ref::steal(PyObject_GetAttrString(a, name));
+    Ref y = Ref::steal(x ? PyObject_GetAttrString(b, name) : nullptr);
+    Outcome same = y ? same_leaf(x.get(), y.get(), ran_code) : Outcome::Error;
     if (same != Outcome::Holds) return same;
   }
   return Outcome::Holds;
@@ -130,17 +128,13 @@ bool init_leaves() {
   if (!simple_types.empty()) return true;
   simple_types = {&PyLong_Type, &PyUnicode_Type, &PyBool_Type, &PyFloat_Type, Py_TYPE(Py_None), &PyBytes_Type,
                   &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented), &PyRange_Type, &PyCode_Type};
-  PyObject* torch = PyImport_ImportModule("torch");
+  Ref torch = Ref::steal(PyImport_ImportModule("torch"));
   if (!torch) return false;
   for (const char* name : {"dtype", "device", "layout", "memory_format"}) {
-    PyObject* type = PyObject_GetAttrString(torch, name);
-    if (!type) {
-      Py_DECREF(torch);
-      return false;
-    }
+    PyObject* type = PyObject_GetAttrString(torch.get(), name);
+    if (!type) return false;
     simple_types.push_back((PyTypeObject*)type);  // kept for the life of the process
   }
-  Py_DECREF(torch);
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "barrier.h"
 #include "guard.h"
 
 namespace framelift {
@@ -19,7 +20,7 @@ static PyObject* note_death(PyObject* liveness, PyObject*) {
   ((Liveness*)liveness)->dead = true;
   Py_RETURN_NONE;
 }
-static PyMethodDef death_definition = {"note_death", note_death, METH_O, nullptr};
+static MethodTable death({method<note_death, METH_O>("note_death")});
 
 bool init_liveness() {
   Liveness_Type.tp_name = "framelift._core.Liveness";
@@ -28,7 +29,7 @@ bool init_liveness() {
   return PyType_Ready(&Liveness_Type) == 0;
 }
 
-bool Program::dead() const { return cleared || (liveness && ((Liveness*)liveness)->dead); }
+bool Program::dead() const { return cleared || (liveness && ((Liveness*)liveness.get())->dead); }
 
 static bool hold_weakly(PyObject* object) {
   if (PyType_Check(object)) return is_heap_type((PyTypeObject*)object);
@@ -38,36 +39,33 @@ static bool hold_weakly(PyObject* object) {
 
 bool Program::hold(PyObject* object) {
   if (held.count(object)) return true;
-  PyObject* keeper;
+  Ref keeper;
   if (hold_weakly(object)) {
-    if (!liveness) {
+    if (!callback) {
       Liveness* made = PyObject_New(Liveness, &Liveness_Type);
       if (!made) return false;
       made->dead = false;
-      liveness = (PyObject*)made;
-      callback = PyCFunction_New(&death_definition, liveness);
+      liveness = Ref::steal((PyObject*)made);
+      callback = Ref::steal(PyCFunction_New(death.rows, liveness.get()));
       if (!callback) return false;
     }
-    keeper = PyWeakref_NewRef(object, callback);
+    keeper = Ref::steal(PyWeakref_NewRef(object, callback.get()));
     if (!keeper) return false;
   } else {
-    keeper = Py_NewRef(object);
+    keeper = Ref::new_ref(object);
   }
-  owned.push_back(keeper);
-  held[object] = keeper;
+  owned.push_back(std::move(keeper));
+  held.insert(object);
   return true;
 }
 
-void Program::clear() {
+// Letting go may run any code, which finds an empty program that is dead.
+void Program::clear() noexcept {
   cleared = true;
-  for (Node& node : nodes) {
-    for (Check& check : node.checks) {
-      Py_CLEAR(check.leaf);
-      Py_CLEAR(check.names);
-    }
-    if (strcmp(node.step->name, "const")) Py_CLEAR(node.key);
-  }
+  std::vector<Node> all_nodes = std::move(nodes);
+  std::vector<Ref> all_owned = std::move(owned);
   nodes.clear();
+  owned.clear();
   records.clear();
   same.clear();
   distinct.clear();
@@ -75,49 +73,44 @@ void Program::clear() {
   looks.clear();
   inputs.clear();
   externals.clear();
-  std::vector<PyObject*> all;
-  all.swap(owned);
   held.clear();
-  for (PyObject* object : all) Py_DECREF(object);
-  Py_CLEAR(callback);
-  Py_CLEAR(liveness);
-  Py_CLEAR(state_object);
+  callback.reset();
+  liveness.reset();
+  state_object.reset();
 }
 
-int Program::traverse(visitproc visit, void* arg) {
+int Program::traverse(visitproc visit, void* arg) noexcept {
   for (Node& node : nodes) {
     for (Check& check : node.checks) {
-      Py_VISIT(check.leaf);
-      Py_VISIT(check.names);
+      Py_VISIT(check.leaf.get());
+      Py_VISIT(check.names.get());
     }
-    if (strcmp(node.step->name, "const")) Py_VISIT(node.key);
+    Py_VISIT(node.own_key.get());
   }
-  for (PyObject* object : owned) Py_VISIT(object);
-  Py_VISIT(callback);
-  Py_VISIT(liveness);
-  Py_VISIT(state_object);
+  for (Ref& object : owned) Py_VISIT(object.get());
+  Py_VISIT(callback.get());
+  Py_VISIT(liveness.get());
+  Py_VISIT(state_object.get());
   return 0;
 }
 
-PyObject* Program::describe(uint32_t given) const {
+Ref Program::describe(uint32_t given) const {
   int index = find_given(given);
   if (index < 0) {
     PyErr_SetString(PyExc_IndexError, "no such node");
     return nullptr;
   }
   const Node& node = nodes[index];
-  PyObject* checks = PyTuple_New((Py_ssize_t)node.checks.size());
-  for (size_t i = 0; checks && i < node.checks.size(); i++) {
-    const Check& check = node.checks[i];
-    PyObject* constant = check.kind->constant(*this, check);
-    PyObject* pair = constant ? Py_BuildValue("(sN)", check.kind->name, constant) : nullptr;
-    if (!pair) Py_CLEAR(checks);
-    else PyTuple_SET_ITEM(checks, (Py_ssize_t)i, pair);
-  }
+  Ref checks = make_tuple((Py_ssize_t)node.checks.size(), [&](Py_ssize_t i) {
+    const Check& check = node.checks[(size_t)i];
+    Ref constant = check.kind->constant(*this, check);
+    return Ref::steal(constant ? Py_BuildValue("(sO)", check.kind->name, constant.get()) : nullptr);
+  });
   if (!checks) return nullptr;
   bool gone = dead() && !strcmp(node.step->name, "const");
   int parent = node.parent < 0 ? -1 : (int)nodes[node.parent].given;
-  return Py_BuildValue("(isON)", parent, node.step->name, gone || !node.key ? Py_None : node.key, checks);
+  PyObject* key = gone || !node.key ? Py_None : node.key;
+  return Ref::steal(Py_BuildValue("(isOO)", parent, node.step->name, key, checks.get()));
 }
 
 // ---- building ----
@@ -162,6 +155,7 @@ static bool set_key(Program& program, Node& node, PyObject* key) {
   if (names_an_attribute(step) && !PyUnicode_CheckExact(key)) return complain("this step takes a name", key);
   node.key = Py_NewRef(key);
   if (PyUnicode_CheckExact(key)) PyUnicode_InternInPlace(&node.key);
+  node.own_key = Ref::steal(node.key);
   PyObject* number = node.argument && PyTuple_Check(key) && PyTuple_GET_SIZE(key) > 0 ? PyTuple_GET_ITEM(key, 0) : key;
   if (PyLong_CheckExact(number)) {
     node.number = PyLong_AsSsize_t(number);
@@ -241,7 +235,7 @@ void Program::settle_flags() {
     node.lone = node.argument && only_tensor && node.end == node.index + 1;
     for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
       const Check& check = node.checks[k];
-      bool tells = check.tensor ? !tensor_runs_code(*check.tensor) : !strcmp(check.kind->name, "EQ") && simple_leaf(check.leaf);
+      bool tells = check.tensor ? !tensor_runs_code(*check.tensor) : !strcmp(check.kind->name, "EQ") && simple_leaf(check.leaf.get());
       if (tells) looks.emplace_back((uint32_t)i, (uint32_t)k);
     }
     if (node.parent < 0) continue;
@@ -311,7 +305,7 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
     if (!snapshot) return complain("state is a torch_state() or None", state_or_none);
     has_state = true;
     state = *snapshot;
-    state_object = Py_NewRef(state_or_none);
+    state_object = Ref::new_ref(state_or_none);
   }
   held.clear();
   lay_out();

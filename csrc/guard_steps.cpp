@@ -107,12 +107,10 @@ static Outcome take_slot(Visit& v, PyObject* base) {
   unsigned version = type_version(type);
   PyObject** at = member_at(descriptor, base);
   if (!at || !*at) {  // no plain member, or unset: the descriptor itself knows what that means
-    Py_INCREF(descriptor);
+    Ref held = Ref::new_ref(descriptor);
     descrgetfunc get = Py_TYPE(descriptor)->tp_descr_get;
-    PyObject* value = get ? get(descriptor, base, (PyObject*)type) : nullptr;
     if (!get) PyErr_SetString(PyExc_AttributeError, "__get__");
-    Py_DECREF(descriptor);
-    return answer(v, value);
+    return answer(v, get ? get(descriptor, base, (PyObject*)type) : nullptr);
   }
   v.load(&base->ob_type, type);
   if (version) v.add(Op::TypeVersion, type, version);
@@ -152,10 +150,8 @@ static Outcome take_builtins(Visit& v, PyObject* base) {
 
 // getattr(base, name)[key] where base is no plain function.
 static Outcome by_getattr_item(Visit& v, PyObject* base, const char* name) {
-  PyObject* holder = PyObject_GetAttrString(base, name);
-  PyObject* value = holder ? PyObject_GetItem(holder, v.node.key) : nullptr;
-  Py_XDECREF(holder);
-  return answer(v, value);
+  Ref holder = Ref::steal(PyObject_GetAttrString(base, name));
+  return answer(v, holder ? PyObject_GetItem(holder.get(), v.node.key) : nullptr);
 }
 
 static Outcome position(Visit& v, PyObject* const* tuple_at, bool constant_field) {
@@ -214,11 +210,10 @@ static Outcome take_func(Visit& v, PyObject* base) {
 
 // functools.partial tells where its fields are by its own member descriptors.
 static Outcome partial_field(Visit& v, PyObject* base, const char* name) {
-  PyObject* key = PyUnicode_InternFromString(name);
+  Ref key = Ref::steal(PyUnicode_InternFromString(name));
   if (!key) return Outcome::Error;
-  PyObject* descriptor = _PyType_Lookup(Py_TYPE(base), key);
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(base), key.get());
   PyObject** at = member_at(descriptor, base);
-  Py_DECREF(key);
   bool exact = at && PyDescr_TYPE(descriptor) == Py_TYPE(base) && (Py_TYPE(base)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
   if (!exact) return by_getattr(v, base, name);
   return field(v, at, false);
@@ -251,8 +246,11 @@ static PyObject** own_field(PyObject* base, PyObject* name) {
 
 // What C code says of itself never changes.
 static bool fixed_by_c(PyObject* base, PyObject* name) {
-  bool named = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 || PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
-  return named && (PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || (!is_heap_type(Py_TYPE(base)) && !strcmp(Py_TYPE(base)->tp_name, "method-wrapper")));
+  bool named = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
+               PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
+  if (!named) return false;
+  bool is_wrapper = !is_heap_type(Py_TYPE(base)) && !strcmp(Py_TYPE(base)->tp_name, "method-wrapper");
+  return PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || is_wrapper;
 }
 
 PyObject* read_attribute_unseen(PyObject* base, PyObject* name);  // tensor_reads.cpp
@@ -314,10 +312,8 @@ static const StepRow kSteps[] = {
 bool init_steps() {
   if (deque_type) return true;
   auto found = [](const char* module_name, const char* name) {  // kept for the life of the process
-    PyObject* module = PyImport_ImportModule(module_name);
-    PyObject* type = module ? PyObject_GetAttrString(module, name) : nullptr;
-    Py_XDECREF(module);
-    return (PyTypeObject*)type;
+    Ref module = Ref::steal(PyImport_ImportModule(module_name));
+    return (PyTypeObject*)(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
   };
   return (deque_type = found("collections", "deque")) && (local_type = found("_thread", "_local"));
 }
@@ -328,14 +324,6 @@ const StepRow* find_step(const char* name) {
   return nullptr;
 }
 
-PyObject* step_names() {
-  PyObject* names = PyFrozenSet_New(nullptr);
-  for (const StepRow& row : kSteps) {
-    PyObject* name = PyUnicode_FromString(row.name);
-    if (!names || !name || PySet_Add(names, name) < 0) Py_CLEAR(names);
-    Py_XDECREF(name);
-  }
-  return names;
-}
+Ref step_names() { return names_of(kSteps); }
 
 }  // namespace framelift

@@ -11,11 +11,11 @@ static PyObject* any_name() {
 }
 
 static bool asked_of_a_class() {
-  PyObject* cls = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
-  bool had = cls && ensure_type_version((PyTypeObject*)cls, any_name()) != 0;
-  bool gone = had && PyObject_SetAttrString(cls, "changed", Py_None) == 0 && ((PyTypeObject*)cls)->tp_version_tag == 0;
-  if (PyErr_Occurred()) PyErr_Clear();
-  Py_XDECREF(cls);
+  Ref cls = Ref::steal(PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe"));
+  PyTypeObject* type = (PyTypeObject*)cls.get();
+  bool had = type && ensure_type_version(type, any_name()) != 0;
+  bool gone = had && PyObject_SetAttrString(cls.get(), "changed", Py_None) == 0 && type->tp_version_tag == 0;
+  PyErr_Clear();
   return gone;
 }
 
@@ -129,12 +129,9 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     node.version = 0;
     node.whole = false;
   }
-  struct Held {
-    PyObject* object;
-    ~Held() { Py_XDECREF(object); }
-  } base{Py_XNewRef(borrowed_base)};
+  Ref base = Ref::new_ref(borrowed_base);
   Visit v(*this, node);
-  Outcome outcome = node.step->take(v, base.object);
+  Outcome outcome = node.step->take(v, base.get());
   if (outcome != Outcome::Holds) return failed(node, -1, outcome);
   v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
@@ -161,7 +158,8 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     if (!handed_out) v.add(node.lone ? Op::ArgumentNote : Op::Note, v.value, 0, (uint32_t)node.number);
   }
   bool whole = true;
-  bool unchanged = reading && reading == before && previous == v.value && started_live && live() && !careful && !node.unsafe;
+  bool unchanged = reading && reading == before && previous == v.value && started_live && live() && !careful &&
+                   !node.unsafe;
   outcome = visit_children(v, unchanged, &whole);
   if (outcome == Outcome::Holds && started_live && live()) write_records(v, whole);
   return outcome;
@@ -229,7 +227,8 @@ Outcome Walk::repair(uint32_t* record) {
   return Outcome::Holds;
 }
 
-// Rows wait until all words before them were found, or until a visit is about to run: that may change what their addresses rest on.
+// Rows wait until all words before them were found, or until a visit is about to run: that may change what their addresses
+// rest on.
 Outcome Walk::run_rows(uint32_t from, uint32_t to) {
   for (uint32_t i = from; (i = rows_hold(program.rows.data(), i, to, slots)) < to; i++) {
     uint32_t at = program.rows[i].record;
@@ -279,7 +278,7 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
     if (outcome != Outcome::Holds) return outcome;
     i = after;
     row = program.row_of_record(i);
-    if (!live()) return node.parent < 0 ? evaluate_from(node.end) : Outcome::Again;  // code ran: only a root's visit gets here then
+    if (!live()) return node.parent < 0 ? evaluate_from(node.end) : Outcome::Again;  // code ran: only in a root's visit
   }
 }
 
@@ -308,16 +307,15 @@ bool Program::check_same(Walk& walk) {
 // The addresses of all but arguments are kept up to date as nodes are visited; arguments are new at every call.
 Outcome Program::check_distinct(Walk& walk) {
   Addresses fetched;
-  std::vector<PyObject*> kept;
+  std::vector<Ref> kept;
   Outcome outcome = Outcome::Holds;
   bool live = walk.live();
   if (!live) {  // another evaluation has changed them: fetch our own
     fetched.resize(distinct.size());
     for (uint32_t index : distinct) {
-      PyObject* value = fetch_node(nodes[index], walk, &outcome);
-      if (!value) break;
-      fetched.add(value);
-      kept.push_back(value);
+      kept.push_back(fetch_node(nodes[index], walk, &outcome));
+      if (!kept.back()) break;
+      fetched.add(kept.back().get());
     }
   }
   const Addresses& others = live ? addresses : fetched;
@@ -329,24 +327,26 @@ Outcome Program::check_distinct(Walk& walk) {
     for (size_t j = 0; j < i; j++)
       if (walk.locals[nodes[distinct_arguments[j]].number] == value) outcome = Outcome::Fails;
   }
-  for (PyObject* value : kept) Py_DECREF(value);
   return outcome;
 }
 
-// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.  Asked where the last
-// call was not for the entry either.
-bool Program::fails_at_a_look(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check) {
+// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.
+// Asked where the last call was not for the entry either.
+Outcome Program::look_at_arguments(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check) {
   for (auto [index, number] : looks) {
     const Node& node = nodes[index];
     const Check& check = node.checks[number];
     PyObject* value = node.number < count ? locals[node.number] : nullptr;
     bool ran_code = false;
-    if (value && check.tensor ? tensor_holds(*check.tensor, value) : value && same_leaf(value, check.leaf, &ran_code) == Outcome::Holds) continue;
+    Outcome outcome = Outcome::Fails;
+    if (value && check.tensor) outcome = tensor_holds(*check.tensor, value) ? Outcome::Holds : Outcome::Fails;
+    else if (value) outcome = same_leaf(value, check.leaf.get(), &ran_code);
+    if (outcome == Outcome::Holds) continue;
     *failed_node = (int)node.given;
     *failed_check = value ? (int)number : -1;
-    return true;
+    return outcome;
   }
-  return false;
+  return Outcome::Holds;
 }
 
 Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check) {
@@ -356,7 +356,10 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     *failed_check = 2;
     return Outcome::Fails;
   }
-  if (doubtful && fails_at_a_look(locals, count, failed_node, failed_check)) return Outcome::Fails;
+  if (doubtful) {
+    Outcome looked = look_at_arguments(locals, count, failed_node, failed_check);
+    if (looked != Outcome::Holds) return looked;
+  }
   doubtful = true;
   if (has_state && !state.matches()) {
     *failed_check = 1;
@@ -394,18 +397,18 @@ bool Program::all_failures(PyObject* const* locals, Py_ssize_t count, std::vecto
     return true;
   }
   if (has_state && !state.matches()) found.push_back({-1, 1});
-  std::vector<PyObject*> slots((size_t)slot_count, nullptr);
+  SlotValues slots((size_t)slot_count);
   Walk walk{*this, locals, count, slots.data()};
   walk.epoch = ++epoch;
   walk.careful = true;
   walk.failures = &found;
   Outcome outcome = walk.evaluate();
-  if (outcome == Outcome::Holds && found.empty() && !check_same(walk)) found.push_back({walk.failed_node, walk.failed_check});
+  if (outcome == Outcome::Holds && found.empty() && !check_same(walk))
+    found.push_back({walk.failed_node, walk.failed_check});
   if (outcome == Outcome::Holds && found.empty()) {
     outcome = check_distinct(walk);
     if (outcome == Outcome::Fails) found.push_back({-1, 0});
   }
-  walk.forget_slots();
   doubtful = doubtful || !found.empty();
   return outcome != Outcome::Error;
 }
@@ -414,29 +417,39 @@ static const uint64_t kZero = 0;
 
 // Give every node as many records as its last visit needed; all are written anew by the next evaluation.
 void Program::lay_out() {
+  auto room_for = [](const Node& node) { return std::max({node.room, node.needed, node.parent < 0 ? 1u : 0u}); };
+  auto wants_row = [](const Node& node) {
+    int tensors = 0;
+    for (const Check& check : node.checks) tensors += check.tensor != nullptr;
+    return tensors == 1 && !node.argument && node.end == node.index + 1;
+  };
+  size_t record_count = 0, row_count = 0;
+  for (const Node& node : nodes) {
+    record_count += room_for(node);
+    row_count += wants_row(node);
+  }
+  // All memory first: what fails here leaves the program as it was.
+  std::vector<Record> new_records(record_count, Record{nullptr, 0, 0, 0, -1, Op::Fail});
+  std::vector<Word> new_words(record_count + 1);
+  std::vector<TensorRow> new_rows(row_count);
+  records.swap(new_records);
+  words.swap(new_words);
+  rows.swap(new_rows);
   counters.layouts++;
   epoch++;
   stale_layout = false;
-  uint32_t next = 0;
+  uint32_t next = 0, next_row = 0;
   for (Node& node : nodes) {
-    node.room = std::max({node.room, node.needed, node.parent < 0 ? 1u : 0u});
+    node.room = room_for(node);
     node.first = next;
     next += node.room;
     node.below = next;
     node.version = 0;
     node.whole = false;
+    node.row = next_row;
+    node.has_row = wants_row(node);
+    next_row += node.has_row;
   }
-  records.assign(next, Record{nullptr, 0, 0, 0, -1, Op::Fail});
-  words.resize(next + 1);
-  uint32_t row_count = 0;
-  for (Node& node : nodes) {
-    int tensors = 0;
-    for (const Check& check : node.checks) tensors += check.tensor != nullptr;
-    node.row = row_count;
-    node.has_row = tensors == 1 && !node.argument && node.end == node.index + 1;
-    row_count += node.has_row;
-  }
-  rows.assign(row_count, TensorRow{});
   for (Node& node : nodes) {
     node.last = node.end < nodes.size() ? nodes[node.end].first : next;
     for (uint32_t i = node.first; i < node.below; i++) put(i, {nullptr, 0, node.index, 0, -1, Op::Fail});
@@ -463,20 +476,19 @@ void Program::put(uint32_t at, const Record& record) {
   if (row.object) words[at] = {&kZero, 0};
 }
 
-// The value at a node by its path alone, without checks; new reference, or NULL and the reason.
-PyObject* Program::fetch_node(Node& node, Walk& walk, Outcome* outcome) {
-  PyObject* base = nullptr;
+// The value at a node by its path alone, without checks; none, and the reason.
+Ref Program::fetch_node(Node& node, Walk& walk, Outcome* outcome) {
+  Ref base;
   if (node.parent >= 0) {
     base = fetch_node(nodes[node.parent], walk, outcome);
     if (!base) return nullptr;
   }
   Visit v(walk, node);
-  *outcome = node.step->take(v, base);
-  Py_XDECREF(base);
-  return *outcome == Outcome::Holds ? Py_NewRef(v.value) : nullptr;
+  *outcome = node.step->take(v, base.get());
+  return Ref::new_ref(*outcome == Outcome::Holds ? v.value : nullptr);
 }
 
-PyObject* Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing) {
+Ref Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bool* missing) {
   int index = find_given(given);
   *missing = false;
   if (index < 0) {
@@ -486,7 +498,7 @@ PyObject* Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t cou
   Walk walk{*this, locals, count, nullptr};
   walk.epoch = epoch - 1;  // never live
   Outcome outcome = Outcome::Holds;
-  PyObject* value = fetch_node(nodes[index], walk, &outcome);
+  Ref value = fetch_node(nodes[index], walk, &outcome);
   *missing = outcome == Outcome::Fails;
   return value;
 }

@@ -1,24 +1,30 @@
 // The extension module framelift._core: collects what the other files offer.
+#include "barrier.h"
 #include "places.h"
+#include "reference.h"
 #include "state.h"
+
+namespace framelift {
+
+bool init_sets(PyObject* module);          // sets.cpp
+bool init_tensor_reads(PyObject* module);  // tensor_reads.cpp
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
                                  "Native core of framelift: frame hook, probes, guard programs.", -1, nullptr};
 
-namespace framelift {
-bool init_sets(PyObject* module);          // sets.cpp
-bool init_tensor_reads(PyObject* module);  // tensor_reads.cpp
+static PyObject* make_module() {
+#ifdef Py_GIL_DISABLED  // setup.py says so earlier
+  PyErr_SetString(PyExc_ImportError, "free-threaded builds of CPython are not supported; use a build with the GIL");
+  return nullptr;
+#endif
+  Ref module = Ref::steal(PyModule_Create(&definition));
+  if (!module) return nullptr;
+  for (auto init : {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
+                    init_resume, init_sets, init_tensor_reads})
+    if (!init(module.get())) return nullptr;
+  return module.release();
 }
 
-PyMODINIT_FUNC PyInit__core() {
-  PyObject* module = PyModule_Create(&definition);
-  if (!module) return nullptr;
-  using namespace framelift;
-  if (!init_hook(module) || !init_probes(module) || !init_guards(module) || !init_entries(module) || !init_compiled(module) ||
-      !init_memory(module) || !init_places(module) || !init_instances(module) || !init_resume(module) || !init_sets(module) ||
-      !init_tensor_reads(module)) {
-    Py_DECREF(module);
-    return nullptr;
-  }
-  return module;
-}
+}  // namespace framelift
+
+PyMODINIT_FUNC PyInit__core() { return framelift::slot<framelift::make_module>(); }

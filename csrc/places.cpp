@@ -5,7 +5,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "barrier.h"
 #include "frame_access.h"
+#include "reference.h"
 #include "rehearsal.h"
 
 namespace framelift {
@@ -28,23 +30,21 @@ static bool is_complete(Frame* f) {
   return !_PyFrame_IsIncomplete(f);
 }
 
-static PyObject* make(PyCodeObject** codes, const int* offsets, int n) {
-  PyObject* places = PyTuple_New(2 * n);
-  for (int i = 0; places && i < n; i++) {
-    PyTuple_SET_ITEM(places, 2 * i, Py_NewRef((PyObject*)codes[i]));
-    PyObject* offset = PyLong_FromLong(offsets[i]);
-    if (!offset) Py_CLEAR(places);
-    else PyTuple_SET_ITEM(places, 2 * i + 1, offset);
-  }
-  return places;
+static Ref make(PyCodeObject** codes, const int* offsets, int n) {
+  return make_tuple(2 * n, [&](Py_ssize_t i) {
+    return i % 2 ? Ref::steal(PyLong_FromLong(offsets[i / 2])) : Ref::new_ref((PyObject*)codes[i / 2]);
+  });
 }
 
-static auto& tuples = *new std::unordered_map<std::string, PyObject*>;
+static auto& tuples = *new std::unordered_map<std::string, Ref>;
+
+static void forget_tuples() {
+  auto old = std::move(tuples);  // lets go at its end, when the table is a new one
+  tuples.clear();
+}
 
 static PyObject* forget_places(PyObject*, PyObject*) {
-  auto old = std::move(tuples);
-  tuples.clear();
-  for (auto& [_, tuple] : old) Py_DECREF(tuple);
+  forget_tuples();
   Py_RETURN_NONE;
 }
 
@@ -54,11 +54,12 @@ static PyObject* known(PyCodeObject** codes, const int* offsets, int n) {
   std::string key((const char*)codes, (size_t)n * sizeof *codes);
   key.append((const char*)offsets, (size_t)n * sizeof *offsets);
   auto found = tuples.find(key);
-  if (found != tuples.end()) return Py_NewRef(found->second);
-  if (tuples.size() >= kMostKnown) Py_DECREF(forget_places(nullptr, nullptr));
-  PyObject* places = make(codes, offsets, n);
-  if (places) tuples.emplace(std::move(key), Py_NewRef(places));  // keeps the codes, so that their addresses stay theirs
-  return places;
+  if (found != tuples.end()) return Py_NewRef(found->second.get());
+  if (tuples.size() >= kMostKnown) forget_tuples();
+  Ref places = make(codes, offsets, n);
+  if (!places) return nullptr;
+  tuples.emplace(std::move(key), Ref::new_ref(places.get()));  // keeps the codes, so that their addresses stay theirs
+  return places.release();
 }
 
 PyObject* program_places() {
@@ -111,14 +112,18 @@ static PyObject* set_package(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {
-    {"note_place", note_place, METH_NOARGS, "A break may have to come before this call of the root's: (code unit, probes called), also kept for the session."},
-    {"places", places, METH_NOARGS, "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."},
-    {"place", place, METH_NOARGS, "The innermost frame of the program: (code, byte offset)."},
-    {"forget_places", forget_places, METH_NOARGS, "Let go of the tuples that `places` gave."},
-    {"set_package", set_package, METH_VARARGS, "set_package(own files, files that start rehearsals, file that counts as the program's)."},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable functions({
+    method<note_place, METH_NOARGS>(
+        "note_place",
+        "A break may have to come before this call of the root's: (code unit, probes called), also kept for the session."),
+    method<places, METH_NOARGS>(
+        "places", "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."),
+    method<place, METH_NOARGS>("place", "The innermost frame of the program: (code, byte offset)."),
+    method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),
+    method<set_package, METH_VARARGS>(
+        "set_package", "set_package(own files, files that start rehearsals, file that counts as the program's)."),
+});
 
-bool init_places(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_places(PyObject* module) { return add_functions(module, functions); }
 
 }  // namespace framelift

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "reference.h"
+
 namespace framelift {
 
 // "framelift <what>: <name>" while it lives; the name is `info.name`, asked for only when somebody profiles.  A run is also
@@ -18,35 +20,29 @@ class Range {
     if (C10_UNLIKELY(callbacks.has_value())) start(std::move(*callbacks), what, info);
   }
   ~Range() {
-    if (C10_UNLIKELY(ending_ != nullptr)) end();
+    if (C10_UNLIKELY((bool)ending_)) end();
   }
 
  private:
   void start(at::StepCallbacks&& callbacks, const char* what, PyObject* info) {
-    PyObject* name = PyObject_GetAttrString(info, "name");
-    const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    KeepError keep;
+    Ref name = Ref::steal(PyObject_GetAttrString(info, "name"));
+    const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     std::string label = std::string("framelift ") + what + (text ? std::string(": ") + text : "");
     PyErr_Clear();
-    Py_XDECREF(name);
     record_.emplace(std::move(callbacks));
     record_->before(std::move(label));
     if (strcmp(what, "run") != 0) return;
-    PyObject* ranges = PyObject_GetAttrString(info, "ranges");
-    if (ranges && ranges != Py_None) ending_ = PyObject_CallNoArgs(ranges);
-    Py_XDECREF(ranges);
-    PyErr_Clear();
+    Ref ranges = Ref::steal(PyObject_GetAttrString(info, "ranges"));
+    if (ranges && ranges.get() != Py_None) ending_ = Ref::steal(PyObject_CallNoArgs(ranges.get()));
   }
   void end() {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);  // the run may have raised
-    PyObject* done = ending_ == Py_None ? nullptr : PyObject_CallNoArgs(ending_);
-    PyErr_Clear();
-    Py_XDECREF(done);
-    Py_CLEAR(ending_);
-    PyErr_Restore(type, value, traceback);
+    KeepError keep;  // the run may have raised
+    if (ending_.get() != Py_None) Ref::steal(PyObject_CallNoArgs(ending_.get()));
+    ending_.reset();
   }
   std::optional<at::RecordFunction> record_;
-  PyObject* ending_ = nullptr;
+  Ref ending_;
 };
 
 }  // namespace framelift

@@ -22,6 +22,16 @@ struct ThreadState {
 
 ThreadState& thread_state();
 
+// The scope of framelift's own code outside a rehearsal, and of graphs: nobody captures their frames.
+struct UncapturedScope {
+  Mode before = thread_state().mode;
+  UncapturedScope() {
+    if (before != Mode::Off) thread_state().mode = Mode::Paused;
+  }
+  UncapturedScope(const UncapturedScope&) = delete;
+  ~UncapturedScope() { thread_state().mode = before; }
+};
+
 // hook.cpp: run `function` in plain Python with its callees captured on behalf of `compiled`; vectorcall arguments.
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 

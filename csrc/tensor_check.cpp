@@ -6,7 +6,7 @@
 #include <torch/csrc/Layout.h>
 
 #include <algorithm>
-
+#include "reference.h"
 #include "tensor_fields.h"
 
 namespace framelift {
@@ -21,15 +21,6 @@ static c10::Layout layout_of(c10::DispatchKeySet keys) {
 }
 
 // ---- parsing ----
-
-namespace {
-struct Field {  // an attribute of the facts, for the time of parsing
-  PyObject* value;
-  Field(PyObject* facts, const char* name) : value(PyObject_GetAttrString(facts, name)) {}
-  ~Field() { Py_XDECREF(value); }
-  explicit operator bool() const { return value != nullptr; }
-};
-}  // namespace
 
 static bool parse_entries(PyObject* tuple, std::vector<int64_t>& to, bool* any) {
   if (!PyTuple_Check(tuple)) return false;
@@ -48,35 +39,40 @@ static bool parse_entries(PyObject* tuple, std::vector<int64_t>& to, bool* any) 
 
 // A set of dimensions as bits.
 static bool parse_marks(PyObject* marks, int64_t rank, int64_t* bits) {
-  PyObject* items = PySequence_List(marks);
+  Ref items = Ref::steal(PySequence_List(marks));
+  if (!items) return false;
   *bits = 0;
-  for (Py_ssize_t i = 0; items && rank && i < PyList_GET_SIZE(items); i++) {
-    int64_t dim = PyLong_AsLongLong(PyList_GET_ITEM(items, i));
-    if (dim == -1 && PyErr_Occurred()) Py_CLEAR(items);
-    else if (dim >= -rank && dim < rank) *bits |= (int64_t)1 << ((dim + rank) % rank % 62);
+  for (Py_ssize_t i = 0; rank && i < PyList_GET_SIZE(items.get()); i++) {
+    int64_t dim = PyLong_AsLongLong(PyList_GET_ITEM(items.get(), i));
+    if (dim == -1 && PyErr_Occurred()) return false;
+    if (dim >= -rank && dim < rank) *bits |= (int64_t)1 << ((dim + rank) % rank % 62);
   }
-  Py_XDECREF(items);
-  return !PyErr_Occurred();
+  return true;
 }
 
 std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
-  Field type(facts, "python_type"), dtype(facts, "dtype"), device(facts, "device"), layout(facts, "layout"),
-      size(facts, "size"), stride(facts, "stride"), requires_grad(facts, "requires_grad"), is_leaf(facts, "is_leaf"),
-      keys(facts, "keys"), is_conj(facts, "is_conj"), is_neg(facts, "is_neg"), is_inference(facts, "is_inference"),
-      has_grad(facts, "has_grad"), marks(facts, "marks");
+  auto field = [facts](const char* name) {  // nothing more is asked once one is missing
+    return Ref::steal(PyErr_Occurred() ? nullptr : PyObject_GetAttrString(facts, name));
+  };
+  Ref type = field("python_type"), dtype = field("dtype"), device = field("device"), layout = field("layout"),
+      size = field("size"), stride = field("stride"), requires_grad = field("requires_grad"), is_leaf = field("is_leaf"),
+      keys = field("keys"), is_conj = field("is_conj"), is_neg = field("is_neg"), is_inference = field("is_inference"),
+      has_grad = field("has_grad"), marks = field("marks");
   if (PyErr_Occurred()) return nullptr;
   auto check = std::make_unique<TensorCheck>();
-  bool fits = PyType_Check(type.value) && THPDtype_Check(dtype.value) && THPDevice_Check(device.value) &&
-              THPLayout_Check(layout.value);
-  check->check_stride = stride.value != Py_None;
+  bool fits = PyType_Check(type.get()) && THPDtype_Check(dtype.get()) && THPDevice_Check(device.get()) &&
+              THPLayout_Check(layout.get());
+  check->check_stride = stride.get() != Py_None;
   bool any = false;
-  fits = fits && parse_entries(size.value, check->size, &any) && (!check->check_stride || parse_entries(stride.value, check->stride, &any));
+  fits = fits && parse_entries(size.get(), check->size, &any) &&
+         (!check->check_stride || parse_entries(stride.get(), check->stride, &any));
   if (!fits) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "TENSOR takes TensorFacts");
     return nullptr;
   }
   check->dimensions = (uint32_t)check->size.size();
-  check->plain = !any && check->check_stride && check->size.size() <= TensorCheck::kInline && check->stride.size() == check->size.size();
+  check->plain = !any && check->check_stride && check->size.size() <= TensorCheck::kInline &&
+                 check->stride.size() == check->size.size();
   if (check->plain) {
     std::copy(check->size.begin(), check->size.end(), check->entries);
     std::copy(check->stride.begin(), check->stride.end(), check->entries + check->dimensions);
@@ -84,21 +80,21 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
     std::copy(check->stride.begin(), check->stride.end(), check->raw + TensorCheck::kInline);
     for (uint32_t i = 0; i < 2; i++) check->asked[i] = i < check->dimensions ? ~(uint64_t)0 : 0;
   }
-  check->type = (PyTypeObject*)type.value;
-  check->dtype = (int8_t)((THPDtype*)dtype.value)->scalar_type;
-  check->device = pack_device(((THPDevice*)device.value)->device);
-  check->keys = PyLong_AsUnsignedLongLong(keys.value);
+  check->type = (PyTypeObject*)type.get();
+  check->dtype = (int8_t)((THPDtype*)dtype.get())->scalar_type;
+  check->device = pack_device(((THPDevice*)device.get())->device);
+  check->keys = PyLong_AsUnsignedLongLong(keys.get());
   if (PyErr_Occurred()) return nullptr;
-  check->requires_grad = requires_grad.value == Py_True;
-  check->is_leaf = is_leaf.value == Py_True;
-  check->has_grad = has_grad.value == Py_None ? -1 : has_grad.value == Py_True;
-  if (marks.value != Py_None && !parse_marks(marks.value, (int64_t)check->dimensions, &check->marks)) return nullptr;
+  check->requires_grad = requires_grad.get() == Py_True;
+  check->is_leaf = is_leaf.get() == Py_True;
+  check->has_grad = has_grad.get() == Py_None ? -1 : has_grad.get() == Py_True;
+  if (marks.get() != Py_None && !parse_marks(marks.get(), (int64_t)check->dimensions, &check->marks)) return nullptr;
   c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check->keys);
   bool inference = !set.has(c10::DispatchKey::ADInplaceOrView) && !set.has_any(c10::autograd_dispatch_keyset);
-  check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.value == Py_True) ||
-                         set.has(c10::DispatchKey::Negative) != (is_neg.value == Py_True) ||
-                         inference != (is_inference.value == Py_True) ||
-                         layout_of(set) != ((THPLayout*)layout.value)->layout;
+  check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.get() == Py_True) ||
+                         set.has(c10::DispatchKey::Negative) != (is_neg.get() == Py_True) ||
+                         inference != (is_inference.get() == Py_True) ||
+                         layout_of(set) != ((THPLayout*)layout.get())->layout;
   return check;
 }
 
@@ -115,7 +111,7 @@ int tensor_has_grad(PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "has_grad takes a tensor");
     return -1;
   }
-  auto* meta = static_cast<torch::autograd::AutogradMeta*>(THPVariable_Unpack(value).unsafeGetTensorImpl()->autograd_meta());
+  auto* meta = autograd_of(THPVariable_Unpack(value).unsafeGetTensorImpl());
   return meta && meta->grad_.defined();
 }
 
@@ -151,12 +147,10 @@ static bool same_autograd(const TensorCheck& check, const c10::TensorImpl* impl)
 // A tensor that was declared dynamic after its capture is not what was captured.
 static bool same_marks(const TensorCheck& check, PyObject* value) {
   static PyObject* name = PyUnicode_InternFromString("_dynamo_dynamic_indices");
-  PyObject* marks = _PyObject_GenericGetAttrWithDict(value, name, nullptr, 1);
-  if (!marks) return !PyErr_Occurred() || (PyErr_Clear(), true);
+  Ref marks = Ref::steal(_PyObject_GenericGetAttrWithDict(value, name, nullptr, 1));
   int64_t bits = 0;
-  bool same = parse_marks(marks, (int64_t)check.dimensions, &bits) && !(bits & ~check.marks);
+  bool same = marks ? parse_marks(marks.get(), (int64_t)check.dimensions, &bits) && !(bits & ~check.marks) : !PyErr_Occurred();
   PyErr_Clear();
-  Py_DECREF(marks);
   return same;
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "barrier.h"
 #include "state.h"
 
 namespace framelift {
@@ -79,15 +80,19 @@ static PyObject* tensor_stride(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return entry_of(a, n, name, false);
 }
 
-static PyMethodDef methods[] = {
-    {"of_tensor", (PyCFunction)(void*)of_tensor, METH_FASTCALL,
-     "of_tensor(tensor, name, *args): what torch's own class has by this name, seen by no code of the program"},
-    {"tensor_attribute", (PyCFunction)(void*)tensor_attribute, METH_FASTCALL,
-     "tensor_attribute(object, name): getattr(), but no code of the program sees reads of torch's own attributes of tensors"},
-    {"tensor_size", (PyCFunction)(void*)tensor_size, METH_FASTCALL, "tensor_size(tensor, dim): as Tensor.size, seen by no code of the program"},
-    {"tensor_stride", (PyCFunction)(void*)tensor_stride, METH_FASTCALL, "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<of_tensor>(
+        "of_tensor",
+        "of_tensor(tensor, name, *args): what torch's own class has by this name, seen by no code of the program"),
+    method<tensor_attribute>(
+        "tensor_attribute",
+        "tensor_attribute(object, name): getattr(), but no code of the program sees reads of torch's own "
+        "attributes of tensors"),
+    method<tensor_size>("tensor_size", "tensor_size(tensor, dim): as Tensor.size, seen by no code of the program"),
+    method<tensor_stride>(
+        "tensor_stride", "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"),
+});
 
-bool init_tensor_reads(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool init_tensor_reads(PyObject* module) { return add_functions(module, methods); }
 
 }  // namespace framelift

@@ -10,6 +10,9 @@
 
 #include <string>
 
+#include "barrier.h"
+#include "reference.h"
+
 // Declared here because their header pulls in all of ATen.
 namespace at::autocast {
 TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
@@ -55,7 +58,8 @@ TorchState TorchState::now() {
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   state.included = keys.included_.raw_repr();
   state.excluded = keys.excluded_.raw_repr();
-  for (int i = 0; i < kAutocastDevices; i++) state.autocast_dtype[i] = (int8_t)at::autocast::get_autocast_dtype(kAutocast[i].device);
+  for (int i = 0; i < kAutocastDevices; i++)
+    state.autocast_dtype[i] = (int8_t)at::autocast::get_autocast_dtype(kAutocast[i].device);
   state.default_dtype = (int8_t)c10::get_default_dtype_as_scalartype();
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
   const at::Context& context = at::globalContext();
@@ -98,34 +102,39 @@ static PyObject* torch_state(PyObject*, PyObject*) {
   return (PyObject*)self;
 }
 
-static void add_line(PyObject* dict, const std::string& name, PyObject* stolen) {
-  if (stolen) PyDict_SetItemString(dict, name.c_str(), stolen);
-  Py_XDECREF(stolen);
+static bool add_line(const Ref& dict, const std::string& name, Ref value) {
+  return value && PyDict_SetItemString(dict.get(), name.c_str(), value.get()) == 0;
 }
 
-static PyObject* text(const char* value) { return PyUnicode_FromString(value); }
+static Ref text(const std::string& value) { return Ref::steal(PyUnicode_FromString(value.c_str())); }
+static Ref truth(bool value) { return Ref::steal(PyBool_FromLong(value)); }
+static Ref number(long value) { return Ref::steal(PyLong_FromLong(value)); }
+
+static bool add_autocast(const Ref& dict, const TorchState& state, c10::DispatchKeySet excluded) {
+  for (int i = 0; i < TorchState::kAutocastDevices; i++) {
+    std::string device = c10::DeviceTypeName(kAutocast[i].device, true);
+    if (!add_line(dict, "autocast " + device, truth(!excluded.has(kAutocast[i].key)))) return false;
+    Ref dtype = text(c10::toString((at::ScalarType)state.autocast_dtype[i]));
+    if (!add_line(dict, "autocast dtype " + device, std::move(dtype))) return false;
+  }
+  return true;
+}
 
 static PyObject* as_dict(PyObject* self, PyObject*) {
   const TorchState& state = *torch_state_of(self);
-  PyObject* dict = PyDict_New();
-  if (!dict) return nullptr;
-  for (size_t i = 0; i < std::size(kFlags); i++) add_line(dict, kFlags[i].name, PyBool_FromLong(state.flags >> i & 1));
-  add_line(dict, "default dtype", text(c10::toString((at::ScalarType)state.default_dtype)));
-  c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, state.excluded);
-  for (int i = 0; i < TorchState::kAutocastDevices; i++) {
-    std::string device = c10::DeviceTypeName(kAutocast[i].device, true);
-    add_line(dict, "autocast " + device, PyBool_FromLong(!excluded.has(kAutocast[i].key)));
-    add_line(dict, "autocast dtype " + device, text(c10::toString((at::ScalarType)state.autocast_dtype[i])));
-  }
-  add_line(dict, "dispatch keys included", text(c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, state.included)).c_str()));
-  add_line(dict, "dispatch keys excluded", text(c10::toString(excluded).c_str()));
-  add_line(dict, "float32 precision of CUDA products", PyLong_FromLong(state.precision[0]));
-  add_line(dict, "float32 precision of CUDA convolutions", PyLong_FromLong(state.precision[1]));
-  add_line(dict, "torch-function modes", PyLong_FromLong(state.function_modes));
-  add_line(dict, "torch-dispatch modes", PyLong_FromLong(state.dispatch_modes));
-  add_line(dict, "torch functions disabled", PyLong_FromLong(state.function_disabled));
-  if (PyErr_Occurred()) Py_CLEAR(dict);
-  return dict;
+  c10::DispatchKeySet included(c10::DispatchKeySet::RAW, state.included), excluded(c10::DispatchKeySet::RAW, state.excluded);
+  Ref dict = Ref::steal(PyDict_New());
+  bool ok = (bool)dict;
+  for (size_t i = 0; i < std::size(kFlags); i++) ok = ok && add_line(dict, kFlags[i].name, truth(state.flags >> i & 1));
+  ok = ok && add_line(dict, "default dtype", text(c10::toString((at::ScalarType)state.default_dtype))) &&
+       add_autocast(dict, state, excluded) && add_line(dict, "dispatch keys included", text(c10::toString(included))) &&
+       add_line(dict, "dispatch keys excluded", text(c10::toString(excluded))) &&
+       add_line(dict, "float32 precision of CUDA products", number(state.precision[0])) &&
+       add_line(dict, "float32 precision of CUDA convolutions", number(state.precision[1])) &&
+       add_line(dict, "torch-function modes", number(state.function_modes)) &&
+       add_line(dict, "torch-dispatch modes", number(state.dispatch_modes)) &&
+       add_line(dict, "torch functions disabled", number(state.function_disabled));
+  return ok ? dict.release() : nullptr;
 }
 
 static PyObject* matches(PyObject* self, PyObject*) { return PyBool_FromLong(torch_state_of(self)->matches()); }
@@ -137,31 +146,29 @@ static PyObject* compare(PyObject* a, PyObject* b, int op) {
 }
 
 static PyObject* represent(PyObject* self) {
-  PyObject* dict = as_dict(self, nullptr);
-  PyObject* result = dict ? PyUnicode_FromFormat("torch_state(%R)", dict) : nullptr;
-  Py_XDECREF(dict);
-  return result;
+  Ref dict = Ref::steal(as_dict(self, nullptr));
+  return dict ? PyUnicode_FromFormat("torch_state(%R)", dict.get()) : nullptr;
 }
 
-static PyMethodDef state_methods[] = {
-    {"matches", matches, METH_NOARGS, "Whether the present state is this one, and no mode is active."},
-    {"as_dict", as_dict, METH_NOARGS, "The state in words."},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable state_methods({
+    method<matches, METH_NOARGS>("matches", "Whether the present state is this one, and no mode is active."),
+    method<as_dict, METH_NOARGS>("as_dict", "The state in words."),
+});
 
-static PyMethodDef functions[] = {
-    {"torch_state", torch_state, METH_NOARGS, "A snapshot of the torch state that graphs depend on."},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable functions({
+    method<torch_state, METH_NOARGS>("torch_state", "A snapshot of the torch state that graphs depend on."),
+});
 
 bool init_torch_state(PyObject* module) {
   TorchState_Type.tp_name = "framelift._core.TorchState";
   TorchState_Type.tp_basicsize = sizeof(TorchStateObject);
   TorchState_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  TorchState_Type.tp_methods = state_methods;
-  TorchState_Type.tp_richcompare = compare;
+  TorchState_Type.tp_methods = state_methods.rows;
+  TorchState_Type.tp_richcompare = slot<compare>;
   TorchState_Type.tp_hash = PyObject_HashNotImplemented;
-  TorchState_Type.tp_repr = represent;
+  TorchState_Type.tp_repr = slot<represent>;
   TorchState_Type.tp_doc = "Torch's state at one moment; made by torch_state().";
-  return PyType_Ready(&TorchState_Type) == 0 && PyModule_AddFunctions(module, functions) == 0;
+  return PyType_Ready(&TorchState_Type) == 0 && add_functions(module, functions);
 }
 
 }  // namespace framelift

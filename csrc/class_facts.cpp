@@ -1,7 +1,9 @@
-// Looks at classes and frames that Python code cannot take by itself.  Nothing here belongs to a rehearsal.
+// Facts about classes and frames that Python code cannot see by itself.  Nothing here belongs to a rehearsal.
+#include "barrier.h"
 #include "calls.h"
 #include "frame_access.h"
 #include "frames.h"
+#include "reference.h"
 
 namespace framelift {
 
@@ -9,10 +11,9 @@ namespace framelift {
 static PyObject* is_python_class(PyObject*, PyObject* cls) {
   static destructor python_dealloc = nullptr;
   if (!python_dealloc) {
-    PyObject* probe = PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe");
+    Ref probe = Ref::steal(PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe"));
     if (!probe) return nullptr;
-    python_dealloc = ((PyTypeObject*)probe)->tp_dealloc;
-    Py_DECREF(probe);
+    python_dealloc = ((PyTypeObject*)probe.get())->tp_dealloc;
   }
   return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject*)cls)->tp_dealloc == python_dealloc);
 }
@@ -67,7 +68,8 @@ static PyObject* own_dict(PyObject*, PyObject* object) {
 }
 // Two C types made of the same C functions: one module loaded twice.
 static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1])) return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
+  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1]))
+    return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
   PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
   bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
               x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
@@ -98,17 +100,20 @@ static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"frame_holds", (PyCFunction)(void*)frame_holds, METH_FASTCALL, "frame_holds(frame, object)"},
-    {"frame_cell", (PyCFunction)(void*)frame_cell, METH_FASTCALL, "frame_cell(frame, name): the cell of a closure's variable"},
-    {"is_a", (PyCFunction)(void*)is_a, METH_FASTCALL, "is_a(value, classes): isinstance() that runs no code of the value's class"},
-    {"own_dict", own_dict, METH_O, "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"},
-    {"is_plain_class", is_plain_class, METH_O, "whether comparing and hashing a class runs no code of its metaclass"},
-    {"type_lookup", (PyCFunction)(void*)type_lookup, METH_FASTCALL, "type_lookup(class, name, default): a member of a class, as it lies there"},
-    {"is_python_class", is_python_class, METH_O, "whether a class statement made this class"},
-    {"same_c_type", (PyCFunction)(void*)same_c_type, METH_FASTCALL, "whether two C types are made of the same C functions"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<frame_holds>("frame_holds", "frame_holds(frame, object)"),
+    method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
+    method<is_a>("is_a", "is_a(value, classes): isinstance() that runs no code of the value's class"),
+    method<own_dict, METH_O>(
+        "own_dict",
+        "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"),
+    method<is_plain_class, METH_O>(
+        "is_plain_class", "whether comparing and hashing a class runs no code of its metaclass"),
+    method<type_lookup>("type_lookup", "type_lookup(class, name, default): a member of a class, as it lies there"),
+    method<is_python_class, METH_O>("is_python_class", "whether a class statement made this class"),
+    method<same_c_type>("same_c_type", "whether two C types are made of the same C functions"),
+});
 
-bool init_looks(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool init_looks(PyObject* module) { return add_functions(module, methods); }
 
 }  // namespace framelift
