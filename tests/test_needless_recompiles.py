@@ -283,3 +283,104 @@ def test_reason_of_a_capture_whose_objects_died() -> None:
         function(X, make())
         gc.collect()
     assert [one.kind for one in function.recompiles()] == ["gone", "gone"]
+
+
+# ---- values that change ---------------------------------------------------------------------------------------------------
+
+T12 = torch.arange(12.0)
+
+
+def _counting(last: int = 12) -> list[torch.Tensor]:
+    return [torch.tensor(k) for k in range(1, last)]
+
+
+def _pairs() -> list[torch.Tensor]:
+    return [torch.tensor([k, 12 - k]) for k in range(1, 12)]
+
+
+def _masks() -> list[torch.Tensor]:
+    return [torch.arange(12) < k for k in range(1, 12)]
+
+
+#: programs of which only the graph needs the values: one graph for all of them
+GRAPH_VALUES: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Callable[[], list[torch.Tensor]]]] = {
+    "item": (lambda v, t: t * v.item(), _counting),
+    "item of a flag": (lambda v, t: t * v.item(), lambda: [torch.tensor(bool(k % 2)) for k in range(10)]),
+    "item of a float": (lambda v, t: t * v.item(), lambda: [torch.tensor(k * 1.5) for k in range(10)]),
+    "int": (lambda v, t: t + int(v), _counting),
+    "float": (lambda v, t: t + float(v), _counting),
+    "mask": (lambda v, t: t[v].sum(), _masks),
+    "masked_select": (lambda v, t: torch.masked_select(t, v) * 2, _masks),
+    "nonzero": (lambda v, t: v.nonzero(), _masks),
+    "where": (lambda v, t: torch.where(v)[0] + 1, _masks),
+    "edges": (lambda v, t: v[:, v[0] != v[1]], lambda: [torch.tensor([[0, 1, 2, k % 3], [0, 2, k % 4, 1]]) for k in range(10)]),
+    "unique": (lambda v, t: v.unique(), _pairs),
+    "repeat_interleave": (lambda v, t: torch.repeat_interleave(t[:2], v), _pairs),
+    "split": (lambda v, t: t.split(v.tolist()), _pairs),
+    "split, used": (lambda v, t: [part * 2 for part in t.split(v.tolist())], _pairs),
+    "sum of a list": (lambda v, t: t * sum(v.tolist()), _pairs),
+    "arange": (lambda v, t: torch.arange(v.max().item()), _pairs),
+    "zeros": (lambda v, t: torch.zeros(v.item(), 3) + 1, _counting),
+    "slice": (lambda v, t: t[:v.item()] * 2, _counting),
+    "index": (lambda v, t: t[v.argmax().item()], lambda: [torch.arange(12).roll(k) for k in range(11)]),
+    "pad": (lambda v, t: torch.nn.functional.pad(t, (0, v.item())), _counting),
+    "check": (lambda v, t: (torch._check(v.item() >= 0), t * v.item())[1], _counting),
+}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a.equal(b) if isinstance(a, torch.Tensor) else len(a) == len(b) and all(map(_same, a, b))
+
+
+@pytest.mark.parametrize("name", GRAPH_VALUES)
+def test_one_graph_for_all_values_with_fullgraph(name: str) -> None:
+    program, values = GRAPH_VALUES[name]
+    framelift.reset()
+    function = compiled(program, fullgraph=True)
+    for value in values():
+        assert _same(function(value, T12), program(value, T12))
+    assert (framelift.stats()["captures"], framelift.stats()["graphs"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", GRAPH_VALUES)
+def test_values_are_guessed_twice_at_most(name: str) -> None:
+    program, values = GRAPH_VALUES[name]
+    framelift.reset()
+    function = compiled(program)
+    for value in values():
+        assert _same(function(value, T12), program(value, T12))
+    code = program.__code__
+    whole = [note for note in function.miss.record.notes if note.line == code.co_firstlineno and note.stop is None and note.resumed is None]
+    assert len(whole) <= 2
+
+
+def test_a_branch_on_a_value_is_not_guessed_under_the_wrong_guard() -> None:
+    def item(v: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return t * 2 if v.item() > 3 else t * 3
+
+    def count(v: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return t * 2 if (v > 3).any() else t * 3
+
+    def size(v: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return t * 2 if t[v < t].shape[0] > 3 else t * 3
+
+    for program in (item, count, size):
+        for fullgraph in (True, False):
+            framelift.reset()
+            function = compiled(program, fullgraph=fullgraph)
+            for k in (1, 5, 2, 6, 3, 10, 4, 1):
+                try:
+                    assert function(torch.tensor(k), T12).equal(program(torch.tensor(k), T12))
+                except framelift.exc.Unsupported:
+                    assert fullgraph and program is size
+
+
+def test_an_error_of_a_value_is_the_programs_own() -> None:
+    def program(v: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return t.split(v.tolist())[0]
+
+    function = compiled(program, fullgraph=True)
+    assert function(torch.tensor([2, 10]), T12).equal(T12[:2])
+    with pytest.raises(RuntimeError):
+        function(torch.tensor([2, 3]), T12)
+    assert function(torch.tensor([4, 8]), T12).equal(T12[:4])

@@ -304,8 +304,8 @@ class Symbols:
 
     def unbacked(self, raw: Any, value: Any) -> Any:
         """A number that the graph computes."""
-        if not raw.node.expr.is_Symbol:    # calculated from those that are known by name already
-            return self.shown(raw)
+        if not raw.node.expr.is_Symbol and all(str(symbol) in self.meanings for symbol in raw.node.expr.free_symbols):
+            return self.shown(raw)   # calculated from those that are known by name already
         if type(raw) is torch.SymInt:
             self.meanings.setdefault(str(raw.node.expr), FromGraph(value))
             return Int(raw, self)

@@ -31,7 +31,7 @@ __all__ = ["KnownValues", "SameResult", "SameValues", "forget", "guard_result", 
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
-_MOST_CAPTURES = 4
+_MOST_CAPTURES = 2
 _MOST_STEPS = 6
 _WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 

@@ -67,6 +67,7 @@ class Session:
         self.plan: Any = None
         self.exporting = False
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
+        self.guesses = True  # what small tensors from outside hold may be guarded, and so be known
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.is_stopped = False                       # the exit is a break: the frame goes on behind it
@@ -215,10 +216,10 @@ class Session:
         return let_in(self.world, _core.of_tensor(tensor, "grad"), record.origin.to("attr", "grad"))
 
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
-        return guard_values(self.world, self.function.__code__, tensors, self.whole)
+        return self.guesses and guard_values(self.world, self.function.__code__, tensors, self.whole)
 
     def _guard_result(self, tensor: torch.Tensor, check: Any) -> bool:
-        return guard_result(self.world, self.function.__code__, tensor, check, self.whole)
+        return self.guesses and guard_result(self.world, self.function.__code__, tensor, check, self.whole)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 

@@ -137,9 +137,17 @@ def _taken(session: Any, value: Any) -> Any:
     return value
 
 
+def _as_double(session: Any, value: Any) -> Any:
+    """A tensor of whole numbers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
+    if not session.recorder.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
+        return value
+    dtype = session.recorder.value_of(value).facts.dtype
+    return value if dtype.is_floating_point or dtype.is_complex else session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
+
+
 @_own(float)
 def _float(_session: Any, args: tuple[Any, ...]) -> Any:
-    number = _taken(_session, args[0]) if len(args) == 1 else None
+    number = _taken(_session, _as_double(_session, args[0])) if len(args) == 1 else None
     return number.as_float() if type(number) in (Int, Float, NumpyNumber) else NotImplemented
 
 

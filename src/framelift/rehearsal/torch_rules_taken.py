@@ -16,6 +16,8 @@ __all__: list[str] = []
 
 def _item(recorder: Any, tensor: Any) -> Any:
     recorder.with_symbols()
+    if recorder.value_of(tensor).facts.dtype is torch.bool:   # a comparison of a number: symbols know no truth values of the graph
+        return recorder.record(target_of(torch.Tensor.item), (recorder.record(target_of(torch.Tensor.to), (tensor, torch.int64), {}),), {}) != 0
     return recorder.record(target_of(torch.Tensor.item), (tensor,), {})
 
 

@@ -454,14 +454,15 @@ def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: 
 
 def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
              whole: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
-             begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset()) -> tuple[Session, Any, BaseException | None]:
+             begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset(),
+             guesses: bool = True) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes the
-    session; `unread` are parameters that nothing looks at.
+    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.
     """
     session = begin(function, plan_return, dynamism, moment)
-    session.whole = whole
+    session.whole, session.guesses = whole, guesses
     session.unread = unread if stop is None else stop.unread
     session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
     session.recorder.is_plain = moment is not None and moment.plain
@@ -490,10 +491,19 @@ def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: D
 
 def _taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC,
                    **options: Any) -> tuple[Session, Any, BaseException | None]:
-    """A rehearsal for who asks for one graph: values that would be taken out of tensors are numbers of the graph, where nothing else does."""
+    """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
+
+    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no symbols (NOTHING).
+    """
+    numbers = config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    if dynamism is not NOTHING:
+        with numbers:
+            found = rehearse(function, locals_, dynamism, whole=True, guesses=False, **options)
+        if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
+            return found   # an exception may be about the numbers: it is asked again without them
     found = rehearse(function, locals_, dynamism, whole=True, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
-        with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        with numbers:
             again = rehearse(function, locals_, dynamism, whole=True, **options)
         return found if is_a(again[2], Interrupt) else again
     return found
