@@ -384,3 +384,48 @@ def test_an_error_of_a_value_is_the_programs_own() -> None:
     with pytest.raises(RuntimeError):
         function(torch.tensor([2, 3]), T12)
     assert function(torch.tensor([4, 8]), T12).equal(T12[:4])
+
+
+# ---- the form of a call -----------------------------------------------------------------------------------------------------
+
+class WithTargets(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, idx: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
+        found = self.linear(idx)
+        return found if targets is None else (found - targets).sum()
+
+
+def test_a_parameter_that_is_not_given_is_named() -> None:
+    framelift.reset()
+    function = framelift.compile(WithTargets(), backend="eager")
+    for _ in range(2):
+        function(X, X)
+        function(X)
+        function(X, targets=X)
+        function(idx=X)
+    assert framelift.stats()["captures"] == 4
+    told = [(one.origin, one.kind, one.new) for one in function.recompiles()]
+    assert told == [("targets", "CALL", "not given"), ("targets", "CALL", "given"), ("targets", "CALL", "not given")]
+    assert all(one.reader is not None and one.reader.function == "WithTargets.forward" for one in function.recompiles())
+    assert "args" not in str(function.recompiles()[0])
+
+
+def test_the_form_of_a_call_below_a_decorator() -> None:
+    def decorated(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*a: Any, **k: Any) -> Any:
+            return function(*a, **k)
+        return wrapper
+
+    @decorated
+    def program(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+        return x if y is None else x + y
+
+    function = compiled(program)
+    function(X, X)
+    function(X)
+    (one,) = function.recompiles()
+    assert (one.origin, one.old, one.new) == ("y", "given", "not given")

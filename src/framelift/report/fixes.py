@@ -75,6 +75,7 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
     "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls. "
                                  "Expected: one graph for training and one for evaluation.",
     "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",
+    "CALL": lambda o, old, new: f"Expected: one graph for calls with {o} and one for calls without.",
     "memory": lambda o, old, new: "The function writes to inputs that share memory in some calls only: pass copies, or always the same views.",
     "hooks": lambda o, old, new: "Register hooks on tensors before the first call.",
     "gone": lambda o, old, new: "An object the captured code was bound to is gone: create it once and keep it.",

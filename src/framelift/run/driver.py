@@ -129,7 +129,7 @@ class Driver:
                 return False
             limit = self.hooks.recompile_limit or config.recompile_limit
             seen = self.seen.get(function.__code__)
-            miss, full = cause(entries, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
+            miss, full = cause(entries, function, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False

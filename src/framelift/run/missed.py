@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from .. import _core
 from ..graph.wrappers import is_wrapper, leaf_tensors
 from ..guard.misses import Miss, miss_of
 from . import policy
+from .call_forms import of_call
+from .names import names_below
 from .record import Capture
 
 __all__ = ["GONE", "cause", "watching_hooks", "watching_memory"]
@@ -42,7 +45,7 @@ def watching_hooks(entry: Any, places: list[int], info: Capture) -> Any:
     return run
 
 
-def cause(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> tuple[Miss | None, bool]:
+def cause(entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], limit: int) -> tuple[Miss | None, bool]:
     """Why a call is not served, by the entry that comes closest to serving it; and whether that cause has no room for one more.
 
     Of entries that are equally close the newest whose cause has room counts.
@@ -52,16 +55,17 @@ def cause(entries: list[Any], locals_: tuple[Any, ...], limit: int) -> tuple[Mis
     first = None
     for entry, found in zip(entries, failures):
         if len(found) <= fewest:
-            miss = _why_not(entry, found, locals_)
+            miss = _why_not(entry, found, function, locals_)
             first = first or miss
             if not policy.is_full(entries, locals_, limit, miss):
                 return miss, False
     return first, bool(entries)
 
 
-def _why_not(entry: Any, failures: list[tuple[int, int]], locals_: tuple[Any, ...]) -> Miss | None:
+def _why_not(entry: Any, failures: list[tuple[int, int]], function: types.FunctionType, locals_: tuple[Any, ...]) -> Miss | None:
     if failures:
-        miss = miss_of(entry.info.explain, failures[0], locals_)
+        program = entry.info.explain
+        miss = of_call(miss_of(program, failures[0], locals_), program, function, names_below(function, locals_[0] if locals_ else None), locals_)
         return entry.info.resumed.missed(miss) if entry.info.resumed is not None else miss
     refusal, entry.info.refusal = entry.info.refusal, None
     return refusal or (entry.info.relations.why() if entry.info.relations is not None else None)

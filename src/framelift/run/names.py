@@ -13,7 +13,7 @@ import torch
 from .._core import is_a
 from ..places import Place, first_use, place_of
 
-__all__ = ["MODULE_CALLS", "Names", "names_in", "names_of", "plain"]
+__all__ = ["MODULE_CALLS", "Names", "names_below", "names_in", "names_of", "plain"]
 
 _TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'\]")
 _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
@@ -53,7 +53,7 @@ class Names:
         if not root or self.code is None:
             return path
         found = _POSITION.match(path)
-        name = self._parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
+        name = self.parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
         match = found or _KEYWORD.match(path)
         return f"{name}{path[match.end():]}" if name and match else path
 
@@ -69,10 +69,11 @@ class Names:
         if not root or self.code is None:
             return place
         found, named = _POSITION.match(path), _KEYWORD.match(path)
-        name = self._parameter(int(found[1])) if found else named[1] if named else ""
+        name = self.parameter(int(found[1])) if found else named[1] if named else ""
         return place_of(self.code, first_use(self.code, name)) if name in self.code.co_varnames else place
 
-    def _parameter(self, number: int) -> str:
+    def parameter(self, number: int) -> str:
+        """The name of a positional argument of the call, "" where the function names none."""
         assert self.code is not None
         names = self.code.co_varnames[self.taken:self.code.co_argcount]
         return names[number] if number < len(names) else ""
@@ -80,13 +81,16 @@ class Names:
 
 def names_of(native: Any) -> Names:
     """The names of a compiled callable."""
-    module = native.bound[0] if native.bound else None
-    if is_a(module, torch.nn.Module) and native.function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
+    return names_below(native.function, native.bound[0] if native.bound else None)
+
+
+def names_below(function: Any, module: Any) -> Names:
+    """The names of a root; `module` is its first argument, where that is known."""
+    if is_a(module, torch.nn.Module) and function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
         return found
-    wrapper = native.function
-    below = inspect.unwrap(wrapper) if callable(wrapper) else None
-    if below is not wrapper and is_a(below, types.FunctionType) and is_a(wrapper, types.FunctionType):
-        return Names(below.__qualname__, below.__code__, wrapper.__code__.co_argcount)
+    below = inspect.unwrap(function) if callable(function) else None
+    if below is not function and is_a(below, types.FunctionType) and is_a(function, types.FunctionType):
+        return Names(below.__qualname__, below.__code__, function.__code__.co_argcount)
     return Names()
 
 

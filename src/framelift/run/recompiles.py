@@ -63,6 +63,8 @@ def what_was_done(miss: Miss | None, info: Any) -> str:
     """What a recapture does about the value that caused it, told while the capture is being made."""
     if miss is None:
         return ""
+    if miss.kind == "CALL" and not info.reason_id:
+        return "captured once more for this form of the call"
     if info.sessions:
         world = info.sessions[-1].world
         symbolic = [*(str(origin) for origin in world.numbers), *(info.relations.words.values() if info.relations is not None else ())]
