@@ -161,6 +161,8 @@ static Outcome test_code(Visit& v, Check& check) {
   return Outcome::Holds;
 }
 
+extern PyTypeObject* deque_type;  // guard_steps.cpp
+
 // The length of the built-in part of a container, whatever a subclass makes of __len__.
 static Py_ssize_t builtin_length(Visit& v) {
   PyObject* value = v.value;
@@ -183,6 +185,7 @@ static Py_ssize_t builtin_length(Visit& v) {
   }
   v.recordable = false;
   if (PyByteArray_Check(value)) return PyByteArray_GET_SIZE(value);
+  if (PyType_IsSubtype(Py_TYPE(value), deque_type)) return deque_type->tp_as_sequence->sq_length(value);
   if (!(Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) v.walk.ran_code = true;
   return PyObject_Size(value);
 }

@@ -6,7 +6,7 @@
 
 namespace framelift {
 
-static PyTypeObject* deque_type = nullptr;
+PyTypeObject* deque_type = nullptr;
 static PyTypeObject* local_type = nullptr;  // its instances have a dictionary for each thread, whatever slot a subclass adds
 
 static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
@@ -77,12 +77,20 @@ static Outcome take_dict_item(Visit& v, PyObject* base) {
   return found(v, value, v.parent().reading != 0);
 }
 
+// An element of a deque, whatever a subclass makes of __getitem__ and __len__.
+static PyObject* deque_item(PyObject* base, PyObject* key) {
+  Py_ssize_t index = PyLong_AsSsize_t(key);
+  if (index == -1 && PyErr_Occurred()) return nullptr;
+  PySequenceMethods* own = deque_type->tp_as_sequence;
+  return own->sq_item(base, index < 0 ? index + own->sq_length(base) : index);
+}
+
 static Outcome take_item(Visit& v, PyObject* base) {
   if (PyDict_Check(base)) return take_dict_item(v, base);
   bool is_list = PyList_Check(base), is_tuple = PyTuple_Check(base);
   if (!PyLong_CheckExact(v.node.key) || !(is_list || is_tuple)) {
-    bool quiet = Py_TYPE(base) == deque_type && PyLong_CheckExact(v.node.key), ran_code = v.walk.ran_code;
-    Outcome outcome = answer(v, PyObject_GetItem(base, v.node.key));
+    bool quiet = PyType_IsSubtype(Py_TYPE(base), deque_type) && PyLong_CheckExact(v.node.key), ran_code = v.walk.ran_code;
+    Outcome outcome = answer(v, quiet ? deque_item(base, v.node.key) : PyObject_GetItem(base, v.node.key));
     if (quiet) v.walk.ran_code = ran_code;
     return outcome;
   }

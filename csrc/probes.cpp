@@ -221,7 +221,10 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     return ask_session(r, name_load_tensor, args, 2);
   }
   if (PyType_Check(obj)) return r->internal.count(obj) ? load_of_internal(r, obj, name) : load_of_external(r, obj, name);
-  if (is_symbolic_number(obj)) return PyObject_GetAttr(obj, name);
+  if (is_symbolic_number(obj)) {  // it has attributes of its own, which the number that it stands for has not
+    PyObject* args[] = {obj, name};
+    return ask_session(r, name_load_attr, args, 2);
+  }
   if (r->external.count(obj)) return load_of_external(r, obj, name);
   if (PyModule_Check(obj)) return load_of_external(r, obj, name);
   if (is_sealed(type) && !r->internal.count(obj)) {

@@ -7,6 +7,7 @@ and a test holds the two together.
 
 from __future__ import annotations
 
+import collections
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -144,6 +145,8 @@ def _item(base: Any, key: Any) -> Any:
             return list.__getitem__(base, key)
         if is_a(base, tuple):
             return tuple.__getitem__(base, key)
+        if is_a(base, collections.deque):
+            return collections.deque.__getitem__(base, key)
         return base[key]
     except (KeyError, IndexError):
         raise Missing(key) from None

@@ -62,6 +62,12 @@ class NumpyNumber(torch.SymFloat):
     def __bool__(self) -> bool:
         return self.home.noted(bool, (self,))
 
+    def __iter__(self) -> Any:
+        return iter(self.value())    # raises: without this, `__getitem__` would make it a sequence
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.value()   # raises too
+
     def as_float(self) -> Any:
         """float(self)"""
         return self.home.outside(float, (self,))

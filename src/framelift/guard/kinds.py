@@ -139,7 +139,7 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
 
 # ---- containers -----------------------------------------------------------------------------------------------------
 
-_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray)
+_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, collections.deque)
 
 
 def builtin_length(value: Any) -> int:

@@ -40,6 +40,7 @@ from .flags import Blocks
 from .known_values import guard_result, guard_text, guard_values
 from .marks import disabled, follow_options, forbidden
 from .membership import contains
+from .number_attributes import SYMBOLIC, read_number
 from .recorder import Recorder
 from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
@@ -595,4 +596,5 @@ _READERS = {
     types.MethodType: class_attributes.read_method,
     super: class_attributes.read_super,
     weakref.ProxyType: attributes.read_proxy,
+    **dict.fromkeys(SYMBOLIC, read_number),
 }

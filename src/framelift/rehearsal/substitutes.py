@@ -23,7 +23,7 @@ from ..reasons import Interrupt
 from ..twin import source_of
 from ..world import attributes
 from ..world.arrays import Array, Scalar
-from ..world.class_attributes import generic_read_class, generic_write_class
+from ..world.class_attributes import class_entry, generic_read_class, generic_write_class
 from ..world.lazy import View
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
@@ -101,13 +101,37 @@ def _interned(name: Any) -> str:
 @substitute(object.__getattribute__)
 @exactly(2)
 def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is guarded."""
     obj, name = args
-    if _core.is_external(obj):
+    cls = type(obj)
+    if not is_a(name, str):
+        return _core.natively(callable_, args, None)
+    if _core.is_external(obj) or is_a(obj, types.ModuleType) and not _core.is_internal(obj):
         value = attributes.generic_read(session.world, obj, name)
         if value is ABSENT:
             raise attributes.no_attribute(obj, name)
         return value
-    return _core.natively(callable_, args, None)
+    if is_plain_read(cls):
+        return _core.read(obj, name)
+    if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
+        return _generic_read_inside(session, obj, name)
+    raise Interrupt("callable-on-handle", "object.__getattribute__")
+
+
+def is_plain_read(cls: type) -> bool:
+    """Whether a dot does what `object.__getattribute__` does for instances of a class."""
+    lookup = _core.type_lookup
+    return lookup(cls, "__getattribute__", None) is object.__getattribute__ and lookup(cls, "__getattr__", None) is None
+
+
+def _generic_read_inside(session: Any, obj: Any, name: str) -> Any:
+    """An instance made inside: what its class holds is external, and guarded."""
+    session.note_class(type(obj))
+    answer, found = class_entry(session.world, type(obj), name)
+    if answer != attributes.INSTANCE:
+        return _core.natively(object.__getattribute__, (obj, name), None)
+    own = _core.natively(object.__getattribute__, (obj, "__dict__"), None) if type(obj).__dictoffset__ else {}
+    return own.get(name, found)
 
 
 @substitute(types.ModuleType.__getattribute__)
@@ -126,6 +150,8 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
     obj, name, value = args
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_write(session.world, obj, _interned(name), value)
+    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__:
+        return _core.natively(_STORE, (value, obj, _interned(name)), None)
     return _core.natively(callable_, args, None)
 
 
@@ -135,6 +161,8 @@ def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
     obj, name = args
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_delete(session.world, obj, _interned(name))
+    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__:
+        return _core.natively(_DELETE, (obj, _interned(name)), None)
     return _core.natively(callable_, args, None)
 
 

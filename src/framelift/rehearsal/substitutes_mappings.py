@@ -11,6 +11,7 @@ from .. import _core
 from .._core import is_a
 from ..reasons import Interrupt
 from . import pure
+from .number_attributes import SYMBOLIC
 from .registry import substitute
 from .substitutes_views import own_method
 
@@ -63,13 +64,16 @@ def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
         if type(obj).__dir__ is not type.__dir__:
             raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
         return sorted(_names_of_class(obj))
+    if type(obj) in SYMBOLIC:
+        return dir(obj.__class__())
     own = world.lookup(type(obj), "__dir__")
     if is_a(own, types.FunctionType):
         return sorted(_core.captured(own, (obj,), None))
     if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
         return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
-    names = dict.fromkeys(_names_of_class(type(obj)))
+    claimed = _core.read(obj, "__class__")    # as CPython does: an object may say another class
+    names = dict.fromkeys(_names_of_class(claimed)) if is_a(claimed, type) else {}
     if type(obj).__dictoffset__ or hasattr(obj, "__dict__"):
         names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
     return sorted(names)

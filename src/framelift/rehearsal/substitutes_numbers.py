@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
 import functools
@@ -157,7 +158,8 @@ def _isinstance(_session: Any, args: tuple[Any, ...]) -> Any:
     if len(args) != 2:
         return NotImplemented
     classes = args[1] if type(args[1]) is tuple else (args[1],)
-    return _core.natively(isinstance, (args[0], tuple(cls for cls in classes if cls not in _SYMBOLS)), None)
+    number = args[0].__class__() if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes) else args[0]
+    return _core.natively(isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None)   # a number's class decides
 
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)

@@ -19,7 +19,7 @@ from .leaves import LEAF_TYPES, is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
 
-__all__ = ["class_attribute", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
+__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
            "write_class", "delete_class"]
 
 _mro = type.__dict__["__mro__"].__get__
@@ -162,10 +162,21 @@ def read_super(world: World, obj: super, name: str) -> Any:
         if pending is DELETED or (pending is ABSENT and name not in _own(base)):
             continue
         instance = None if receiver is start and is_a(receiver, type) else receiver
+        if instance is not None and is_a(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            return _through_descriptor(world, instance, name, found)
         return _from_class(world, start, base, name, found, instance)
     error = AttributeError(f"'super' object has no attribute {name!r}")
     error.name, error.obj = name, obj
     raise error
+
+
+def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
+    """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without `super`."""
+    if is_leaf(instance) and not _core.is_python_class(type(instance)):
+        return found.__get__(instance)
+    if world.lookup(type(instance), name) is not found or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__:
+        raise Interrupt("opaque-object", f"super().{name}")
+    return _core.read(instance, name)
 
 
 _NAMES = frozenset({"__name__", "__module__"})
@@ -253,9 +264,15 @@ def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     getter = world.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None
+    if world.lookup(cls, name) is ABSENT:
+        world.lookup(cls, "__getattr__")
+    return class_entry(world, cls, name)
+
+
+def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
+    """The same for `object.__getattribute__`, whatever code of its own the class has for reads."""
     found = world.lookup(cls, name)
     if found is ABSENT:
-        world.lookup(cls, "__getattr__")
         return NATIVE, None
     kind = type(found)
     if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
