@@ -43,10 +43,17 @@ static const void* identity(PyObject* callable) {
   return nullptr;
 }
 
+// Under which key the verdict on a callable is kept: a method and the same one bound to an object share their definition.
+static const void* verdict_key(PyObject* callable) {
+  const char* found = (const char*)identity(callable);
+  bool unbound = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type);
+  return found && unbound ? found + 1 : found;
+}
+
 // `keep` receives a payload that is not remembered and must be released by the caller.
 static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out, PyObject** keep) {
   *keep = nullptr;
-  const void* key = identity(callable);
+  const void* key = verdict_key(callable);
   if (key) {
     auto found = verdicts.find(key);
     if (found != verdicts.end()) {
@@ -188,6 +195,7 @@ static int note_unbound(Rehearsal* r, PyObject* callable) {
   if (PyType_Check(callable)) {
     PyObject* makers[] = {_PyType_Lookup((PyTypeObject*)callable, name_new), _PyType_Lookup((PyTypeObject*)callable, name_init)};
     for (PyObject* maker : makers) {
+      // Safe: the class was noted, so its special methods are guarded; what a staticmethod holds never changes.
       PyObject* function = maker && Py_IS_TYPE(maker, &PyStaticMethod_Type) ? PyObject_GetAttrString(maker, "__func__") : Py_XNewRef(maker);
       int failed = function && PyFunction_Check(function) ? note_unbound(r, function) : 0;
       Py_XDECREF(function);

@@ -249,7 +249,7 @@ static PyObject** own_field(PyObject* base, PyObject* name) {
     return nullptr;
   };
   if (Py_TYPE(base) == &PyFunction_Type) return find(functions);
-  return Py_TYPE(base) == &PyType_Type && is_heap_type((PyTypeObject*)base) ? find(classes) : nullptr;
+  return PyType_Check(base) && is_heap_type((PyTypeObject*)base) ? find(classes) : nullptr;  // the metaclass keeps to type's own reads
 }
 
 // What C code says of itself never changes.

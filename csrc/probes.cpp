@@ -13,7 +13,7 @@ namespace framelift {
 
 static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
-    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *name_is_new, *mark_address, *mark_star, *mark_stars;
+    *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *name_is_new, *name_cell_contents, *name_callback, *mark_address, *mark_star, *mark_stars;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -46,9 +46,10 @@ static bool raise_again(Rehearsal* r) {
 
 static bool is_heap(PyTypeObject* t) { return t->tp_flags & Py_TPFLAGS_HEAPTYPE; }
 
-// Objects of static C types whose attributes are external state: modules, classes, functions, methods, super objects.
+// Objects of static C types whose attributes are external state: modules, functions, methods, super objects.
+// Classes are too, whatever their metaclass is: they are told by PyType_Check.
 static bool is_open_static(PyTypeObject* t) {
-  return t == &PyModule_Type || t == &PyType_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
+  return t == &PyModule_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
          t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyFrame_Type;
 }
 
@@ -90,7 +91,7 @@ static PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 
 static PyObject* from_mapping(PyObject* mapping, PyObject* name) {
-  PyObject* value = PyObject_GetItem(mapping, name);
+  PyObject* value = PyObject_GetItem(mapping, name);  // safe: the namespace of a class body, made inside
   if (!value && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
   return value;
 }
@@ -139,7 +140,7 @@ static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObjec
       return Py_NewRef(known.payload);
     case Answer::Method:
       return PyMethod_New(known.payload, obj);
-    case Answer::Native:
+    case Answer::Native:  // safe: the session found what decides the answer, guarded it, and frames that it starts are watched
       return PyObject_GetAttr(obj, name);
     case Answer::Getter: {
       PyObject* args[] = {obj};
@@ -203,8 +204,23 @@ static bool is_sealed(PyTypeObject* type) {
   return false;
 }
 
+static PyObject* read_contents(Rehearsal* r, PyObject* cell, PyObject* name);
+static PyObject* store_cell(Rehearsal* r, PyObject* cell, PyObject* value);
+static PyObject* delete_cell(Rehearsal* r, PyObject* cell, PyObject* name);
+static bool is_external_cell(Rehearsal* r, PyObject* obj, PyObject* name) {
+  return Py_IS_TYPE(obj, &PyCell_Type) && name == name_cell_contents && r->cells.count(obj);
+}
+
+// What a class made inside inherits is external: the session is asked each time, since any class on the way may be written to.
+static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* name) {
+  if (!r->internal.count(cls)) return load_of_external(r, cls, name);
+  PyObject* args[] = {cls, name};
+  return ask_session(r, name_load_attr, args, 2);
+}
+
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
+  if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
   if (!is_heap(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
     if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti)) {  // they show the twin
@@ -212,15 +228,23 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
       return ask_session(r, name_load_attr, args, 2);
     }
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
+    if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
+    // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
+    if (type == &Py_GenericAliasType || (type == &_PyWeakref_RefType && name == name_callback)) {
+      PyObject* args[] = {obj, name};
+      return ask_session(r, name_load_attr, args, 2);
+    }
+    // Safe: instances of the static C types that are left are values (numbers, texts, code, descriptors, ...), whose attributes
+    // never change, or were made inside (shadows of containers, iterators, exceptions).
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
     auto found = r->class_attributes.find({(PyObject*)type, name});
+    // Safe: the session found a C method there and guarded it; it is bound to the stand-in, and calling it is the recorder's.
     if (found != r->class_attributes.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
     PyObject* args[] = {obj, name};
     return ask_session(r, name_load_tensor, args, 2);
   }
-  if (PyType_Check(obj)) return r->internal.count(obj) ? load_of_internal(r, obj, name) : load_of_external(r, obj, name);
   if (is_symbolic_number(obj)) {  // it has attributes of its own, which the number that it stands for has not
     PyObject* args[] = {obj, name};
     return ask_session(r, name_load_attr, args, 2);
@@ -236,16 +260,17 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
 
 static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
-  return r ? read_attribute(r, a[0], a[1]) : PyObject_GetAttr(a[0], a[1]);
+  return r ? read_attribute(r, a[0], a[1]) : PyObject_GetAttr(a[0], a[1]);  // without a rehearsal: plain Python
 }
 
 // Whether writes to the object are pending effects rather than done at once.
 static bool is_external_target(Rehearsal* r, PyObject* obj) {
   PyTypeObject* type = Py_TYPE(obj);
+  if (PyType_Check(obj)) return true;  // those made inside too: what was remembered of their attributes is forgotten
   if (r->internal.count(obj)) return false;
   if (is_sealed(type)) return true;
   if (!is_heap(type)) return is_open_static(type) || (is_open_by_mark(obj) && r->external.count(obj));
-  return is_tensor(obj) || PyType_Check(obj) || PyModule_Check(obj) || r->external.count(obj);
+  return is_tensor(obj) || PyModule_Check(obj) || r->external.count(obj);
 }
 
 static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -254,7 +279,9 @@ static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
     PyObject* args[] = {a[1], a[2], a[0]};
     return ask_session(r, name_store_attr, args, 3);
   }
+  if (r && is_external_cell(r, a[1], a[2])) return store_cell(r, a[1], a[0]);
   if (r && is_heap(Py_TYPE(a[1])) && !known_of_class(r, (PyObject*)Py_TYPE(a[1]), a[2])) return nullptr;
+  // Safe: the object was made inside, or is an instance of a static C type that has no attributes to write to and raises.
   if (PyObject_SetAttr(a[1], a[2], a[0]) < 0) return nullptr;
   Py_RETURN_NONE;
 }
@@ -262,8 +289,9 @@ static PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (r && is_external_target(r, a[0])) return ask_session(r, name_delete_attr, a, 2);
+  if (r && is_external_cell(r, a[0], a[1])) return delete_cell(r, a[0], a[1]);
   if (r && is_heap(Py_TYPE(a[0])) && !known_of_class(r, (PyObject*)Py_TYPE(a[0]), a[1])) return nullptr;
-  if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;
+  if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;  // safe: as in store_attr
   Py_RETURN_NONE;
 }
 
@@ -306,25 +334,37 @@ static PyObject* load_from_dict_or_deref(PyObject*, PyObject* const* a, Py_ssize
   return read_cell(r, a[1], a[2]);
 }
 
+static PyObject* store_cell(Rehearsal* r, PyObject* cell, PyObject* value) {
+  PyObject* args[] = {cell, value};
+  PyObject* done = ask_session(r, name_store_cell, args, 2);
+  if (done) Py_XSETREF(r->cells[cell], Py_NewRef(value));
+  return done;
+}
+
+static PyObject* delete_cell(Rehearsal* r, PyObject* cell, PyObject* name) {
+  PyObject* args[] = {cell, name};
+  PyObject* done = ask_session(r, name_delete_cell, args, 2);
+  if (done) Py_CLEAR(r->cells[cell]);
+  return done;
+}
+
+// `cell.cell_contents` of an external cell, as its variable would be read; an empty one raises as the attribute does.
+static PyObject* read_contents(Rehearsal* r, PyObject* cell, PyObject* name) {
+  PyObject* value = read_cell(r, cell, name);
+  if (!value && !r->interrupt && PyErr_ExceptionMatches(PyExc_NameError)) PyErr_SetString(PyExc_ValueError, "Cell is empty");
+  return value;
+}
+
 static PyObject* store_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
-  if (r && r->cells.count(a[1])) {
-    PyObject* args[] = {a[1], a[0]};
-    PyObject* done = ask_session(r, name_store_cell, args, 2);
-    if (done) Py_XSETREF(r->cells[a[1]], Py_NewRef(a[0]));
-    return done;
-  }
+  if (r && r->cells.count(a[1])) return store_cell(r, a[1], a[0]);
   PyCell_Set(a[1], a[0]);
   Py_RETURN_NONE;
 }
 
 static PyObject* delete_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
-  if (r && r->cells.count(a[0])) {
-    PyObject* done = ask_session(r, name_delete_cell, a, 2);
-    if (done) Py_CLEAR(r->cells[a[0]]);
-    return done;
-  }
+  if (r && r->cells.count(a[0])) return delete_cell(r, a[0], a[1]);
   if (!PyCell_GET(a[0])) return unbound_cell(a[1]);
   PyCell_Set(a[0], nullptr);
   Py_RETURN_NONE;
@@ -408,6 +448,7 @@ static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
     return beyond || value < -5 || value > 256;
   }
   if (type == &PyUnicode_Type) return PyUnicode_GET_LENGTH(x) == PyUnicode_GET_LENGTH(y) && PyUnicode_GET_LENGTH(x) > 1;
+  if (PyType_Check(x)) return false;  // classes are told by their identity
   if (type == &PyTuple_Type) return PyTuple_GET_SIZE(x) == PyTuple_GET_SIZE(y) && PyTuple_GET_SIZE(x) > 0;
   if (!is_heap(type)) return !(is_open_static(type) && type != &PyMethod_Type) && type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type;
   return PyTuple_Check(x) || is_number_type(type) || type->tp_dealloc != Py_TYPE(r->session)->tp_dealloc;
@@ -430,7 +471,7 @@ static bool is_table(PyObject* o) {
 
 // A number that was counted out to be a key like no other: it looks itself who asks for its hash.
 static bool is_new_number(PyObject* number) {
-  PyObject* is_new = PyObject_GetAttr(number, name_is_new);
+  PyObject* is_new = PyObject_GetAttr(number, name_is_new);  // safe: framelift's own class
   bool yes = is_new == Py_True;
   if (!is_new) PyErr_Clear();
   Py_XDECREF(is_new);
@@ -533,7 +574,8 @@ bool init_probes(PyObject* module) {
       {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
-      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&name_is_new, "is_new"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
+      {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&name_is_new, "is_new"},
+      {&name_cell_contents, "cell_contents"}, {&name_callback, "__callback__"}, {&mark_address, " at 0x"}, {&name_tb_lasti, "tb_lasti"},
       {&mark_star, "*"}, {&mark_stars, "**"}};
   for (auto& n : names)
     if (!(*n.slot = PyUnicode_InternFromString(n.text))) return false;

@@ -16,7 +16,7 @@ from .. import _core
 from .._core import is_a
 from ..reasons import Interrupt
 
-__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
+__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "held_by", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
 
 _META = torch.device("meta")
 _empty_strided = torch._C._VariableFunctions.empty_strided
@@ -213,28 +213,36 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 def is_overriding(kind: type) -> bool:
     """Whether tensors of this class are plain ones but for a `__torch_function__` of the program's (or the one all subclasses inherit)."""
-    known = _overriding.get(kind)
+    if kind is torch.Tensor or kind is torch.nn.Parameter or not issubclass(kind, torch.Tensor):
+        return False
+    known = _own_subclass.get(kind)
     if known is None:
-        own = issubclass(kind, torch.Tensor) and kind is not torch.Tensor and not issubclass(kind, torch.nn.Parameter)
-        known = _overriding[kind] = (own and not kind.__module__.startswith("torch.") and kind.__torch_dispatch__ is _no_dispatch
-                                     and kind.__torch_function__ is not _no_function
-                                     and _core.type_lookup(kind, "__getattribute__", None) is _reads)
-    return known
+        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not kind.__module__.startswith("torch.")
+    # Not remembered: the program may put others there.
+    return known and held_by(kind, "__torch_dispatch__") is _no_dispatch and held_by(kind, "__torch_function__") is not _no_function and (
+        held_by(kind, "__getattribute__") is _reads)
+
+
+def held_by(kind: type, name: str) -> Any:
+    """What a class holds under a name, itself or by a base, unbound."""
+    return _core.type_lookup(kind, name, None)
 
 
 def is_tensor_like(kind: type) -> bool:
     """Whether torch asks objects of this class, which are no tensors, before it does anything with them."""
+    if kind in _PLAIN or held_by(kind, "__torch_function__") in (None, _no_function):
+        return False
     known = _tensor_like.get(kind)
     if known is None:
-        known = _tensor_like[kind] = (getattr(kind, "__torch_function__", _no_function) is not _no_function and not issubclass(kind, torch.Tensor)
-                                      and not kind.__module__.startswith(("torch.", "framelift.")))
+        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not kind.__module__.startswith(("torch.", "framelift."))
     return known
 
 
 _reads = _core.type_lookup(torch.Tensor, "__getattribute__", None)
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
-_overriding: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({torch.Tensor: False, torch.nn.Parameter: False})
+_own_subclass: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None), list, tuple, dict, torch.dtype, torch.device, slice})
 
 
 def _explain_kind(tensor: torch.Tensor) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,24 +16,21 @@ import torch
 
 from .._core import is_a
 from ..reasons import Interrupt
-from .facts import Facts
+from .facts import Facts, held_by
 
 __all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper",
            "described", "leaf_tensors", "taken_apart", "with_parts", "wrapper_facts"]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
-_known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def is_wrapper(kind: type) -> bool:
     """Whether tensors of this class hold others, and say which."""
-    known = _known.get(kind)
-    if known is None:
-        known = _known[kind] = (
-            issubclass(kind, torch.Tensor) and kind.__torch_dispatch__ is not _no_dispatch and not kind.__module__.startswith("torch._subclasses")
-            and callable(getattr(kind, "__tensor_flatten__", None)) and callable(getattr(kind, "__tensor_unflatten__", None)))
-    return known
+    if kind is torch.Tensor or kind is torch.nn.Parameter or held_by(kind, "__torch_dispatch__") in (None, _no_dispatch):
+        return False
+    return (issubclass(kind, torch.Tensor) and not kind.__module__.startswith("torch._subclasses")
+            and held_by(kind, "__tensor_flatten__") is not None and held_by(kind, "__tensor_unflatten__") is not None)
 
 
 def asks_first(kind: type) -> bool:

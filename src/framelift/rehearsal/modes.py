@@ -298,7 +298,7 @@ def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
     """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
-        return session.load_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else found.fget.__name__)
+        return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
     if any(_core.is_external(arg) for arg in args):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
     return _core.natively(callable_, args, kwargs)

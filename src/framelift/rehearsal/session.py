@@ -19,8 +19,6 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.facts import is_overriding
-from ..graph.wrappers import asks_first, is_wrapper
 from ..origin import Origin, arg, const
 from ..reasons import Interrupt
 from ..twin.resume import Point, point_of
@@ -32,9 +30,10 @@ from ..world.leaves import is_constant
 from ..world.more_shadows import was_raised_inside
 from ..world.opaque import Opaque
 from ..world.records import DELETED, Effect, Shadow
-from ..world.world import ABSENT, World
+from ..world.special_methods import names_of
+from ..world.world import ABSENT, World, type_lookup
 from . import faults  # noqa: F401  (tells its judge to the core)
-from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_writes, verdicts
+from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_attributes, verdicts
 from .assumptions import WITHOUT_ASSUMPTIONS
 from .flags import Blocks
 from .known_values import guard_result, guard_text, guard_values
@@ -46,7 +45,6 @@ from .substitutes_identity import hashed_parts, same_object
 from .substitutes_mappings import as_dict
 from .substitutes_numbers import taken_by_c_code
 from .triton_kernels import meet_triton
-from .wrapped import attribute_of_result, holds
 
 __all__ = ["Session"]
 
@@ -85,6 +83,7 @@ class Session:
         self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
+        self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
         self.recorder.grad_of, self.recorder.switch = self._grad_of, functools.partial(grad_flags.switch, self)
         self.recorder.facts.guard_values = self._guard_values
         self.recorder.facts.guard_result = self._guard_result
@@ -234,8 +233,10 @@ class Session:
         self.world.note_class(cls)
 
     def note_receiver(self, cls: type, function: types.FunctionType) -> None:
-        """A function runs on an instance of `cls`: if C code found it there by name, that is a guarded fact."""
-        self.world.lookup(cls, function.__name__)
+        """A function runs on an instance of `cls`: if C code found it there, under whatever names, that is a guarded fact."""
+        if self.world.lookup(cls, function.__name__) is not function:
+            for name in names_of(cls, function):
+                self.world.lookup(cls, name)
 
     def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
         return class_attributes.class_attribute(self.world, cls, name)
@@ -326,7 +327,7 @@ class Session:
         if is_a(obj, type):
             class_attributes.delete_class(self.world, obj, name)
         elif is_a(obj, torch.Tensor):
-            tensor_writes.delete_attribute(self, obj, name)
+            tensor_attributes.delete(self, obj, name)
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             class_attributes.delete_function(self.world, obj, name)
         elif is_a(obj, types.MethodType):
@@ -340,55 +341,10 @@ class Session:
             attributes.delete_instance(self.world, obj, name)
 
     def load_tensor(self, tensor: torch.Tensor, name: str) -> Any:
-        """An attribute of a stand-in: torch's own by the recorder, the user's own from the real tensor."""
-        world, cls = self.world, type(tensor)
-        pending = world.overlay.get((id(tensor), name), ABSENT)
-        if pending is not ABSENT and pending is not DELETED:
-            return pending
-        found = _type_lookup(cls, name)
-        wrapper = is_wrapper(cls)
-        own = (wrapper or is_overriding(cls)) and found is not _type_lookup(torch.Tensor, name)
-        if own:
-            world.lookup(cls, name)   # the program's class may change
-        if own and is_a(found, property):
-            return _core.captured(found.fget, (tensor,), None)
-        if is_a(found, (types.MethodDescriptorType, types.FunctionType, types.WrapperDescriptorType, classmethod, staticmethod,
-                              types.ClassMethodDescriptorType)):
-            _core.know_class(cls, name, attributes.NATIVE, None)
-            return getattr(tensor, name)
-        if name == "__dict__":
-            raise Interrupt("opaque-object", "Tensor.__dict__")
-        if is_a(found, (types.GetSetDescriptorType, property)):
-            if self.recorder.modes or (is_overriding(cls) or asks_first(cls)) and not self.recorder.subclasses_off:
-                return modes.shown_by_torch(self, found.__get__, (tensor,), {})
-            return self.recorder.attribute(tensor, name)
-        record = world.by_seen.get(id(tensor))
-        if record is not None and is_a(found, types.MemberDescriptorType):
-            return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
-        if record is not None and pending is not DELETED:
-            own = _core.own_dict(record.original)
-            origin = record.origin.to("dict")
-            if name in own:
-                return let_in(world, own[name], origin.to("item", name))
-            world.guard(origin, "ABSENT", name, name)
-        elif wrapper:
-            try:
-                return attribute_of_result(self.recorder, tensor, name)
-            except KeyError:
-                pass
-        if found is not ABSENT:
-            return let_in(world, found, const(cls).to("lookup", name))
-        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+        return tensor_attributes.load(self, tensor, name)
 
     def store_tensor(self, tensor: torch.Tensor, name: str, value: Any) -> None:
-        found = _type_lookup(type(tensor), name)
-        if is_wrapper(type(tensor)) and holds(self.recorder, tensor, name):
-            raise Interrupt("effect-object", f"{type(tensor).__qualname__}.{name}")
-        if found is not ABSENT:
-            tensor_writes.store_attribute(self, tensor, name, value)
-            return
-        self.world.overlay[(id(tensor), name)] = value
-        self.world.write("tensorattr", tensor, name, value)
+        tensor_attributes.store(self, tensor, name, value)
 
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
@@ -544,7 +500,7 @@ def _is_bound(obj: Any) -> bool:
     """Whether `obj` is a built-in method of an object, which may have been made inside."""
     if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
         return False
-    return is_a(_type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
+    return is_a(type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
 
 
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
@@ -553,16 +509,12 @@ _PATTERNS = 1 << 5 | 1 << 6   # flags of classes of sequences, of mappings
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
-def _type_lookup(cls: type, name: str) -> Any:
-    return _core.type_lookup(cls, name, ABSENT)
-
-
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
     if id(obj) not in world.sealed and not is_a(obj, verdicts.OPERATIONS):   # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
-    slot = _type_lookup(type(obj), name)
+    slot = type_lookup(type(obj), name)
     if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
     if name in own and not (is_a(obj, verdicts.OPERATIONS) and (name.startswith("_") or is_a(own[name], verdicts.OPERATIONS))):
@@ -597,4 +549,6 @@ _READERS = {
     super: class_attributes.read_super,
     weakref.ProxyType: attributes.read_proxy,
     **dict.fromkeys(SYMBOLIC, read_number),
+    weakref.ref: attributes.read_reference,
+    types.GenericAlias: attributes.read_alias,
 }

@@ -27,6 +27,7 @@ from ..world.class_attributes import class_entry, generic_read_class, generic_wr
 from ..world.lazy import View
 from ..world.opaque import Opaque
 from ..world.world import ABSENT
+from . import tensor_attributes
 from .frame_views import caller
 from .new_classes import made_class
 from .modes import torch_call
@@ -106,6 +107,8 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
     cls = type(obj)
     if not is_a(name, str):
         return _core.natively(callable_, args, None)
+    if issubclass(cls, torch.Tensor):
+        return tensor_attributes.generic_load(session, obj, _interned(name))
     if _core.is_external(obj) or is_a(obj, types.ModuleType) and not _core.is_internal(obj):
         value = attributes.generic_read(session.world, obj, name)
         if value is ABSENT:
@@ -148,6 +151,8 @@ def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 @exactly(3)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
+    if issubclass(type(obj), torch.Tensor):
+        return tensor_attributes.generic_store(session, obj, _interned(name), value)
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_write(session.world, obj, _interned(name), value)
     if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__:
@@ -159,6 +164,8 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 @exactly(2)
 def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
+    if issubclass(type(obj), torch.Tensor):
+        return tensor_attributes.generic_delete(session, obj, _interned(name))
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return attributes.generic_delete(session.world, obj, _interned(name))
     if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__:
@@ -170,9 +177,9 @@ def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 @exactly(3)
 def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, name, value = args
-    if not _core.is_internal(cls):
-        return generic_write_class(session.world, cls, _interned(name), value)
-    return _core.natively(callable_, args, None)
+    if not is_a(cls, type):
+        return callable_(*args)   # raises
+    return generic_write_class(session.world, cls, _interned(name), value)
 
 
 @substitute(type.__getattribute__)
@@ -180,7 +187,7 @@ def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
 def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__getattribute__(name)` of a metaclass."""
     cls, name = args
-    if not is_a(cls, type) or not is_a(name, str) or _core.is_internal(cls):
+    if not is_a(cls, type) or not is_a(name, str):
         return _core.natively(callable_, args, None)
     return generic_read_class(session.world, cls, _interned(name))
 

@@ -12,7 +12,7 @@ from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.attributes import bound_to_class
-from ..world.class_attributes import delete_class
+from ..world.class_attributes import generic_delete_class
 from .registry import substitute
 from .substitutes import exactly
 
@@ -80,9 +80,9 @@ def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs
 @substitute(type.__delattr__)
 @exactly(2)
 def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not _core.is_internal(args[0]):
-        return delete_class(session.world, *args)
-    return _core.natively(callable_, args, None)
+    if not is_a(args[0], type):
+        return callable_(*args)   # raises
+    return generic_delete_class(session.world, *args)
 
 
 @substitute(property, staticmethod, classmethod)

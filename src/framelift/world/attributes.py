@@ -27,7 +27,7 @@ from .records import DELETED
 from .world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
-           "read_instance", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
+           "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
            "bound_as", "bound_to_class"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
@@ -40,6 +40,11 @@ _DESCRIPTORS = (staticmethod, classmethod, property)
 #: they bind to what they are looked up for
 _METHODS = (types.FunctionType, _core.Compiled, functools._lru_cache_wrapper)
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+
+
+def is_data_descriptor_type(cls: type) -> bool:
+    """Whether instances of this class are data descriptors."""
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
 
 
 def origin_of_external(world: World, obj: Any) -> Origin:
@@ -62,6 +67,23 @@ def read_error(_world: World, obj: BaseException, name: str) -> Any:
 def read_proxy(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a weak proxy made inside: what it stands for is asked."""
     return _core.read(world.proxied[id(obj)](), name)
+
+
+def read_reference(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a weak reference."""
+    if name == "__callback__" and world.origin_of(obj) is not None:
+        raise Interrupt("opaque-object", "the callback of a weak reference")
+    return getattr(obj, name)
+
+
+#: what a generic alias answers itself; all else is its class's
+_OF_ALIAS = frozenset({"__class__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__mro_entries__",
+                       *(name for name, found in vars(types.GenericAlias).items() if is_data_descriptor_type(type(found)))})
+
+
+def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
+    """`list[int].name`."""
+    return getattr(obj, name) if name in _OF_ALIAS else _core.read(obj.__origin__, name)
 
 
 def read_instance(world: World, obj: Any, name: str) -> Any:
@@ -119,8 +141,7 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
 
 def is_data_descriptor(found: Any) -> bool:
     """Whether what a class holds comes before an object's own attribute of that name."""
-    cls = type(found)
-    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+    return is_data_descriptor_type(type(found))
 
 
 def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import enum
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from .. import _core
 from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
 from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, is_data_descriptor, leaf_attribute
-from .class_dict import class_dict
+from .class_dict import class_dict, class_entry_is_there
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
 from .leaves import LEAF_TYPES, is_constant, is_leaf
@@ -20,10 +23,12 @@ from .records import DELETED
 from .world import ABSENT, World
 
 __all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
-           "write_class", "delete_class"]
+           "write_class", "delete_class", "generic_delete_class"]
 
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
 _NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
                               "mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
                               "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
@@ -33,60 +38,142 @@ _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.Metho
 #: attributes that `type` keeps in each class for itself, and what they are
 _OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
+#: the data descriptors of `type` and `object`: they come before what a class holds
+_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in vars(base).items() if is_data_descriptor(found)}
+
+
+def _reader(name: str) -> Callable[[type], Any]:
+    def read(cls: type) -> Any:
+        return _OF_TYPE[name].__get__(cls)
+    read.__name__ = name
+    return read
+
+
+#: texts that `type` keeps, read past a metaclass of the program's
+_TEXT_OF_TYPE: dict[str, Callable[[type], Any]] = {name: _reader(name) for name in _LEAVES_OF_TYPES}
 
 
 def read_class(world: World, cls: type, name: str) -> Any:
-    """`cls.name` for an external class."""
+    """`cls.name` for any class: its metaclass's `__getattribute__`, then `__getattr__` when that has no answer."""
+    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
+        return _read_internal(world, cls, name)
     meta = type(cls)
-    if name == "__dict__":
-        return class_dict(world, cls)
-    if name in _LEAVES_OF_TYPES:
-        return leaf_attribute(world, cls, name)
+    getter = world.lookup(meta, "__getattribute__")
+    if cls in LEAF_TYPES and type(found := _own(cls).get(name)) is cls:   # a member of an enumeration of torch's
+        value = let_in(world, found, const(cls).to("attr", name))
+        _core.know(cls, name, VALUE, value)
+        return value
+    missing: AttributeError | None = None
+    if getter is type.__getattribute__:
+        value = _generic_read(world, cls, name)
+        if value is not ABSENT:
+            return value
+    else:
+        try:
+            return _core.captured(getter, (cls, name), None)
+        except AttributeError as error:
+            missing = error
+    fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
+    if fallback is not ABSENT:
+        return _core.captured(fallback, (cls, name), None)
+    raise missing or _no_class_attribute(world, cls, name)
+
+
+def _is_inherited(world: World, cls: type, name: str) -> bool:
+    """Whether a class made inside has this attribute from a class outside, or by a pending write to one."""
+    for base in _mro(cls):
+        pending = world.overlay.get((id(base), name), ABSENT)
+        if pending is not DELETED and (pending is not ABSENT or name in _own(base)):
+            return not _core.is_internal(base)
+    return False
+
+
+def _read_internal(world: World, cls: type, name: str) -> Any:
+    """CPython's own read of a class made inside.  What decides it outside is guarded: metaclasses, and that the bases have no such name."""
+    for asked in ("__getattribute__", "__getattr__", name):
+        world.lookup(type(cls), asked)
+    if name in _ORDER:
+        world.note_order(cls)
+    world.lookup(cls, name)
+    return _core.natively(getattr, (cls, name), None)
+
+
+def generic_read_class(world: World, cls: type, name: str) -> Any:
+    """What `type.__getattribute__` gives."""
+    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
+        world.lookup(cls, name)
+        return _core.natively(type.__getattribute__, (cls, name), None)
+    value = _generic_read(world, cls, name)
+    if value is ABSENT:
+        raise _no_class_attribute(world, cls, name)
+    return value
+
+
+def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
+    if not _core.is_python_class(cls) and not _core.is_internal(cls) and not _is_pending(world, cls, name):
+        try:   # by the name that C code gave the type
+            type.__getattribute__(cls, name)
+        except AttributeError as error:
+            return error.with_traceback(None)
+    error = AttributeError(f"type object {_TEXT_OF_TYPE['__name__'](cls)!r} has no attribute {name!r}")
+    error.name, error.obj = name, cls
+    return error
+
+
+def _generic_read(world: World, cls: type, name: str) -> Any:
+    """What `type.__getattribute__` finds, or ABSENT."""
+    meta = type(cls)
     if issubclass(meta, enum.EnumMeta):
-        member = cls.__dict__.get("_member_map_", {}).get(name, ABSENT)
+        member = _own(cls).get("_member_map_", {}).get(name, ABSENT)
         if member is not ABSENT:
             value = let_in(world, member, const(cls).to("attr", name))
             _core.know(cls, name, VALUE, value)
             return value
-    getter = world.lookup(meta, "__getattribute__")
-    if getter is not type.__getattribute__:
-        if cls in LEAF_TYPES and type(found := cls.__dict__.get(name)) is cls:   # a member of an enumeration of torch's
-            value = let_in(world, found, const(cls).to("attr", name))
-            _core.know(cls, name, VALUE, value)
-            return value
-        return _core.captured(getter, (cls, name), None)
-    return generic_read_class(world, cls, name)
-
-
-def generic_read_class(world: World, cls: type, name: str) -> Any:
-    """What `type.__getattribute__` finds, and a metaclass's `__getattr__` after it."""
-    meta = type(cls)
-    if name in _ORDER:
-        world.note_order(cls)
     on_meta = _on_meta(world, meta, name)
     if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
-    if on_meta is ABSENT and name in _NATIVE_ON_TYPES and is_data_descriptor(type.__dict__.get(name)):
-        return getattr(cls, name)   # before what the class itself holds: a metaclass inherits the descriptor too
-    if name in _OWN_ENTRIES and on_meta is ABSENT:
-        return _own_entry(world, cls, name)
+    if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
+        return _read_of_type(world, cls, name)
     found = world.lookup(cls, name)
-    if found is not ABSENT and not is_a(found, types.GetSetDescriptorType):
+    if found is not ABSENT:
         return _from_class(world, cls, cls, name, found, None)
     if on_meta is not ABSENT:
         return _from_class(world, meta, meta, name, on_meta, cls)
     if name in _NATIVE_ON_TYPES:
-        return getattr(cls, name)
-    if hasattr(type, name) or found is not ABSENT:
+        return type.__getattribute__(cls, name)
+    if hasattr(type, name):
         raise Interrupt("opaque-object", f"type.{name}")
-    fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
-    if fallback is not ABSENT:
-        return _core.captured(fallback, (cls, name), None)
-    if not _core.is_python_class(cls):
-        return type.__getattribute__(cls, name)   # raises, by the name that C code gave the type
-    error = AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-    error.name, error.obj = name, cls
-    raise error
+    return ABSENT
+
+
+def _is_pending(world: World, cls: type, name: str) -> bool:
+    return any((id(base), name) in world.overlay for base in _mro(cls))
+
+
+def _read_of_type(world: World, cls: type, name: str) -> Any:
+    """What data descriptors of `type` give for a class."""
+    if name == "__dict__":
+        return class_dict(world, cls)
+    if name in _LEAVES_OF_TYPES:
+        return _leaf_of_type(world, cls, name)
+    if name in _OWN_ENTRIES:
+        return _own_entry(world, cls, name)
+    if name in _ORDER:
+        world.note_order(cls)
+    if name in _NATIVE_ON_TYPES:
+        return type.__getattribute__(cls, name)
+    raise Interrupt("opaque-object", f"type.{name}")
+
+
+def _leaf_of_type(world: World, cls: type, name: str) -> Any:
+    """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any entry."""
+    entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
+    if not is_leaf(entry):
+        return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
+    value = _TEXT_OF_TYPE[name](cls)
+    plain = world.lookup(type(cls), "__getattribute__") is type.__getattribute__
+    world.guard(const(cls).to("attr", name) if plain else const(cls).to("ask", _TEXT_OF_TYPE[name]), "EQ", value)
+    return value
 
 
 def _on_meta(world: World, meta: type, name: str) -> Any:
@@ -120,11 +207,15 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
-        value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
+        value = found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
     elif kind is classmethod:
         value, lasts = bound_to_class(world, found, cls)
         if not lasts:
             return value
+    elif kind is types.GetSetDescriptorType or kind is types.MemberDescriptorType:
+        if instance is not None:
+            return _through_descriptor(world, instance, name, found)
+        value = found
     elif kind is property:
         if instance is not None:
             return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
@@ -155,15 +246,16 @@ def read_super(world: World, obj: super, name: str) -> Any:
     this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
     if name == "__class__" or start is None:
         return getattr(obj, name)
+    world.note_order(start)
     mro = _mro(start)
     for base in mro[mro.index(this) + 1:]:
         pending = world.overlay.get((id(base), name), ABSENT)
         found = world.lookup(base, name)
         if pending is DELETED or (pending is ABSENT and name not in _own(base)):
             continue
+        if pending is ABSENT and _core.is_internal(base):
+            return _core.natively(super.__getattribute__, (obj, name), None)
         instance = None if receiver is start and is_a(receiver, type) else receiver
-        if instance is not None and is_a(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
-            return _through_descriptor(world, instance, name, found)
         return _from_class(world, start, base, name, found, instance)
     error = AttributeError(f"'super' object has no attribute {name!r}")
     error.name, error.obj = name, obj
@@ -172,6 +264,8 @@ def read_super(world: World, obj: super, name: str) -> Any:
 
 def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
     """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without `super`."""
+    if is_a(instance, torch.Tensor):
+        return world.of_tensor(instance, name, found)
     if is_leaf(instance) and not _core.is_python_class(type(instance)):
         return found.__get__(instance)
     if world.lookup(type(instance), name) is not found or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__:
@@ -277,7 +371,8 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
     kind = type(found)
     if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
         return NATIVE, None
-    holder = next(base for base in _mro(cls) if (id(base), name) in world.overlay or name in _own(base))
+    holder = next(base for base in _mro(cls) if ((id(base), name) in world.overlay or name in _own(base))
+                  and world.overlay.get((id(base), name)) is not DELETED)
     if (id(holder), name) in world.overlay:
         return INSTANCE, found
     if _core.is_internal(holder):
@@ -289,34 +384,55 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
 
 
 def write_class(world: World, cls: type, name: str, value: Any) -> None:
-    """`cls.name = value` for an external class: pending; special methods interrupt, C code would not see them."""
-    meta = type(cls)
-    setter = world.lookup(meta, "__setattr__")
+    """`cls.name = value`: pending where the class is external."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, setattr, (cls, name, value))
+        return
+    setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__:
         _core.captured(setter, (cls, name, value), None)
         return
     generic_write_class(world, cls, name, value)
 
 
+def _written_inside(world: World, name: str, write: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """A class made inside is written to at once; what was found on the way to it may be found no more."""
+    _core.natively(write, args, None)
+    _forget(world, name)
+
+
+def _forget(world: World, name: str) -> None:
+    world.forget_lookups()
+    _core.forget_name(name)
+
+
 _IMMUTABLE = 1 << 8   # the flag of classes whose attributes stay as they are
+
+
+def _check_writable(cls: type, name: str) -> None:
+    """C code reads special names unseen.  A class with memory of C code's own may be read by that too, tensors excepted."""
+    if name.startswith("__") and name.endswith("__") or not (_core.is_python_class(cls) or issubclass(cls, torch.Tensor)):
+        raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
 
 
 def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     """What `type.__setattr__` does, as a pending write."""
-    if cls.__flags__ & _IMMUTABLE:
+    if _core.is_internal(cls):
+        _written_inside(world, name, type.__setattr__, (cls, name, value))
+        return
+    if _flags(cls) & _IMMUTABLE:
         type.__setattr__(cls, name, value)   # raises, in CPython's own words
-    if name.startswith("__") and name.endswith("__") or not _core.is_python_class(cls) or not (
-            is_leaf(value) or is_a(value, types.FunctionType) or not hasattr(type(value), "__get__")):
-        raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    _check_writable(cls, name)
+    if not (is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not hasattr(type(value), "__get__")):
+        raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
     on_meta = _on_meta(world, type(cls), name)
     if hasattr(type(on_meta), "__set__"):
         _set_by_meta(world, cls, name, on_meta, value)
         return
     world.lookup(cls, name)
-    world.overlay[(id(cls), name)] = value
+    world.put(cls, name, value)
     world.write("settype", cls, name, value)
-    world.forget_lookups()
-    _core.forget_name(name)
+    _forget(world, name)
 
 
 def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> None:
@@ -335,7 +451,30 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
 
 
 def delete_class(world: World, cls: type, name: str) -> None:
-    """`del cls.name` is not carried over."""
-    if cls.__flags__ & _IMMUTABLE:
+    """`del cls.name`: pending where the class is external."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, delattr, (cls, name))
+        return
+    deleter = world.lookup(type(cls), "__delattr__")
+    if deleter is not type.__delattr__:
+        _core.captured(deleter, (cls, name), None)
+        return
+    generic_delete_class(world, cls, name)
+
+
+def generic_delete_class(world: World, cls: type, name: str) -> None:
+    """What `type.__delattr__` does, as a pending write."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, type.__delattr__, (cls, name))
+        return
+    if _flags(cls) & _IMMUTABLE:
         type.__delattr__(cls, name)   # raises, in CPython's own words
-    raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    _check_writable(cls, name)
+    pending = world.overlay.get((id(cls), name), ABSENT)
+    if pending is DELETED or hasattr(type(_on_meta(world, type(cls), name)), "__delete__"):
+        raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
+    if pending is ABSENT and not class_entry_is_there(world, cls, name):
+        type.__delattr__(cls, name)   # raises, in CPython's own words
+    world.overlay[(id(cls), name)] = DELETED
+    world.write("deltype", cls, name, None)
+    _forget(world, name)

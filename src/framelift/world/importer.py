@@ -55,6 +55,7 @@ __all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
 
 Rule = Callable[[World, Any, Origin], Any]
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
+_HEAP_TYPE = 1 << 9
 RULES: dict[type, Rule] = {}
 
 
@@ -118,11 +119,11 @@ def _with_attributes(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _class(world: World, value: type, origin: Origin) -> Any:
-    """C code asks a metaclass for special methods, and `raise` makes an exception of a class: both unseen."""
+    """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of one: all unseen."""
     world.guard(origin, "IS", value)
-    if type(value) is not type and _core.is_python_class(type(value)):
+    if _flags(type(value)) & _HEAP_TYPE:
         world.note_class(type(value))
-    if issubclass(value, BaseException) and _core.is_python_class(value):
+    if issubclass(value, torch.Tensor) or issubclass(value, BaseException) and _core.is_python_class(value):
         world.note_class(value)
     return value
 
@@ -280,7 +281,12 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
-    if is_wrapper(type(value)):
+    cls = type(value)
+    if not world.is_noted(cls):   # C code finds operators and `__torch_function__` there
+        if unwatched_method(dunders(cls)[1]) is not None:
+            return let_in_opaque(world, value, origin)
+        world.note_class(cls)
+    if is_wrapper(cls):
         return _wrapper(world, value, origin)
     dims, marks = world.dynamism.dims(value, origin)
     try:

@@ -21,11 +21,18 @@ from .owners import Owners
 from .records import DELETED, Effect, External, Shadow
 from .special_methods import unwatched_method
 
-__all__ = ["ABSENT", "World"]
+__all__ = ["ABSENT", "World", "type_lookup"]
 
 ABSENT = object()
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9   # the others are made by C code and stay as they are, and so do their bases
+
+
+def type_lookup(cls: type, name: str) -> Any:
+    """What the MRO of a class holds under a name outside, unguarded; ABSENT when nothing."""
+    return _core.type_lookup(cls, name, ABSENT)
 
 
 _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
@@ -35,6 +42,7 @@ class World:
     """Registry, guards and overlay of one rehearsal."""
 
     view_of: Callable[[World, Any], Any]    # of an object's attributes; set by instance_dict
+    of_tensor: Callable[[Any, str, Any], Any]   # what a descriptor of torch's gives for a stand-in; set by the session
 
     def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC,
                  symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset())) -> None:
@@ -136,12 +144,35 @@ class World:
             own = _own(base)
             if name in own:
                 found = own[name]
-                if not _core.is_internal(base):
-                    self.guard_lookup(base if deleted or _core.is_internal(cls) else cls, name, found)
+                if _core.is_internal(cls) and not deleted:
+                    self._guard_inherited(cls, name, base)
+                elif not _core.is_internal(base):
+                    self.guard_lookup(base if deleted else cls, name, found)
                 return found
-        if not _core.is_internal(cls):
+        if deleted:
+            return ABSENT   # the classes were looked at one by one
+        if _core.is_internal(cls):
+            self._guard_inherited(cls, name, None)
+        elif _flags(cls) & _HEAP_TYPE:
             self.guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
+
+    def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
+        """A class made inside was asked: of its bases outside, `holder` is the first that has the name.  None: no base has it."""
+        mro = _mro(cls)
+        outside = [base for base in mro[:mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)]
+        first = outside[0] if outside else object
+        if _mro(first) == mro[mro.index(first):]:   # what it finds is what the class made inside finds
+            outside = [first]
+        for base in outside:
+            if not _flags(base) & _HEAP_TYPE:
+                continue
+            if base is holder or base is first and holder is not None and not _core.is_internal(holder) and len(outside) == 1:
+                self.guard_lookup(base, name, _own(holder)[name])
+            elif not any(name in _own(one) for one in _mro(base)):
+                self.guard(const(base), "NO_LOOKUP", name, name)
+            else:
+                self._guard_holder(base, name)
 
     def _guard_holders(self, cls: type, name: str) -> None:
         """A class of the order was written to: what is found then depends on where each value is, not on the values alone."""
@@ -150,15 +181,18 @@ class World:
                 if self.overlay[(id(base), name)] is DELETED:
                     continue
                 return
-            has = name in _own(base)
             if not _core.is_internal(base):
-                said = f"has {'a' if has else 'no'} {name!r} of its own"
-                self.guard(const(base), "CHECK", (lambda now, has=has: (name in _own(now)) is has, said), ("holder", name))
-            if has:
+                self._guard_holder(base, name)
+            if name in _own(base):
                 return
 
+    def _guard_holder(self, base: type, name: str) -> None:
+        has = name in _own(base)
+        said = f"has {'a' if has else 'no'} {name!r} of its own"
+        self.guard(const(base), "CHECK", (lambda now: (name in _own(now)) is has, said), ("holder", name))
+
     def place_of(self, cls: type, name: str) -> tuple[bool, type]:
-        """Whether what a lookup finds is a pending write, and otherwise the class at which to look for it outside."""
+        """Whether what a lookup finds was made inside, and otherwise the class at which to look for it outside."""
         place: type | None = cls
         for base in _mro(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
@@ -167,11 +201,15 @@ class World:
             elif pending is not ABSENT:
                 return True, cls
             elif name in _own(base):
-                return False, base if place is None else place   # not by truth: a metaclass may define that
+                if _core.is_internal(base):
+                    return True, cls
+                return False, base if place is None or _core.is_internal(cls) else place   # not by truth: a metaclass may define that
         return False, cls if place is None else place
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
+        if not _flags(cls) & _HEAP_TYPE:
+            return
         if type(found) in LEAF_TYPES:
             place = const(cls).to("lookup", name)
             if type(found) in (int, float) and self.dynamism.number(found, place):
