@@ -1,0 +1,72 @@
+"""Methods, operators and properties put on torch's classes, before or after a capture, and taken off again: each is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import framelift
+
+X = torch.ones(3)
+T = torch.Tensor
+LINEAR = torch.nn.Linear(3, 3)
+
+
+def zero(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    return tensor * 0
+
+
+def seven(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    return tensor * 7
+
+
+#: program, owner, name, what is put there
+PATCHES: dict[str, tuple[Callable[[Any], Any], Any, str, tuple[Any, Any]]] = {
+    "method": (lambda x: x.sigmoid(), T, "sigmoid", (zero, seven)),
+    "by class": (lambda x: type(x).sigmoid(x), T, "sigmoid", (zero, seven)),
+    "operator": (lambda x: x + 1, T, "__add__", (zero, seven)),
+    "reflected": (lambda x: 5 - x, T, "__rsub__", (zero, seven)),
+    "unary": (lambda x: -x, T, "__neg__", (zero, seven)),
+    "item": (lambda x: x[0], T, "__getitem__", (zero, seven)),
+    "property": (lambda x: x * getattr(x, "added", 5), T, "added", (property(lambda s: 3), property(lambda s: s * 4))),
+    "value": (lambda x: x * getattr(x + 1, "added", 5), T, "added", (3, 4.5)),
+    "tensor": (lambda x: x * getattr(x, "added", 5), T, "added", (torch.full((3,), 3.0), torch.full((3,), 4.0))),
+    "shape": (lambda x: x * x.shape[0], T, "shape", (property(lambda s: (9,)), property(lambda s: (2,)))),
+    "new method": (lambda x: (x + 1).added() if hasattr(x + 1, "added") else x, T, "added", (zero, seven)),
+    "alias": (lambda x: x.added() if hasattr(x, "added") else x, T, "added", (T.sin, T.cos)),
+    "static": (lambda x: x * x.added(2) if hasattr(T, "added") else x, T, "added", (staticmethod(lambda y: y), staticmethod(lambda y: y * 3))),
+    "class method": (lambda x: x * x.added() if hasattr(T, "added") else x, T, "added", (classmethod(lambda c: 3), classmethod(lambda c: 4))),
+    "parameter": (lambda x: LINEAR.weight.added() if hasattr(LINEAR.weight, "added") else x, torch.nn.Parameter, "added", (zero, seven)),
+    "function": (lambda x: F.relu(x), F, "relu", (zero, seven)),
+    "torch": (lambda x: torch.sigmoid(x), torch, "sigmoid", (zero, seven)),
+    "inside a module": (lambda x: LINEAR(x), F, "linear", (zero, seven)),
+    "forward": (lambda x: LINEAR(x), torch.nn.Linear, "forward", (lambda s, x: x * 0, lambda s, x: x * 7)),
+    "call": (lambda x: LINEAR(x), torch.nn.Linear, "__call__", (lambda s, x: x * 0, lambda s, x: x * 7)),
+}
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("name", PATCHES)
+def test_patches(name: str, first: bool) -> None:
+    program, owner, attribute, values = PATCHES[name]
+    before = vars(owner).get(attribute, PATCHES)
+
+    def undo() -> None:
+        if before is not PATCHES:
+            setattr(owner, attribute, before)
+        elif attribute in vars(owner):
+            delattr(owner, attribute)
+
+    compiled = framelift.compile(program, backend="eager")
+    steps: list[Callable[[], None]] = [lambda: setattr(owner, attribute, values[0]), lambda: setattr(owner, attribute, values[1]), undo]
+    try:
+        for step in [*(steps if first else [undo, *steps]), steps[0]]:
+            step()
+            for _ in range(2):
+                assert compiled(X).tolist() == program(X).tolist()
+    finally:
+        undo()
