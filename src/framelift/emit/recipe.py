@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core import is_a
+from ..guard.explain import name_of
+from ..guard.kinds import class_name
 from ..origin import Origin
 from ..reasons import Interrupt
 from .scene import Scene
@@ -256,5 +258,4 @@ class Walk:
 def _hint(obj: Any) -> str:
     if type(obj) is dict:
         return f"globals_of_{obj.get('__name__', 'code')}".replace(".", "_")
-    name = getattr(obj, "__name__", None)
-    return name if is_a(name, str) else type(obj).__name__
+    return name_of(obj).rpartition(".")[2] or class_name(type(obj)).rpartition(".")[2]

@@ -15,7 +15,7 @@ from ..origin import step_text
 from ..places import place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
 
-__all__ = ["WORDS", "described", "explain", "explain_all", "path", "where"]
+__all__ = ["WORDS", "described", "explain", "explain_all", "name_of", "path", "where"]
 
 Line = str | tuple[types.CodeType, int]
 
@@ -26,7 +26,7 @@ def path(program: _core.GuardProgram, node: int) -> str:
     if step == "arg":
         return str(key[1])
     if step == "const":
-        return _name(key) or ("globals" if is_a(key, dict) else _show(key))
+        return name_of(key) or ("globals" if is_a(key, dict) else _show(key))
     return step_text(step, path(program, parent), key)
 
 
@@ -38,7 +38,7 @@ def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, A
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
-def _name(value: Any) -> str:
+def name_of(value: Any) -> str:
     """The name of a class, a function or a module; other objects may make one up."""
     if is_a(value, type):
         return class_name(value)
@@ -54,7 +54,7 @@ _NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorT
 
 def _show(value: Any, limit: int = 80) -> str:
     if is_a(value, (type, types.FunctionType, types.ModuleType)):
-        return _name(value)
+        return name_of(value)
     try:
         text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
     except Exception:

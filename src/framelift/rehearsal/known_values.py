@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._tensor_str import PRINT_OPTS
 
+from .. import _core
 from .._core import is_a
 from ..graph.arguments import rebuild
 from ..graph.facts import Facts, plain_kind
@@ -142,7 +143,8 @@ def guard_text(world: World) -> None:
 
 def is_small(tensor: torch.Tensor) -> bool:
     """Whether a tensor from outside holds few whole numbers: such as sizes, counts and flags are."""
-    return tensor.dtype in _WHOLE and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta"
+    read = _core.of_tensor
+    return read(tensor, "dtype") in _WHOLE and read(tensor, "numel") <= _MOST_GUARDED and read(tensor, "device").type != "meta"
 
 
 class KnownValues:

@@ -196,10 +196,10 @@ def shown_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
     if callable_ in _SHOWN_TO_NOBODY:
         return session.recorder.call(callable_, args, kwargs)
     if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):   # symbolic numbers that torch does not know
-        return dispatch(session, callable_, (), args, kwargs)
+        return dispatch(session, callable_, None, args, kwargs)
     spy = _Spy(session)
     with torch.overrides._enable_torch_function(), spy:
-        result = callable_(*args, **kwargs)
+        result = callable_(*args, **kwargs) if kwargs else callable_(*args)   # torch hands an empty table on, where it was given one
     if not spy.asked:
         raise Interrupt("torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,")
     return result
@@ -224,17 +224,21 @@ def _opened(function: Any) -> Any:
     return made
 
 
-def dispatch(session: Any, func: Any, types_: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments."""
+def dispatch(session: Any, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
+             kwargs: dict[str, Any] | None) -> Any:
+    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments.
+
+    `types_` are those that torch shows, None where torch was not asked.
+    """
     stack = session.recorder.modes
-    found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off else []
+    found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
     if not stack:
         return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs or {})
     whole = list(stack)
     mode = stack.pop()
     try:
         handler = _core.read(mode, "__torch_function__")
-        types_ = types_ or tuple(type(arg) for arg in found)
+        types_ = tuple(type(arg) for arg in found) if types_ is None else types_
         return _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
     finally:
         stack[:] = whole

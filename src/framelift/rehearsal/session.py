@@ -11,7 +11,7 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from opcode import opmap
 from typing import Any, NoReturn
 
@@ -126,7 +126,7 @@ class Session:
         if name in self.unread:
             return self.world.handed_on(value, arg(index, name))
         self.world.line = (code, ~index)   # its first use, found when somebody asks
-        if name.startswith(".") and is_a(value, Iterator) and not is_a(value, torch.Tensor):
+        if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
         if name.startswith(".") and type(value) in _BUILT and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):

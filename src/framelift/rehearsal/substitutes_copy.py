@@ -55,7 +55,14 @@ def _overridden(session: Any, obj: Any, name: str) -> bool:
 def _getstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs or not _is_handle(args[0]):
         return _core.natively(callable_, args, kwargs)
+    _check_reads(session, args[0])
     return _default_state(args[0])
+
+
+def _check_reads(session: Any, obj: Any) -> None:
+    """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
+    if _overridden(session, obj, "__getattribute__") or _overridden(session, obj, "__getattr__"):
+        raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
 
 
 @substitute(object.__reduce_ex__)
@@ -70,6 +77,7 @@ def _reduce_ex(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
         return _core.captured(_core.read(obj, "__reduce__"), (), None)
     if type(protocol) is not int or protocol < 2:
         raise Interrupt("callable-on-handle", "object.__reduce_ex__")
+    _check_reads(session, obj)
     made: tuple[Any, ...] = ()
     if _overridden(session, obj, "__getnewargs_ex__"):
         made, named = _core.captured(_core.read(obj, "__getnewargs_ex__"), (), None)

@@ -173,7 +173,7 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
     if type(obj) is Opaque:
         raise Interrupt("unknown-callable", "hash of an object by its address")
-    if type(obj).__hash__ not in _BY_ADDRESS:
+    if _core.type_lookup(type(obj), "__hash__", None) not in _BY_ADDRESS:
         inside = _check_elements(session, obj)
         number = _core.natively(hash, args, None)
         return _inside(session, number) if inside else number

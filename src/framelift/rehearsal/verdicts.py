@@ -21,6 +21,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..graph.numbers import NUMBERS
+from ..guard.kinds import full_name
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
@@ -50,6 +51,9 @@ _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 
 def describe(callable_: Any) -> str:
     """The callable's name for a message."""
+    if is_a(callable_, type) or _core.is_python_class(type(callable_)):   # read without code of the program
+        cls = callable_ if is_a(callable_, type) else type(callable_)
+        return full_name(cls).removeprefix("builtins.")
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
     owner = getattr(callable_, "__module__", None)
     return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
@@ -122,9 +126,9 @@ def _wrapper(callable_: Any) -> Any:
     kind = type(callable_)
     if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
         return True
-    if is_a(getattr(type(callable_), "__call__", None), _core.Compiled):
+    if is_a(_core.type_lookup(type(callable_), "__call__", None), _core.Compiled):
         return True   # an instance of a class that was compiled in place
-    return True if is_a(callable_, torch.nn.Module) and "_call" in callable_.__dict__ and "_orig_mod" in callable_._modules else None
+    return True if is_a(callable_, torch.nn.Module) and "_call" in (own := _core.own_dict(callable_)) and "_orig_mod" in own.get("_modules", ()) else None
 
 
 def _calls_as(callable_: Any, kind: type) -> bool:
@@ -155,7 +159,7 @@ def _odd_instance(callable_: Any) -> Any:
     """The class of a callable holds something else than a function under `__call__`: that is called instead."""
     method = pure.member(type(callable_), "__call__")
     odd = method is not None and not pure.is_c_callable(method) and type(method) not in (types.FunctionType, classmethod, staticmethod)
-    return True if odd and (type(method) is property or not hasattr(type(method), "__get__")) else None
+    return True if odd and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None) else None
 
 
 def _metaclass(callable_: Any) -> Any:
@@ -166,7 +170,7 @@ def _metaclass(callable_: Any) -> Any:
 
 
 def _declared_word(callable_: Any) -> tuple[int, Any]:
-    if is_a(callable_, type) and hasattr(callable_, "__del__") and callable_ not in _HARMLESS_FINALISERS:
+    if is_a(callable_, type) and _core.type_lookup(callable_, "__del__", None) is not None and callable_ not in _HARMLESS_FINALISERS:
         return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
     word = pure.verdict(callable_)
     if word in _BY_WORD:
@@ -202,7 +206,7 @@ def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _has_python_text(value: Any) -> bool:
-    return any(is_a(getattr(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
+    return any(is_a(_core.type_lookup(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
 
 
 _BY_WORD: dict[str, tuple[int, Any]] = {

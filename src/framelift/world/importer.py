@@ -76,7 +76,7 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
             world.guard(origin, "SAME", known.origin)
         return known.seen
     if not is_plain(value):
-        return let_in_opaque(world, value, origin)
+        return _class(world, value, origin) if is_a(value, type) else let_in_opaque(world, value, origin)
     found = RULES.get(type(value)) or RULES.get(known_kind(type(value)))
     if found is not None:
         return found(world, value, origin)

@@ -23,6 +23,7 @@ import framelift
 
 from ..cell import Cell
 from .kinds import KINDS, PRELUDE, Kind
+from .overrides import override_uses
 from .uses import USES
 
 __all__ = ["cells", "difference"]
@@ -31,7 +32,7 @@ __all__ = ["cells", "difference"]
 def cells() -> list[Cell]:
     """Every use of every kind it applies to."""
     return [Cell(f"{kind.name}/{use}", lambda kind=kind, body=body: difference(kind, body))
-            for kind in KINDS for use, body in USES[kind.family].items()]
+            for kind in KINDS for use, body in (override_uses() if kind.family == "watched" else USES[kind.family]).items()]
 
 
 def source_of(kind: Kind, body: str) -> str:
@@ -73,6 +74,7 @@ def _calls(source: str, wrap: Callable[[Any], Any]) -> list[tuple[list[str], str
             for size in SIZES:
                 x = torch.arange(float(size))
                 module.LOG.clear()
+                torch.manual_seed(0)
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     result = _outcome(program, x, made)
@@ -97,8 +99,10 @@ def _shown(value: Any) -> str:
         return f"{type(value).__name__}({', '.join(map(_shown, value))})"
     if issubclass(type(value), torch.Tensor):
         with torch._C.DisableTorchFunction():
-            plain = torch._C.TensorBase.as_subclass(value, torch.Tensor)
-            return f"{type(value).__name__}{plain.tolist()}"
+            plain = torch._C.TensorBase.detach(value)
+            if plain.layout is torch.strided:
+                plain = torch._C.TensorBase.as_subclass(plain, torch.Tensor)
+            return f"{type(value).__name__}{plain.tolist() if plain.layout is torch.strided else plain.layout}"
     if type(value) in (int, float, str, bool, type(None), dict, torch.Size):
         return repr(value)
     return f"<{type(value).__name__}>"

@@ -165,7 +165,7 @@ TENSORS = {
     "getattribute": "class Box(torch.Tensor):\n    def __getattribute__(self, name):\n        LOG.append(name)\n        return super().__getattribute__(name)\n",
     "getattr": "class Box(torch.Tensor):\n    def __getattr__(self, name):\n        LOG.append(name)\n        return 3\n",
     "dispatch": "class Box(torch.Tensor):\n    @classmethod\n    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):\n"
-                "        LOG.append(str(func))\n        return func(*args, **(kwargs or {}))\n",
+                "        LOG.append(str(func))\n        return super().__torch_dispatch__(func, types, args, kwargs or {})\n",
     "parameter": DESCRIBE + "class Box(torch.nn.Parameter):\n    __torch_function__ = classmethod(lambda cls, func, types, args=(), kwargs=None: "
                  "(LOG.append(describe(func)), torch.Tensor.__torch_function__.__func__(cls, func, types, args, kwargs or {}))[1])\n",
 }
@@ -198,4 +198,6 @@ KINDS: list[Kind] = [
     Kind("mode_two_active", "tensor", MODE + "@contextlib.contextmanager\ndef around():\n    with Watching(), Watching():\n        yield\ndef make():\n    return torch.ones(3)\n"),
     Kind("mode_and_subclass", "tensor", MODE + "class Box(torch.Tensor):\n" + TORCH_FUNCTION + "around = Watching\n" + _MAKE_TENSOR),
     Kind("like", "like", LIKE),
+    Kind("watched_by_mode", "watched", MODE + "around = Watching\ndef make():\n    return torch.ones(3)\n"),
+    Kind("watched_by_class", "watched", TENSORS["function"] + _MAKE_TENSOR),
 ]

@@ -49,7 +49,7 @@ PROTOCOLS = {
     "not_equal": "return x + (1 if o != 2 else 2)",
     "equal_reflected": "return x + (1 if 2 == o else 2)",
     "less": "return x + (1 if o < 3 else 2)",
-    "hash": "return x + hash(o)",
+    "hash": "return x + 0 * hash(o)",
     "key": "kept = {o: 1}\nreturn x + kept[o]",
     "in_set": "kept = {o}\nreturn x + (1 if o in kept else 2)",
     "in_list_of": "return x + (1 if o in [1, o] else 2)",
