@@ -5,6 +5,7 @@
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
 #   make test TEST_JOBS=8        over eight processes at a time; without it, as many as there are cores
 #   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
+#   make sanitize                all tests, the core built with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make law PROGRAMS=20000      the big run of the law test
 #   make matrices                every kind of object x every touch x every change, each compared with eager
 #   make docs                    the documentation site, in build/site
@@ -25,7 +26,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test test-mirror law matrices bench docs reasons figures build clean FORCE
+.PHONY: demo test test-mirror sanitize law matrices bench docs reasons figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -35,6 +36,15 @@ test: build/built
 
 test-mirror: build/built
 	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) tools/run_tests.py --jobs $(TEST_JOBS) $(SELECT)
+
+# Another build of the core beside the usual one.  The sanitizer's library has to be the first of the process, and libstdc++ there
+# with it, for it to follow C++ exceptions.  Leaks are not looked for: CPython and torch keep much to the end of the process.
+SANITIZED = $(CURDIR)/build/sanitize/lib
+SANITIZERS = $$($(CC) -print-file-name=libasan.so):$$($(CC) -print-file-name=libstdc++.so.6)
+sanitize: build/python
+	FRAMELIFT_SANITIZE=1 $(RUN) setup.py --quiet build --build-temp build/sanitize/temp --build-lib $(SANITIZED)
+	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 LD_PRELOAD=$(SANITIZERS) \
+	    $(RUN) tools/run_tests.py --jobs $(TEST_JOBS) $(SELECT)
 
 law: build/built
 	$(RUN) tests/law/run.py --programs $(PROGRAMS) --jobs $(JOBS)

@@ -1,14 +1,16 @@
 // The numbered call rule.  What a C callable is comes from the Python tables, asked once per callable and remembered.
 #include "calls.h"
-#include "orders.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <cstring>
 
+#include "barrier.h"
+#include "set_order.h"
+
 namespace framelift {
 
-enum class Kind : int {
+enum class CallKind : int {
   Pure = 1,         // native call
   OnInternals = 2,  // native call unless an argument is a handle
   Handler = 3,      // payload(session, callable, args, kwargs), paused
@@ -19,11 +21,14 @@ enum class Kind : int {
   Native = 8,       // an instance or class of Python make: call it, its frames come back through the hook
 };
 struct Verdict {
-  Kind kind;
-  PyObject* payload;
+  CallKind kind = CallKind::Denied;
+  Ref payload;
 };
+// A verdict for the time of a call: the tables may be asked again meanwhile.
+static Verdict held(const Verdict& v) { return {v.kind, Ref::new_ref(v.payload.get())}; }
 
-static std::unordered_map<const void*, Verdict> verdicts;       // by method definition or object; owned payloads
+// By method definition or object.  Never freed: at the end of the process there is no interpreter to give references back to.
+static auto& verdicts = *new std::unordered_map<const void*, Verdict>;
 static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;                 // callables for which the order of a set given to them is nothing
@@ -50,61 +55,53 @@ static const void* verdict_key(PyObject* callable) {
   return found && unbound ? found + 1 : found;
 }
 
-// `keep` receives a payload that is not remembered and must be released by the caller.
-static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out, PyObject** keep) {
-  *keep = nullptr;
+// False with an exception set.
+static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out) {
   const void* key = verdict_key(callable);
   if (key) {
     auto found = verdicts.find(key);
     if (found != verdicts.end()) {
-      *out = found->second;
+      *out = held(found->second);
       return true;
     }
   }
   PyObject* args[] = {callable};
-  PyObject* answer = ask_session(r, name_classify, args, 1);
+  Ref answer = Ref::steal(ask_session(r, name_classify, args, 1));
   if (!answer) return false;
-  long kind = PyLong_AsLong(PyTuple_GET_ITEM(answer, 0));
-  *out = {(Kind)kind, Py_NewRef(PyTuple_GET_ITEM(answer, 1))};
-  Py_DECREF(answer);
+  *out = {(CallKind)PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0)), Ref::new_ref(PyTuple_GET_ITEM(answer.get(), 1))};
   if (key) {
-    verdicts[key] = *out;
-    if (key == callable) Py_INCREF(callable);  // an address is an identity only while the object lives
-  } else {
-    *keep = out->payload;
+    if (!verdicts.count(key) && key == callable) Py_INCREF(callable);  // an address is an identity only while the object lives
+    verdicts[key] = held(*out);
   }
   return true;
 }
 
 static PyObject* deny(Rehearsal* r, PyObject* method, PyObject* callable, PyObject* detail) {
   PyObject* args[] = {callable, detail ? detail : Py_None};
-  PyObject* never = ask_session(r, method, args, 2);
-  Py_XDECREF(never);
+  Ref::steal(ask_session(r, method, args, 2));
   return nullptr;
+}
+
+// The keyword arguments of a call as a dictionary.
+static Ref keywords_of(PyObject* const* values, PyObject* kwnames) {
+  Ref keywords = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; keywords && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, i), values[i]) < 0) return nullptr;
+  return keywords;
 }
 
 static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callable, PyObject* receiver, PyObject* const* args,
                               Py_ssize_t nargs, PyObject* kwnames) {
   Py_ssize_t first = receiver ? 1 : 0;
-  PyObject* positional = PyTuple_New(nargs + first);
-  PyObject* keywords = PyDict_New();
-  PyObject* result = nullptr;
+  Ref positional = make_tuple(nargs + first, [&](Py_ssize_t i) { return Ref::new_ref(i < first ? receiver : args[i - first]); });
+  Ref keywords = keywords_of(args + nargs, kwnames), result;
   if (positional && keywords) {
-    if (receiver) PyTuple_SET_ITEM(positional, 0, Py_NewRef(receiver));
-    for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional, first + i, Py_NewRef(args[i]));
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
-      ok = PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
-    if (ok) {
-      PyObject* stack[] = {r->session, callable, positional, keywords};
-      PausedScope paused;
-      result = PyObject_Vectorcall(handler, stack, 4, nullptr);
-    }
+    PyObject* stack[] = {r->session, callable, positional.get(), keywords.get()};
+    PausedScope paused;
+    result = Ref::steal(PyObject_Vectorcall(handler, stack, 4, nullptr));
   }
   if (!result) note_interrupt(r);
-  Py_XDECREF(positional);
-  Py_XDECREF(keywords);
-  return result;
+  return result.release();
 }
 
 static Py_ssize_t total(Py_ssize_t nargs, PyObject* kwnames) { return nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0); }
@@ -120,11 +117,8 @@ static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n
         !special_methods.count(((PyCFunctionObject*)a)->m_ml))
       continue;
     Verdict v;
-    PyObject* keep;
-    if (!find_verdict(r, a, &v, &keep)) return false;
-    Kind kind = v.kind;
-    Py_XDECREF(keep);
-    if (kind == Kind::Pure || kind == Kind::Bound || kind == Kind::Higher || kind == Kind::Native) continue;
+    if (!find_verdict(r, a, &v)) return false;
+    if (v.kind == CallKind::Pure || v.kind == CallKind::Bound || v.kind == CallKind::Higher || v.kind == CallKind::Native) continue;
     deny(r, name_deny, a, nullptr);
     return false;
   }
@@ -143,24 +137,16 @@ static PyObject* prepend(Rehearsal* r, PyObject* callable, PyObject* receiver, P
 }
 
 static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  PyObject* positional = PyTuple_New(nargs);
-  PyObject* keywords = PyDict_New();
+  Ref positional = tuple_of(args, nargs), keywords = keywords_of(args + nargs, kwnames);
   if (!positional || !keywords) return nullptr;
-  for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
-  for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
-    PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]);
-  PyObject* question[] = {callable, positional, keywords};
-  PyObject* next = ask_session(r, name_unwrap, question, 3);
-  Py_DECREF(positional);
-  Py_DECREF(keywords);
-  if (!next) return nullptr;
-  PyObject* result = nullptr;
-  if (!Py_EnterRecursiveCall(" while calling a Python object")) {  // `__call__` may be an instance of its own class
-    result = dispatch_spread(r, PyTuple_GET_ITEM(next, 0), PyTuple_GET_ITEM(next, 1), PyTuple_GET_ITEM(next, 2));
-    Py_LeaveRecursiveCall();
-  }
-  Py_DECREF(next);
-  return result;
+  PyObject* question[] = {callable, positional.get(), keywords.get()};
+  Ref next = Ref::steal(ask_session(r, name_unwrap, question, 3));
+  if (!next || Py_EnterRecursiveCall(" while calling a Python object")) return nullptr;  // `__call__` may be of its own class
+  struct Leave {
+    ~Leave() { Py_LeaveRecursiveCall(); }
+  } leave;
+  PyObject* row = next.get();
+  return dispatch_spread(r, PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1), PyTuple_GET_ITEM(row, 2));
 }
 
 // Symbolic numbers: C code that is handed one would take its value, so the session decides what becomes of the call.
@@ -196,36 +182,25 @@ static int note_unbound(Rehearsal* r, PyObject* callable) {
     PyObject* makers[] = {_PyType_Lookup((PyTypeObject*)callable, name_new), _PyType_Lookup((PyTypeObject*)callable, name_init)};
     for (PyObject* maker : makers) {
       // Safe: the class was noted, so its special methods are guarded; what a staticmethod holds never changes.
-      PyObject* function = maker && Py_IS_TYPE(maker, &PyStaticMethod_Type) ? PyObject_GetAttrString(maker, "__func__") : Py_XNewRef(maker);
-      int failed = function && PyFunction_Check(function) ? note_unbound(r, function) : 0;
-      Py_XDECREF(function);
-      if (failed) return -1;
+      bool is_static = maker && Py_IS_TYPE(maker, &PyStaticMethod_Type);
+      Ref function = is_static ? Ref::steal(PyObject_GetAttrString(maker, "__func__")) : Ref::new_ref(maker);
+      if (function && PyFunction_Check(function.get()) && note_unbound(r, function.get()) < 0) return -1;
     }
     return 0;
   }
   if (!PyFunction_Check(callable) || r->internal.count(callable)) return 0;
-  PyObject* answer = ask_session(r, name_note_unbound, &callable, 1);
-  if (!answer) return -1;
-  Py_DECREF(answer);
-  return 0;
+  return Ref::steal(ask_session(r, name_note_unbound, &callable, 1)) ? 0 : -1;
 }
 
 // Arguments that do not fit raise before there is a frame, so before anything is guarded: what decides it is noted then.
 static PyObject* failed_call(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t n) {
-  PyObject *kind, *error, *trace;
-  PyErr_Fetch(&kind, &error, &trace);
+  SavedError error;
   bool failed = false;
-  if (kind && !trace && PyErr_GivenExceptionMatches(kind, PyExc_TypeError)) {
+  if (error.type() && !error.traceback() && PyErr_GivenExceptionMatches(error.type(), PyExc_TypeError)) {
     failed = note_unbound(r, callable) < 0;
     for (Py_ssize_t i = 0; i < n && !failed; i++) failed = note_unbound(r, args[i]) < 0;
   }
-  if (!failed) {
-    PyErr_Restore(kind, error, trace);
-  } else {
-    Py_XDECREF(kind);
-    Py_XDECREF(error);
-    Py_XDECREF(trace);
-  }
+  if (!failed) error.restore();
   return nullptr;
 }
 
@@ -254,79 +229,57 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     if (note_class(r, callable) < 0) return nullptr;
   }
   Verdict v;
-  PyObject* keep;
-  if (!find_verdict(r, callable, &v, &keep)) return nullptr;
-  PyObject* result = nullptr;
-  bool native = v.kind == Kind::OnInternals || v.kind == Kind::Pure || v.kind == Kind::Native || v.kind == Kind::Higher;
-  if (native && view_handler && meets_view(callable, args, total(nargs, kwnames))) {
-    result = call_handler(r, view_handler, callable, nullptr, args, nargs, kwnames);
-    Py_XDECREF(keep);
-    return result;
-  }
+  if (!find_verdict(r, callable, &v)) return nullptr;
+  bool native = v.kind == CallKind::OnInternals || v.kind == CallKind::Pure || v.kind == CallKind::Native || v.kind == CallKind::Higher;
+  Py_ssize_t all = total(nargs, kwnames);
+  if (native && view_handler && meets_view(callable, args, all))
+    return call_handler(r, view_handler, callable, nullptr, args, nargs, kwnames);
+  PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   switch (v.kind) {
-    case Kind::OnInternals: {
-      bool handle = false;
-      for (Py_ssize_t i = 0; i < total(nargs, kwnames); i++) handle |= r->external.count(args[i]) != 0;
-      if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable)) handle |= r->external.count(PyCFunction_GET_SELF(callable)) != 0;
-      if (handle) {
-        deny(r, name_deny_handle, callable, nullptr);
-        break;
-      }
+    case CallKind::OnInternals: {
+      bool handle = receiver && r->external.count(receiver);
+      for (Py_ssize_t i = 0; i < all; i++) handle |= r->external.count(args[i]) != 0;
+      if (handle) return deny(r, name_deny_handle, callable, nullptr);
       [[fallthrough]];
     }
-    case Kind::Pure:
-      if (meets_number(callable, args, total(nargs, kwnames))) {
-        result = call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
-        break;
-      }
+    case CallKind::Pure:
+      if (meets_number(callable, args, all)) return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
       [[fallthrough]];
-    case Kind::Native:
-      result = PyObject_Vectorcall(callable, args, nargs, kwnames);
-      break;
-    case Kind::Higher:
-      if (!callbacks_declared(r, args, total(nargs, kwnames))) break;
-      result = meets_number(callable, args, total(nargs, kwnames)) ? call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames)
-                                                                   : PyObject_Vectorcall(callable, args, nargs, kwnames);
-      break;
-    case Kind::Handler:
-      result = call_handler(r, v.payload, callable, nullptr, args, nargs, kwnames);
-      break;
-    case Kind::Bound:
-      result = call_handler(r, PyTuple_GET_ITEM(v.payload, 0), PyTuple_GET_ITEM(v.payload, 1),
-                            PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr, args, nargs, kwnames);
-      break;
-    case Kind::Unwrap:
-      result = unwrap(r, callable, args, nargs, kwnames);
-      break;
-    case Kind::Denied:
-      deny(r, name_deny, callable, v.payload);
-      break;
+    case CallKind::Native:
+      return PyObject_Vectorcall(callable, args, nargs, kwnames);
+    case CallKind::Higher:
+      if (!callbacks_declared(r, args, all)) return nullptr;
+      if (meets_number(callable, args, all)) return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
+      return PyObject_Vectorcall(callable, args, nargs, kwnames);
+    case CallKind::Handler:
+      return call_handler(r, v.payload.get(), callable, nullptr, args, nargs, kwnames);
+    case CallKind::Bound:
+      return call_handler(r, PyTuple_GET_ITEM(v.payload.get(), 0), PyTuple_GET_ITEM(v.payload.get(), 1), receiver, args, nargs,
+                          kwnames);
+    case CallKind::Unwrap:
+      return unwrap(r, callable, args, nargs, kwnames);
+    case CallKind::Denied:
+      return deny(r, name_deny, callable, v.payload.get());
   }
-  Py_XDECREF(keep);
-  return result;
+  Py_UNREACHABLE();
 }
 
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   if (!kwargs || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return dispatch(r, callable, &PyTuple_GET_ITEM(args, 0), n, nullptr);
   std::vector<PyObject*> stack(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + n);
-  PyObject* names = PyTuple_New(PyDict_GET_SIZE(kwargs));
+  std::vector<Ref> values;  // the dict may change while the call runs
+  Ref names = Ref::steal(PyTuple_New(PyDict_GET_SIZE(kwargs)));
   if (!names) return nullptr;
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(kwargs, &position, &key, &value)) {
-    if (!PyUnicode_Check(key)) {
-      Py_DECREF(names);
-      PyErr_SetString(PyExc_TypeError, "keywords must be strings");
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
-    stack.push_back(Py_NewRef(value));  // the dict may change while the call runs
+    if (!PyUnicode_Check(key)) return PyErr_Format(PyExc_TypeError, "keywords must be strings");
+    PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
+    values.push_back(Ref::new_ref(value));
+    stack.push_back(value);
   }
-  PyObject* result = dispatch(r, callable, stack.data(), n, names);
-  for (size_t j = n; j < stack.size(); j++) Py_DECREF(stack[j]);
-  Py_DECREF(names);
-  return result;
+  return dispatch(r, callable, stack.data(), n, names.get());
 }
 
 static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
@@ -365,18 +318,22 @@ static PyObject* set_unordered(PyObject*, PyObject* callables) {
   Py_RETURN_NONE;
 }
 static PyObject* forget_verdicts(PyObject*, PyObject*) {
-  for (auto& [key, v] : verdicts) Py_XDECREF(v.payload);
+  auto old = std::move(verdicts);  // lets go at its end, when the table is a new one
   verdicts.clear();
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"set_safe_receivers", set_safe_receivers, METH_VARARGS, "(C types whose methods are pure on internal receivers, methods that are not)"},
-    {"set_numbers", set_numbers, METH_VARARGS, "(classes of symbolic numbers, handler of pure calls that are given one, len)"},
-    {"set_views", set_views, METH_VARARGS, "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"},
-    {"set_unordered", set_unordered, METH_O, "callables for which the order of a set given to them is nothing"},
-    {"forget_verdicts", forget_verdicts, METH_NOARGS, "ask the tables again"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<set_safe_receivers, METH_VARARGS>(
+        "set_safe_receivers", "(C types whose methods are pure on internal receivers, methods that are not)"),
+    method<set_numbers, METH_VARARGS>(
+        "set_numbers", "(classes of symbolic numbers, handler of pure calls that are given one, len)"),
+    method<set_views, METH_VARARGS>(
+        "set_views",
+        "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"),
+    method<set_unordered, METH_O>("set_unordered", "callables for which the order of a set given to them is nothing"),
+    method<forget_verdicts, METH_NOARGS>("forget_verdicts", "ask the tables again"),
+});
 
 bool init_calls(PyObject* module) {
   name_classify = PyUnicode_InternFromString("classify");
@@ -386,7 +343,7 @@ bool init_calls(PyObject* module) {
   name_new = PyUnicode_InternFromString("__new__");
   name_init = PyUnicode_InternFromString("__init__");
   name_unwrap = PyUnicode_InternFromString("unwrap");
-  return PyModule_AddFunctions(module, methods) == 0;
+  return add_functions(module, methods);
 }
 
 }  // namespace framelift

@@ -11,9 +11,12 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
 // The same with a tuple and a dict (or NULL).
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs);
 bool init_calls(PyObject* module);
-bool init_looks(PyObject* module);  // looks.cpp
-bool init_session_calls(PyObject* module);
+bool init_class_facts(PyObject* module);    // class_facts.cpp
+bool init_session_calls(PyObject* module);  // session_calls.cpp
 // An attribute as captured code reads it.  New reference or NULL.
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name);
+// probes.cpp: the classes of symbolic numbers, and those whose instances' attributes captured code does not write to.
+void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths);
+void set_sealed_types(PyObject* types);
 
 }  // namespace framelift

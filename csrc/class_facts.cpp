@@ -114,6 +114,6 @@ static MethodTable methods({
     method<same_c_type>("same_c_type", "whether two C types are made of the same C functions"),
 });
 
-bool init_looks(PyObject* module) { return add_functions(module, methods); }
+bool init_class_facts(PyObject* module) { return add_functions(module, methods); }
 
 }  // namespace framelift

@@ -1,10 +1,13 @@
 // The PEP 523 hook: what happens to a frame depends on the thread's mode.  Rehearsing, its twin runs; capturing, a cached
 // entry runs or the driver is asked; otherwise CPython does what it always does.
+#include <memory>
 #include <vector>
 
-#include "orders.h"
-#include "resume.h"
+#include "barrier.h"
+#include "calls.h"
 #include "frame_access.h"
+#include "resume.h"
+#include "set_order.h"
 
 namespace framelift {
 
@@ -22,14 +25,9 @@ static PyObject *name_note_receiver, *name_note_function, *name_note_class, *nam
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
   enum Kind { Twin, Own, Handler, Rewritten, Refused, ByFunction } kind;
-  PyObject* payload;  // owned: twin code, handler, the text of the refusal, or (handlers by function, twin code)
+  Ref payload;  // twin code, handler, the text of the refusal, or (handlers by function, twin code)
 };
-static void free_info(void* p) {
-  CodeInfo* info = (CodeInfo*)p;
-  if (!info) return;
-  Py_XDECREF(info->payload);
-  delete info;
-}
+static void free_info(void* p) { delete (CodeInfo*)p; }
 
 static CodeInfo* get_info(PyObject* code) {
   void* p = nullptr;
@@ -37,69 +35,68 @@ static CodeInfo* get_info(PyObject* code) {
   return (CodeInfo*)p;
 }
 
-static void mark_twin(PyObject* twin) {
-  if (!get_info(twin)) set_code_extra(twin, extra_index, new CodeInfo{CodeInfo::Twin, nullptr});
+// The code owns its info from then on.  NULL with an exception set.
+static CodeInfo* set_info(PyObject* code, CodeInfo::Kind kind, Ref payload) {
+  std::unique_ptr<CodeInfo> info(new CodeInfo{kind, std::move(payload)});
+  return set_code_extra(code, extra_index, info.get()) < 0 ? nullptr : info.release();
 }
+
+static bool mark_twin(PyObject* twin) { return get_info(twin) || set_info(twin, CodeInfo::Twin, nullptr); }
 
 static CodeInfo* resolve(Rehearsal* r, PyObject* code) {
   CodeInfo* info = get_info(code);
   if (info) return info;
-  PyObject* answer;
+  Ref found;
   {
     PausedScope paused;
-    answer = PyObject_CallOneArg(resolve_code, code);
+    found = Ref::steal(PyObject_CallOneArg(resolve_code, code));
   }
-  if (!answer) {
+  if (!found) {
     note_interrupt(r);
     return nullptr;
   }
+  PyObject* answer = found.get();
   CodeInfo::Kind kind = CodeInfo::Handler;
+  PyObject* twin = nullptr;
   if (PyCode_Check(answer)) {
     kind = CodeInfo::Rewritten;
-    mark_twin(answer);
+    twin = answer;
   } else if (PyTuple_Check(answer)) {
     kind = CodeInfo::ByFunction;
-    mark_twin(PyTuple_GET_ITEM(answer, 1));
+    twin = PyTuple_GET_ITEM(answer, 1);
   } else if (answer == Py_None) {
     kind = CodeInfo::Own;
   } else if (PyUnicode_Check(answer)) {
     kind = CodeInfo::Refused;
   }
-  info = new CodeInfo{kind, answer};
-  if (set_code_extra(code, extra_index, info) < 0) {
-    free_info(info);
-    return nullptr;
-  }
-  return info;
+  if (twin && !mark_twin(twin)) return nullptr;
+  return set_info(code, kind, std::move(found));
 }
 
 int note_class(Rehearsal* r, PyObject* cls) {
-  if (!r->classes.insert(cls).second) return 0;
+  if (!r->classes.insert(cls)) return 0;
   PyObject* args[] = {cls};
-  PyObject* answer = ask_session(r, name_note_class, args, 1);
-  if (!answer) return -1;
-  Py_DECREF(answer);
-  return 0;
+  return Ref::steal(ask_session(r, name_note_class, args, 1)) ? 0 : -1;
 }
 
 int note_function(Rehearsal* r, PyObject* function) {
   if (r->functions.count(function) || r->internal.count(function)) return 0;
+  r->kept.insert(function);
   r->functions[function];
   PyObject* args[] = {function};
-  PyObject* answer = ask_session(r, name_note_function, args, 1);
+  Ref answer = Ref::steal(ask_session(r, name_note_function, args, 1));
   if (!answer) return -1;
-  if (PyTuple_Check(answer)) {  // ((slot, original, imported), ...)
+  if (PyTuple_Check(answer.get())) {  // ((slot, original, imported), ...)
     std::vector<Default> defaults;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(answer); i++) {
-      PyObject* row = PyTuple_GET_ITEM(answer, i);
-      defaults.push_back({(int)PyLong_AsLong(PyTuple_GET_ITEM(row, 0)), PyTuple_GET_ITEM(row, 1),
-                          Py_NewRef(PyTuple_GET_ITEM(row, 2))});
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(answer.get()); i++) {
+      PyObject* row = PyTuple_GET_ITEM(answer.get(), i);
+      defaults.push_back({(int)PyLong_AsLong(PyTuple_GET_ITEM(row, 0)), Ref::new_ref(PyTuple_GET_ITEM(row, 1)),
+                          Ref::new_ref(PyTuple_GET_ITEM(row, 2))});
     }
     r->functions[function] = std::move(defaults);
-  } else if (answer != Py_None) {  // it bears a mark: a handler runs in its place
-    Py_XSETREF(r->marked[function], Py_NewRef(answer));
+  } else if (answer.get() != Py_None) {  // it bears a mark: a handler runs in its place
+    r->marked[function] = std::move(answer);
   }
-  Py_DECREF(answer);
   return 0;
 }
 
@@ -110,49 +107,36 @@ static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* fu
   PyObject* spread = code->co_flags & CO_VARARGS ? locals[next++] : nullptr;
   PyObject* extra = code->co_flags & CO_VARKEYWORDS ? locals[next++] : nullptr;
   Py_ssize_t more = spread ? PyTuple_GET_SIZE(spread) : 0;
-  PyObject* args = PyTuple_New(n + more);
-  PyObject* kwargs = extra ? PyDict_Copy(extra) : PyDict_New();
-  PyObject* names = PyCode_GetVarnames(code);
-  PyObject* result = nullptr;
-  if (args && kwargs && names) {
-    for (int i = 0; i < n; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(locals[i]));
-    for (Py_ssize_t i = 0; i < more; i++) PyTuple_SET_ITEM(args, n + i, Py_NewRef(PyTuple_GET_ITEM(spread, i)));
-    bool ok = true;
-    for (int i = 0; ok && i < k; i++) ok = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, n + i), locals[n + i]) == 0;
-    PyObject* stack[] = {session, function, args, kwargs};
-    if (ok) result = PyObject_Vectorcall(handler, stack, 4, nullptr);
-  }
-  Py_XDECREF(args);
-  Py_XDECREF(kwargs);
-  Py_XDECREF(names);
-  return result;
+  Ref args = make_tuple(n + more, [&](Py_ssize_t i) {
+    return Ref::new_ref(i < n ? locals[i] : PyTuple_GET_ITEM(spread, i - n));
+  });
+  Ref kwargs = Ref::steal(extra ? PyDict_Copy(extra) : PyDict_New()), names = Ref::steal(PyCode_GetVarnames(code));
+  if (!args || !kwargs || !names) return nullptr;
+  for (int i = 0; i < k; i++)
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(names.get(), n + i), locals[n + i]) < 0) return nullptr;
+  PyObject* stack[] = {session, function, args.get(), kwargs.get()};
+  return PyObject_Vectorcall(handler, stack, 4, nullptr);
 }
 
 // `names`: the namespace of a class body (or exec'd code), which is not the frame's own array of locals.
 static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n, PyObject* names) {
   PyFunctionObject* original = (PyFunctionObject*)function;
   if (!(((PyCodeObject*)twin)->co_flags & CO_OPTIMIZED))
-    return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr, original->func_closure);
-  PyObject* callable = PyFunction_New(twin, original->func_globals);
+    return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr,
+                             original->func_closure);
+  Ref callable = Ref::steal(PyFunction_New(twin, original->func_globals));
   if (!callable) return nullptr;
+  PyFunctionObject* copied = (PyFunctionObject*)callable.get();
   // Generators take their names from the function, which may have been given others than its code's.
-  Py_SETREF(((PyFunctionObject*)callable)->func_name, Py_NewRef(original->func_name));
-  Py_SETREF(((PyFunctionObject*)callable)->func_qualname, Py_NewRef(original->func_qualname));
-  if (original->func_closure) {
-    PyFunction_SetClosure(callable, original->func_closure);
-  }
+  Py_SETREF(copied->func_name, Py_NewRef(original->func_name));
+  Py_SETREF(copied->func_qualname, Py_NewRef(original->func_qualname));
+  if (original->func_closure && PyFunction_SetClosure(callable.get(), original->func_closure) < 0) return nullptr;
   auto found = r->functions.find(function);
-  PyObject* result;
-  if (found != r->functions.end() && !found->second.empty()) {
-    std::vector<PyObject*> copy(locals, locals + n);
-    for (auto& d : found->second)
-      if (copy[d.slot] == d.original) copy[d.slot] = d.imported;
-    result = PyObject_Vectorcall(callable, copy.data(), n, nullptr);
-  } else {
-    result = PyObject_Vectorcall(callable, locals, n, nullptr);
-  }
-  Py_DECREF(callable);
-  return result;
+  if (found == r->functions.end() || found->second.empty()) return PyObject_Vectorcall(callable.get(), locals, n, nullptr);
+  std::vector<PyObject*> copy(locals, locals + n);
+  for (auto& d : found->second)
+    if (copy[d.slot] == d.original.get()) copy[d.slot] = d.imported.get();
+  return PyObject_Vectorcall(callable.get(), copy.data(), n, nullptr);
 }
 
 // The code's parameter number 0 is `self` of a method that C code may have looked up: its class is then a guarded fact.
@@ -164,22 +148,85 @@ static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* loca
   if (note_class(r, (PyObject*)type) < 0) return -1;
   if (!r->receivers.insert({(PyObject*)type, function}).second) return 0;
   PyObject* args[] = {(PyObject*)type, function};
-  PyObject* done = ask_session(r, name_note_receiver, args, 2);
-  Py_XDECREF(done);
-  return done ? 0 : -1;
+  return Ref::steal(ask_session(r, name_note_receiver, args, 2)) ? 0 : -1;
 }
 
-bool is_symbolic_number(PyObject* value);  // calls.cpp
-PyObject* open_coroutine(Rehearsal* r);  // one that waits or was never started; borrowed
+constexpr int kWaits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
+// A generator or coroutine that a frame of captured code made.
+static void note_generator(Rehearsal* r, PyObject* made) {
+  // A coroutine lives to the end: whether it was ever awaited, and what it does when it is dropped, is looked at there.
+  Ref reference = PyCoro_CheckExact(made) ? Ref::new_ref(made) : Ref::steal(PyWeakref_NewRef(made, nullptr));
+  if (reference) r->made_generators.push_back(std::move(reference));
+  else PyErr_Clear();
+}
+
+// The twin of a frame of captured code runs, or a handler in its place.
+static Ref run_in_place(Rehearsal* r, CodeInfo* info, PyObject* function, Frame* frame) {
+  PyObject* handler = info->kind == CodeInfo::Handler ? info->payload.get() : nullptr;
+  PyObject* twin = info->payload.get();
+  auto marked = r->marked.find(function);
+  if (marked != r->marked.end()) {
+    handler = marked->second.get();
+  } else if (info->kind == CodeInfo::ByFunction) {
+    handler = PyDict_GetItemWithError(PyTuple_GET_ITEM(twin, 0), function);
+    twin = PyTuple_GET_ITEM(twin, 1);
+  }
+  if (handler) {
+    Ref kept = Ref::new_ref(handler), result;
+    {
+      PausedScope paused;
+      result = Ref::steal(call_handler(handler, r->session, function, frame->localsplus));
+    }
+    if (!result) note_interrupt(r);
+    return result;
+  }
+  PyCodeObject* code = frame_code(frame);
+  Ref result = Ref::steal(run_twin(r, function, twin, frame->localsplus, parameter_count(code), frame->f_locals));
+  if (result && is_symbolic_number(result.get()) && code->co_argcount > 0 && frame->localsplus[0]) {
+    // A special method that C code called: it takes nothing but numbers of its own types.
+    PyObject* asked[] = {function, frame->localsplus[0], result.get()};
+    result = Ref::steal(ask_session(r, name_answered, asked, 3));
+  }
+  PyObject* made = result.get();
+  bool waits = made && (PyGen_CheckExact(made) || PyCoro_CheckExact(made) || PyAsyncGen_CheckExact(made));
+  if (waits && code->co_flags & kWaits) note_generator(r, made);
+  return result;
+}
+
+// What a frame of captured code returns, without running it: the caller ends it with that.
+static PyObject* answer_frame(Rehearsal* r, CodeInfo* info, PyThreadState* ts, Frame* frame) {
+  PyCodeObject* code = frame_code(frame);
+  if (code->co_flags & kWaits) r->generators.push_back({root_unit(r), r->root_probes});
+  bool refused = info->kind == CodeInfo::Refused || is_generator_frame(frame);
+  // An event loop hears of each asynchronous generator from C code.
+  if (code->co_flags & CO_ASYNC_GENERATOR) refused |= ts->async_gen_firstiter || ts->async_gen_finalizer;
+  Ref function = Ref::new_ref((PyObject*)frame_function(frame));
+  if (r->interrupt) {
+    PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
+    return nullptr;
+  }
+  if (refused) {
+    PyObject* args[] = {(PyObject*)code, info->payload ? info->payload.get() : Py_None};
+    return ask_session(r, name_refuse, args, 2);
+  }
+  if (note_function(r, function.get()) < 0 || note_receiver(r, function.get(), frame->localsplus) < 0) return nullptr;
+  return run_in_place(r, info, function.get(), frame).release();
+}
+
+static Times::Row* times_of(Rehearsal* r, PyObject* code) { return r->times.row_of(code); }
+
+// From here on C++ exceptions are caught before a frame is evaluated or ended: it must be neither left alone nor ended twice.
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
   Rehearsal* r = current_rehearsal();
   PyObject* code = (PyObject*)frame_code(frame);
-  CodeInfo* info = resolve(r, code);
+  CodeInfo* info = slot<resolve>(r, code);
   if (!info) return _PyEval_EvalFrameDefault(ts, frame, 1);
   if (info->kind == CodeInfo::Twin) {
+    Times::Row* row = slot<times_of>(r, code);
+    if (!row) return _PyEval_EvalFrameDefault(ts, frame, 1);
     if (!r->root_frame && code == r->root_code) r->root_frame = frame;
-    Times::Frame timed(r->times, code);
+    Times::Frame timed(r->times, row);
     return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   }
   if (info->kind == CodeInfo::Own) {
@@ -192,109 +239,62 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     return result;
   }
   if (throwflag) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
-  const int waits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (frame_code(frame)->co_flags & waits) r->generators.push_back({root_unit(r), r->root_probes});
-  bool refused = info->kind == CodeInfo::Refused || is_generator_frame(frame);
-  // An event loop hears of each asynchronous generator from C code.
-  if (frame_code(frame)->co_flags & CO_ASYNC_GENERATOR) refused |= ts->async_gen_firstiter || ts->async_gen_finalizer;
-  PyObject* function = (PyObject*)frame_function(frame);
-  Py_INCREF(function);
-  PyObject* result = nullptr;
-  if (r->interrupt) {
-    PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
-  } else if (refused) {
-    PyObject* args[] = {code, info->payload ? info->payload : Py_None};
-    result = ask_session(r, name_refuse, args, 2);
-  } else if (note_function(r, function) == 0 && note_receiver(r, function, frame->localsplus) == 0) {
-    PyObject* handler = info->kind == CodeInfo::Handler ? info->payload : nullptr;
-    PyObject* twin = info->payload;
-    auto marked = r->marked.find(function);
-    if (marked != r->marked.end()) {
-      handler = marked->second;
-    } else if (info->kind == CodeInfo::ByFunction) {
-      handler = PyDict_GetItemWithError(PyTuple_GET_ITEM(info->payload, 0), function);
-      twin = PyTuple_GET_ITEM(info->payload, 1);
-    }
-    if (handler) {
-      {
-        PausedScope paused;
-        result = call_handler(handler, r->session, function, frame->localsplus);
-      }
-      if (!result) note_interrupt(r);
-    } else {
-      result = run_twin(r, function, twin, frame->localsplus, parameter_count(frame_code(frame)), frame->f_locals);
-      if (result && is_symbolic_number(result) && frame_code(frame)->co_argcount > 0 && frame->localsplus[0]) {
-        // A special method that C code called: it takes nothing but numbers of its own types.
-        PyObject* asked[] = {function, frame->localsplus[0], result};
-        PyObject* plain = ask_session(r, name_answered, asked, 3);
-        Py_SETREF(result, plain);
-      }
-      if (result && (PyGen_CheckExact(result) || PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)) && frame_code(frame)->co_flags & waits) {
-        // A coroutine lives to the end: whether it was ever awaited, and what it does when it is dropped, is looked at there.
-        PyObject* reference = PyCoro_CheckExact(result) ? Py_NewRef(result) : PyWeakref_NewRef(result, nullptr);
-        if (reference) r->made_generators.push_back(reference);
-        else PyErr_Clear();
-      }
-    }
-  }
-  Py_DECREF(function);
-  return finish_frame(ts, frame, result, trampoline);
+  return finish_frame(ts, frame, slot<answer_frame>(r, info, ts, frame), trampoline);
 }
-
-void more_depth(int n);   // resume.cpp
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
 // *muted: the function is a wrapper that switches capturing off for all it calls.
-static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result, bool* muted) {
+static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result,
+                   bool* muted) {
+  struct Scope {
+    Mode after;
+    ~Scope() { tls.mode = after; }
+  } scope{mode};
+  tls.mode = Mode::Paused;
   PyObject* code = PyFunction_GET_CODE(function);
   std::vector<PyObject*> all(locals, locals + n);
   all.push_back(function);
-  int verdict = 0;
-  tls.mode = Mode::Paused;
-  PyObject* frames = PyObject_GetAttr(context, name_frames);
-  PyObject* entries = frames ? Py_XNewRef(PyDict_GetItemWithError(frames, code)) : nullptr;
-  if (!frames || (!entries && PyErr_Occurred())) verdict = -1;
-  if (verdict == 0 && entries && entries != Py_None && entries != Py_False) verdict = try_entries(entries, all.data(), n + 1, result);
-  if (verdict == 0 && entries != Py_None && entries != Py_False && mode == Mode::Capture) {
-    PyObject* tuple = PyTuple_New(n + 1);
-    for (int i = 0; tuple && i <= n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(all[i]));
-    PyObject* args[] = {context, function, tuple};
-    constexpr int kDepthOfCapture = 500;   // of framelift and torch
-    more_depth(kDepthOfCapture);
-    PyObject* captured = tuple ? PyObject_Vectorcall(capture_frame, args, 3, nullptr) : nullptr;
-    more_depth(-kDepthOfCapture);
-    Py_XDECREF(tuple);
-    if (!captured) {
-      verdict = -1;
-    } else if (captured == Py_True) {
-      Py_XDECREF(entries);
-      entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
-      if (entries) verdict = try_entries(entries, all.data(), n + 1, result);
+  Ref frames = Ref::steal(PyObject_GetAttr(context, name_frames));
+  if (!frames) return -1;
+  auto find = [&] { return Ref::new_ref(PyDict_GetItemWithError(frames.get(), code)); };
+  Ref entries = find();
+  if (!entries && PyErr_Occurred()) return -1;
+  bool closed = entries.get() == Py_None || entries.get() == Py_False;
+  int verdict = entries && !closed ? try_entries(entries.get(), all.data(), n + 1, result) : 0;
+  if (verdict == 0 && !closed && mode == Mode::Capture) {
+    Ref tuple = tuple_of(all.data(), n + 1), captured;
+    if (!tuple) return -1;
+    PyObject* args[] = {context, function, tuple.get()};
+    {
+      ExtraDepth depth(ExtraDepth::kCapture);
+      captured = Ref::steal(PyObject_Vectorcall(capture_frame, args, 3, nullptr));
     }
-    Py_XDECREF(captured);
+    if (!captured) return -1;
+    if (captured.get() == Py_True) {
+      entries = find();
+      if (entries) verdict = try_entries(entries.get(), all.data(), n + 1, result);
+    }
   }
-  if (verdict == 0 && frames && !entries) entries = Py_XNewRef(PyDict_GetItemWithError(frames, code));
-  *muted = entries == Py_False;
-  tls.mode = mode;
-  Py_XDECREF(entries);
-  Py_XDECREF(frames);
+  if (verdict == 0 && !entries) entries = find();
+  *muted = entries.get() == Py_False;
   return verdict;
 }
 
 static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
-  PyObject* context = Py_NewRef(tls.context);
-  PyObject* function = Py_NewRef((PyObject*)frame_function(frame));
   PyObject* result = nullptr;
   Mode mode = tls.mode;
   bool muted = false;
-  int verdict = look_up(context, function, frame->localsplus, parameter_count(frame_code(frame)), mode, &result, &muted);
-  if (verdict == 1 && is_handover(result)) {
-    result = drive(context, function, result);
-    if (!result) verdict = -1;
+  int verdict;
+  {
+    Ref context = Ref::new_ref(tls.context), function = Ref::new_ref((PyObject*)frame_function(frame));
+    int count = parameter_count(frame_code(frame));
+    verdict = slot<look_up>(context.get(), function.get(), frame->localsplus, count, mode, &result, &muted);
+    if (verdict == 1 && is_handover(result)) {
+      result = slot<drive>(context.get(), function.get(), result);
+      if (!result) verdict = -1;
+    }
   }
-  Py_DECREF(function);
-  Py_DECREF(context);
   if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
   if (!muted) {
     PyObject* failure = take_failure();
@@ -314,7 +314,8 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   ThreadState before = tls;
   tls.context = compiled;
   bool muted = false;
-  int verdict = look_up(compiled, function, args, (int)n, before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture, &result, &muted);
+  Mode mode = before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture;
+  int verdict = slot<look_up>(compiled, function, args, (int)n, mode, &result, &muted);
   tls = before;
   if (verdict == 1 || verdict < 0) return result;
   PyObject* failure = take_failure();
@@ -323,8 +324,8 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   return result;
 }
 
-// A frame that is gone on with is the only holder of its values: what it lets go of dies at once.  So the caller's references end when the frame
-// begins.  `drive` says whose they are (resume.cpp).
+// A frame that is gone on with is the only holder of its values: what it lets go of dies at once.  So the caller's references
+// end when the frame begins.  `drive` says whose they are (resume.cpp).
 struct Giving {
   PyObject *function = nullptr, *values = nullptr;  // borrowed; a tuple that nobody else knows
 };
@@ -343,8 +344,8 @@ static void give(Frame* frame) {
   }
 }
 
-// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the program called it from Python.
-// Python's own limit goes on to hold for it.
+// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the program
+// called it from Python.  Python's own limit goes on to hold for it.
 struct CalledFromPython {
 #if PY_VERSION_HEX >= 0x030c0000
   static constexpr int kFew = 150, kMostFrames = 2000;   // beyond these C's stack itself may be too small
@@ -352,7 +353,8 @@ struct CalledFromPython {
   PyThreadState* ts;
   int given;
   explicit CalledFromPython(PyThreadState* state)
-      : ts(state), given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining : 0) {
+      : ts(state),
+        given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining : 0) {
     ts->c_recursion_remaining += given;
   }
   ~CalledFromPython() {
@@ -367,7 +369,7 @@ struct CalledFromPython {
 thread_local int CalledFromPython::frames = 0;
 #endif
 
-static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
+static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
   CalledFromPython counted(ts);
   switch (tls.mode) {
     case Mode::Rehearse:
@@ -381,21 +383,21 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {
         give(frame);
         break;
       }
-      if (frame_code(frame)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) break;
-      if (!(frame_code(frame)->co_flags & CO_OPTIMIZED)) break;  // a class body or a module: its names are entries of a dictionary
+      if (frame_code(frame)->co_flags & kWaits) break;
+      if (!(frame_code(frame)->co_flags & CO_OPTIMIZED)) break;  // a class body or a module: names are entries of a dictionary
       return lookup_frame(ts, frame);
     default:
       break;
   }
-  _PyFrameEvalFunction next = previous_evaluator && previous_evaluator != evaluate ? previous_evaluator : _PyEval_EvalFrameDefault;
-  return next(ts, frame, throwflag);
+  bool other = previous_evaluator && previous_evaluator != slot<evaluate>;
+  return (other ? previous_evaluator : _PyEval_EvalFrameDefault)(ts, frame, throwflag);
 }
 
 HookScope::HookScope() {
   if (users++ == 0) {
     PyInterpreterState* interpreter = PyInterpreterState_Get();
     previous_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, slot<evaluate>);
   }
 }
 HookScope::~HookScope() {
@@ -415,7 +417,8 @@ PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* arg
 
 // call_plainly(callable, args, kwargs): the callable's own frame is not looked up, those below it are.
 static PyObject* call_plainly(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 3 || !PyTuple_Check(a[1]) || !PyDict_Check(a[2])) return PyErr_Format(PyExc_TypeError, "call_plainly(callable, args, kwargs)");
+  if (n != 3 || !PyTuple_Check(a[1]) || !PyDict_Check(a[2]))
+    return PyErr_Format(PyExc_TypeError, "call_plainly(callable, args, kwargs)");
   PyObject* function = PyMethod_Check(a[0]) ? PyMethod_GET_FUNCTION(a[0]) : a[0];
   PyObject* before = tls.skip_code;
   if (PyFunction_Check(function)) tls.skip_code = PyFunction_GET_CODE(function);
@@ -424,17 +427,81 @@ static PyObject* call_plainly(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return result;
 }
 
+// The rehearsal that is this thread's while it lives.
+struct RehearsalScope {
+  Rehearsal* rehearsal;
+  ThreadState before = tls;
+  explicit RehearsalScope(Rehearsal* r) : rehearsal(r) {
+    set_current_rehearsal(r);
+    tls.mode = Mode::Paused;
+    tls.session = r->session;
+  }
+  RehearsalScope(const RehearsalScope&) = delete;
+  ~RehearsalScope() {
+    end_generators(rehearsal);
+    tls = before;
+    set_current_rehearsal(nullptr);
+  }
+};
+
+// The root's twin on imported locals.  What it returns, none where it was stopped or raised.
+static PyObject* run_root(Rehearsal* r, PyObject* function, PyObject* locals, PyObject* given_twin) {
+  CodeInfo* info = resolve(r, PyFunction_GET_CODE(function));
+  if (!info) return nullptr;
+  if (info->kind != CodeInfo::Rewritten && info->kind != CodeInfo::ByFunction) {
+    PyObject* text[] = {PyFunction_GET_CODE(function), info->payload ? info->payload.get() : Py_None};
+    return ask_session(r, name_refuse, text, 2);
+  }
+  PyObject* twin = info->payload.get();
+  if (info->kind == CodeInfo::ByFunction) twin = PyTuple_GET_ITEM(twin, 1);
+  if (given_twin) twin = given_twin;
+  r->root_code = twin;
+  RehearseScope live;
+  if (note_function(r, function) < 0) return nullptr;
+  return run_twin(r, function, twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
+}
+
+// Start, root and finish.  A new reference, or NULL with an exception set.
+static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
+  Ref start = Ref::steal(PyObject_GetAttrString(r->session, "start"));
+  Ref locals = Ref::steal(start ? PyObject_CallOneArg(start.get(), given_locals) : nullptr);
+  if (!locals) return nullptr;
+  if (!PyTuple_Check(locals.get())) return PyErr_Format(PyExc_TypeError, "start() gives a tuple");
+  Ref result = Ref::steal(slot<run_root>(r, function, locals.get(), given_twin));
+  bool stopped = !result && r->stopped && is_stop();
+  PyObject* open = stopped || result ? open_coroutine(r) : nullptr;
+  if (open && !r->interrupt) {
+    PyErr_Clear();
+    Ref why = Ref::steal(PyUnicode_FromString("a coroutine that did not end"));
+    PyObject* said[] = {PyFunction_GET_CODE(function), why.get()};
+    return why ? ask_session(r, name_refuse, said, 2) : nullptr;
+  }
+  if (stopped) {
+    PyErr_Clear();
+    return Py_NewRef(Py_True);
+  }
+  if (!result || r->interrupt) return nullptr;
+  Ref finish = Ref::steal(PyObject_GetAttrString(r->session, "finish"));
+  return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;
+}
+
+// Tells the session where generators were made and where the time went.
+static void report(Rehearsal& rehearsal) {
+  KeepError keep;
+  Ref made = Ref::steal(PyList_New(0));
+  for (auto& [unit, count] : rehearsal.generators)
+    if (!append(made, Ref::steal(Py_BuildValue("(il)", unit, count)))) PyErr_Clear();
+  if (made && PyObject_SetAttrString(rehearsal.session, "generators", made.get()) < 0) PyErr_Clear();
+  Ref times = Ref::steal(rehearsal.times.as_list());
+  if (times) PyObject_SetAttrString(rehearsal.session, "times", times.get());
+}
+
 // rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root of a
 // rehearsal; a given twin stops where its root has called that many probes.
 static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2])) {
-    PyErr_SetString(PyExc_TypeError, "rehearse(session, function, locals)");
-    return nullptr;
-  }
-  if (current_rehearsal()) {
-    PyErr_SetString(PyExc_RuntimeError, "a rehearsal is already running in this thread");
-    return nullptr;
-  }
+  if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2]))
+    return PyErr_Format(PyExc_TypeError, "rehearse(session, function, locals)");
+  if (current_rehearsal()) return PyErr_Format(PyExc_RuntimeError, "a rehearsal is already running in this thread");
   HookScope hook;
   HandledScope handled;
   WalksScope walks;
@@ -442,72 +509,21 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   rehearsal.session = args[0];
   if (n == 5) {
     rehearsal.stop_at = PyLong_AsLong(args[4]);
-    mark_twin(args[3]);
+    if (!mark_twin(args[3])) return nullptr;
   }
-  set_current_rehearsal(&rehearsal);
-  ThreadState before = tls;
-  tls.mode = Mode::Paused;
-  tls.session = args[0];
-  PyObject* result = nullptr;
-  PyObject* start = PyObject_GetAttrString(args[0], "start");
-  PyObject* locals = start ? PyObject_CallOneArg(start, args[2]) : nullptr;
-  Py_XDECREF(start);
-  if (locals && PyTuple_Check(locals)) {
-    CodeInfo* info = resolve(&rehearsal, PyFunction_GET_CODE(args[1]));
-    if (info && (info->kind == CodeInfo::Rewritten || info->kind == CodeInfo::ByFunction)) {
-      PyObject* twin = info->kind == CodeInfo::Rewritten ? info->payload : PyTuple_GET_ITEM(info->payload, 1);
-      if (n == 5) twin = args[3];
-      rehearsal.root_code = twin;
-      RehearseScope live;
-      if (note_function(&rehearsal, args[1]) == 0)
-        result = run_twin(&rehearsal, args[1], twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
-    } else if (info) {
-      PyObject* text[] = {PyFunction_GET_CODE(args[1]), info->payload ? info->payload : Py_None};
-      result = ask_session(&rehearsal, name_refuse, text, 2);
-    }
-    bool stopped = !result && rehearsal.stopped && is_stop();
-    PyObject* open = stopped || result ? open_coroutine(&rehearsal) : nullptr;
-    if (open && !rehearsal.interrupt) {
+  Ref result;
+  {
+    RehearsalScope scope(&rehearsal);
+    result = Ref::steal(slot<run_rehearsal>(&rehearsal, args[1], args[2], n == 5 ? args[3] : nullptr));
+    if (!result) note_interrupt(&rehearsal);
+    if (rehearsal.interrupt) {  // whatever the program made of it, the root's record decides
+      result.reset();
       PyErr_Clear();
-      PyObject* why = PyUnicode_FromString("a coroutine that did not end");
-      PyObject* said[] = {PyFunction_GET_CODE(args[1]), why};
-      Py_XSETREF(result, why ? ask_session(&rehearsal, name_refuse, said, 2) : nullptr);
-      Py_XDECREF(why);
-    } else if (stopped) {
-      PyErr_Clear();
-      result = Py_NewRef(Py_True);
-    } else if (result) {
-      PyObject* finish = PyObject_GetAttrString(args[0], "finish");
-      PyObject* value = finish && !rehearsal.interrupt ? PyObject_CallOneArg(finish, result) : nullptr;
-      Py_XDECREF(finish);
-      Py_SETREF(result, value);
+      PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
     }
   }
-  Py_XDECREF(locals);
-  if (!result) note_interrupt(&rehearsal);
-  if (rehearsal.interrupt) {  // whatever the program made of it, the root's record decides
-    Py_CLEAR(result);
-    PyErr_Clear();
-    PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
-  }
-  end_generators(&rehearsal);
-  tls = before;
-  set_current_rehearsal(nullptr);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* made = PyList_New(0);
-  for (auto& [unit, count] : rehearsal.generators) {
-    PyObject* row = Py_BuildValue("(il)", unit, count);
-    if (made && row) PyList_Append(made, row);
-    Py_XDECREF(row);
-  }
-  if (made && PyObject_SetAttrString(args[0], "generators", made) < 0) PyErr_Clear();
-  Py_XDECREF(made);
-  PyObject* times = rehearsal.times.as_list();
-  if (!times || PyObject_SetAttrString(args[0], "times", times) < 0) PyErr_Clear();
-  Py_XDECREF(times);
-  PyErr_Restore(type, value, traceback);
-  return result;
+  report(rehearsal);
+  return result.release();
 }
 
 static PyObject* set_hooks(PyObject*, PyObject* args) {
@@ -529,28 +545,28 @@ static PyObject* set_mode(PyObject*, PyObject* value) {
 }
 // How many scopes hold the hook, and whether the evaluator is ours: for tests that nothing is left behind.
 static PyObject* hook_users(PyObject*, PyObject*) {
-  bool ours = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluate;
+  bool ours = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == slot<evaluate>;
   return Py_BuildValue("(lO)", users, ours ? Py_True : Py_False);
 }
 
-static PyMethodDef methods[] = {
-    {"rehearse", (PyCFunction)(void*)rehearse, METH_FASTCALL, "rehearse(session, function, locals)"},
-    {"call_plainly", (PyCFunction)(void*)call_plainly, METH_FASTCALL, "call_plainly(callable, args, kwargs): without a capture of its own frame"},
-    {"set_hooks", set_hooks, METH_VARARGS, "set_hooks(resolve_code, capture_frame, trampoline_code)"},
-    {"get_mode", get_mode, METH_NOARGS, "the thread's mode"},
-    {"set_mode", set_mode, METH_O, "set the thread's mode, return the one before"},
-    {"hook_users", hook_users, METH_NOARGS, "(number of scopes that hold the hook, whether it is installed)"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<rehearse>("rehearse", "rehearse(session, function, locals)"),
+    method<call_plainly>("call_plainly", "call_plainly(callable, args, kwargs): without a capture of its own frame"),
+    method<set_hooks, METH_VARARGS>("set_hooks", "set_hooks(resolve_code, capture_frame, trampoline_code)"),
+    method<get_mode, METH_NOARGS>("get_mode", "the thread's mode"),
+    method<set_mode, METH_O>("set_mode", "set the thread's mode, return the one before"),
+    method<hook_users, METH_NOARGS>("hook_users", "(number of scopes that hold the hook, whether it is installed)"),
+});
 
 bool init_hook(PyObject* module) {
-  extra_index = request_code_extra(free_info);
+  extra_index = request_code_extra(slot<free_info>);
   name_note_function = PyUnicode_InternFromString("note_function");
   name_note_receiver = PyUnicode_InternFromString("note_receiver");
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");
   name_answered = PyUnicode_InternFromString("answered");
-  return extra_index >= 0 && PyModule_AddFunctions(module, methods) == 0;
+  return extra_index >= 0 && add_functions(module, methods);
 }
 
 }  // namespace framelift

@@ -6,9 +6,6 @@
 
 namespace framelift {
 
-bool init_sets(PyObject* module);          // sets.cpp
-bool init_tensor_reads(PyObject* module);  // tensor_reads.cpp
-
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
                                  "Native core of framelift: frame hook, probes, guard programs.", -1, nullptr};
 

@@ -4,10 +4,11 @@
 
 #include <cstring>
 
+#include "barrier.h"
 #include "calls.h"
 #include "frame_access.h"
-#include "orders.h"
 #include "resume.h"
+#include "set_order.h"
 
 namespace framelift {
 
@@ -54,7 +55,6 @@ static bool is_open_static(PyTypeObject* t) {
 }
 
 // Objects of static C types that are external where they are marked so.
-bool is_compiled(PyObject* obj);  // compiled.cpp
 static bool is_open_by_mark(PyObject* obj) {
   return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type) || PyWeakref_CheckProxy(obj) || is_compiled(obj);
 }
@@ -78,11 +78,14 @@ static PyObject* read_global(Rehearsal* r, PyObject* globals, PyObject* name) {
     return read_global(r, PyDict_CheckExact(builtins) ? builtins : PyModule_GetDict(PyImport_AddModule("builtins")), name);
   }
   auto found = r->globals.find({globals, name});
-  if (found != r->globals.end()) return Py_NewRef(found->second);
+  if (found != r->globals.end()) return Py_NewRef(found->second.get());
   PyObject* args[] = {globals, name, PyEval_GetBuiltins()};
-  PyObject* value = ask_session(r, name_load_global, args, 3);
-  if (value) r->globals[{globals, name}] = Py_NewRef(value);
-  return value;
+  Ref value = Ref::steal(ask_session(r, name_load_global, args, 3));
+  if (!value) return nullptr;
+  r->kept.insert(globals);
+  r->kept.insert(name);
+  r->globals[{globals, name}] = Ref::new_ref(value.get());
+  return value.release();
 }
 
 static PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -134,23 +137,26 @@ static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return ask_session(r, name_delete_global, args, 2);
 }
 
+// The answer may run code that changes the table it was found in.
 static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
+  Ref kept = Ref::new_ref(known.payload.get());
+  PyObject* payload = kept.get();
   switch (known.answer) {
     case Answer::Value:
-      return Py_NewRef(known.payload);
+      return kept.release();
     case Answer::Method:
-      return PyMethod_New(known.payload, obj);
+      return PyMethod_New(payload, obj);
     case Answer::Native:  // safe: the session found what decides the answer, guarded it, and frames that it starts are watched
       return PyObject_GetAttr(obj, name);
     case Answer::Getter: {
       PyObject* args[] = {obj};
-      return dispatch(r, known.payload, args, 1, nullptr);
+      return dispatch(r, payload, args, 1, nullptr);
     }
     case Answer::Instance: {
       PyObject** dict = _PyObject_GetDictPtr(obj);
       PyObject* own = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
       if (!own && PyErr_Occurred()) return nullptr;
-      return Py_NewRef(own ? own : known.payload);
+      return Py_NewRef(own ? own : payload);
     }
     case Answer::Ask: {
       PyObject* args[] = {obj, name};
@@ -174,11 +180,12 @@ static const Known* known_of_class(Rehearsal* r, PyObject* type, PyObject* name)
   if (found == r->class_attributes.end()) {
     if (note_class(r, type) < 0) return nullptr;
     PyObject* args[] = {type, name};
-    PyObject* row = ask_session(r, name_class_attribute, args, 2);
+    Ref row = Ref::steal(ask_session(r, name_class_attribute, args, 2));
     if (!row) return nullptr;
-    Known known{(Answer)PyLong_AsLong(PyTuple_GET_ITEM(row, 0)), Py_NewRef(PyTuple_GET_ITEM(row, 1))};
-    Py_DECREF(row);
-    found = r->class_attributes.emplace(Pair{type, name}, known).first;
+    Known known{(Answer)PyLong_AsLong(PyTuple_GET_ITEM(row.get(), 0)), Ref::new_ref(PyTuple_GET_ITEM(row.get(), 1))};
+    r->kept.insert(type);
+    r->kept.insert(name);
+    found = r->class_attributes.emplace(Pair{type, name}, std::move(known)).first;
   }
   return &found->second;
 }
@@ -186,12 +193,7 @@ static const Known* known_of_class(Rehearsal* r, PyObject* type, PyObject* name)
 // An instance made inside: CPython's own algorithm, but what it finds on the class is external and guarded.
 static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
   const Known* known = known_of_class(r, (PyObject*)Py_TYPE(obj), name);
-  if (!known) return nullptr;
-  Known copy = *known;  // the answer may run code that changes the table
-  Py_XINCREF(copy.payload);
-  PyObject* value = answer(r, copy, obj, name);
-  Py_XDECREF(copy.payload);
-  return value;
+  return known ? answer(r, *known, obj, name) : nullptr;
 }
 
 // Classes whose instances are themselves inside, whatever they have for attributes: (class, ...).
@@ -307,11 +309,11 @@ static PyObject* read_cell(Rehearsal* r, PyObject* cell, PyObject* name) {
     PyObject* value = PyCell_GET(cell);
     return value ? Py_NewRef(value) : unbound_cell(name);
   }
-  if (found->second) return Py_NewRef(found->second);
+  if (found->second) return Py_NewRef(found->second.get());
   PyObject* args[] = {cell, name};
-  PyObject* value = ask_session(r, name_load_cell, args, 2);
-  if (value) r->cells[cell] = Py_NewRef(value);
-  return value;
+  Ref value = Ref::steal(ask_session(r, name_load_cell, args, 2));
+  if (value) r->cells[cell] = Ref::new_ref(value.get());
+  return value.release();
 }
 
 static PyObject* load_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -336,16 +338,16 @@ static PyObject* load_from_dict_or_deref(PyObject*, PyObject* const* a, Py_ssize
 
 static PyObject* store_cell(Rehearsal* r, PyObject* cell, PyObject* value) {
   PyObject* args[] = {cell, value};
-  PyObject* done = ask_session(r, name_store_cell, args, 2);
-  if (done) Py_XSETREF(r->cells[cell], Py_NewRef(value));
-  return done;
+  Ref done = Ref::steal(ask_session(r, name_store_cell, args, 2));
+  if (done) r->cells[cell] = Ref::new_ref(value);
+  return done.release();
 }
 
 static PyObject* delete_cell(Rehearsal* r, PyObject* cell, PyObject* name) {
   PyObject* args[] = {cell, name};
-  PyObject* done = ask_session(r, name_delete_cell, args, 2);
-  if (done) Py_CLEAR(r->cells[cell]);
-  return done;
+  Ref done = Ref::steal(ask_session(r, name_delete_cell, args, 2));
+  if (done) r->cells[cell].reset();
+  return done.release();
 }
 
 // `cell.cell_contents` of an external cell, as its variable would be read; an empty one raises as the attribute does.
@@ -389,9 +391,8 @@ static PyObject* before_with(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r) {
     if (is_heap(Py_TYPE(a[0])) && note_class(r, (PyObject*)Py_TYPE(a[0])) < 0) return nullptr;
-    PyObject* other = ask_session(r, name_check_with, a, 1);  // None: the manager itself
-    if (other != Py_None) return other;
-    Py_DECREF(other);
+    Ref other = Ref::steal(ask_session(r, name_check_with, a, 1));  // None: the manager itself
+    if (other.get() != Py_None) return other.release();
   }
   return Py_NewRef(a[0]);
 }
@@ -407,16 +408,14 @@ static PyObject* match_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyObject* match_kind(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && is_heap(Py_TYPE(a[0]))) {
-    PyObject* ok = ask_session(r, name_match_kind, a, 1);
-    if (!ok) return nullptr;
-    Py_DECREF(ok);
+    if (!Ref::steal(ask_session(r, name_match_kind, a, 1))) return nullptr;
   }
   return Py_NewRef(a[0]);
 }
 
 static PyObject* make_function(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
-  if (r && r->internal.insert(a[0]).second) r->kept.push_back(Py_NewRef(a[0]));
+  if (r) r->internal.insert(a[0]);
   return Py_NewRef(a[0]);
 }
 
@@ -427,8 +426,7 @@ static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
                PyUnicode_Find(a[0], mark_address, 0, PyUnicode_GET_LENGTH(a[0]), 1) >= 0;
   if (r && PyBytes_Check(a[0])) shows = strstr(PyBytes_AS_STRING(a[0]), " at 0x") != nullptr;
   if (shows) {
-    PyObject* never = ask_session(r, name_shows_address, a, 1);
-    Py_XDECREF(never);
+    Ref::steal(ask_session(r, name_shows_address, a, 1));
     return nullptr;
   }
   return Py_NewRef(a[0]);
@@ -471,11 +469,9 @@ static bool is_table(PyObject* o) {
 
 // A number that was counted out to be a key like no other: it looks itself who asks for its hash.
 static bool is_new_number(PyObject* number) {
-  PyObject* is_new = PyObject_GetAttr(number, name_is_new);  // safe: framelift's own class
-  bool yes = is_new == Py_True;
+  Ref is_new = Ref::steal(PyObject_GetAttr(number, name_is_new));  // safe: framelift's own class
   if (!is_new) PyErr_Clear();
-  Py_XDECREF(is_new);
-  return yes;
+  return is_new.get() == Py_True;
 }
 
 static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -503,41 +499,27 @@ static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PyObject* pair[] = {a[1], a[2]};
   bool plain = a[0] == (PyObject*)&PySuper_Type;
   long flags = PyLong_AsLong(a[4]);
-  PyObject* object = plain ? PyObject_Vectorcall(a[0], pair, 2, nullptr)
-                           : r ? dispatch(r, a[0], pair, flags & 2 ? 2 : 0, nullptr) : PyObject_Vectorcall(a[0], pair, flags & 2 ? 2 : 0, nullptr);
+  Ref object = Ref::steal(plain ? PyObject_Vectorcall(a[0], pair, 2, nullptr)
+                           : r ? dispatch(r, a[0], pair, flags & 2 ? 2 : 0, nullptr) : PyObject_Vectorcall(a[0], pair, flags & 2 ? 2 : 0, nullptr));
   if (!object) return nullptr;
-  PyObject* value = r ? read_attribute(r, object, a[3]) : PyObject_GetAttr(object, a[3]);
-  Py_DECREF(object);
-  return value;
+  return r ? read_attribute(r, object.get(), a[3]) : PyObject_GetAttr(object.get(), a[3]);
 }
 
 // f(*args, **kwargs): the arguments come as two keyword values with marker names.
 static PyObject* call_spread(Rehearsal* r, PyObject* callable, PyObject* const* values, Py_ssize_t count) {
   PyObject* args = values[0];
-  PyObject* tuple;
-  if (PyTuple_CheckExact(args)) {
-    tuple = Py_NewRef(args);
-  } else {
-    if (!Py_TYPE(args)->tp_iter && !PySequence_Check(args))
-      return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
-    tuple = PySequence_Tuple(args);
-  }
+  bool exact = PyTuple_CheckExact(args);
+  if (!exact && !Py_TYPE(args)->tp_iter && !PySequence_Check(args))
+    return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
+  Ref tuple = exact ? Ref::new_ref(args) : Ref::steal(PySequence_Tuple(args)), copy;
   if (!tuple) return nullptr;
   PyObject* kwargs = count > 1 ? values[1] : nullptr;
-  PyObject* copy = nullptr;
   if (kwargs && !PyDict_CheckExact(kwargs)) {
-    copy = PyDict_New();
-    if (!copy || PyDict_Update(copy, kwargs) < 0) {
-      Py_DECREF(tuple);
-      Py_XDECREF(copy);
-      return nullptr;
-    }
-    kwargs = copy;
+    copy = Ref::steal(PyDict_New());
+    if (!copy || PyDict_Update(copy.get(), kwargs) < 0) return nullptr;
+    kwargs = copy.get();
   }
-  PyObject* result = r ? dispatch_spread(r, callable, tuple, kwargs) : PyObject_Call(callable, tuple, kwargs);
-  Py_DECREF(tuple);
-  Py_XDECREF(copy);
-  return result;
+  return r ? dispatch_spread(r, callable, tuple.get(), kwargs) : PyObject_Call(callable, tuple.get(), kwargs);
 }
 
 static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwnames) {
@@ -551,23 +533,28 @@ static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwn
   return r ? dispatch(r, a[0], a + 1, n - 1, kwnames) : PyObject_Vectorcall(a[0], a + 1, n - 1, kwnames);
 }
 
-#define FAST(name) {#name, (PyCFunction)(void*)name, METH_FASTCALL, nullptr}
-static PyMethodDef probes[] = {
-    {"call", (PyCFunction)(void*)call, METH_FASTCALL | METH_KEYWORDS, nullptr},
-    FAST(load_global), FAST(load_name), FAST(store_global), FAST(delete_global), FAST(load_attr), FAST(store_attr), FAST(delete_attr),
-    FAST(load_deref), FAST(load_classderef), FAST(store_deref), FAST(delete_deref), FAST(load_from_dict_or_globals),
-    FAST(load_from_dict_or_deref), FAST(import_name), FAST(import_from), FAST(before_with), FAST(match_class), FAST(match_kind), FAST(make_function),
-    FAST(load_super_attr), FAST(check_text), FAST(spread), FAST(same_object), FAST(contains), FAST(iterate), {nullptr, nullptr, 0, nullptr}};
+static MethodTable probes({
+    method<call>("call"), method<load_global>("load_global"), method<load_name>("load_name"),
+    method<store_global>("store_global"), method<delete_global>("delete_global"), method<load_attr>("load_attr"),
+    method<store_attr>("store_attr"), method<delete_attr>("delete_attr"), method<load_deref>("load_deref"),
+    method<load_classderef>("load_classderef"), method<store_deref>("store_deref"),
+    method<delete_deref>("delete_deref"), method<load_from_dict_or_globals>("load_from_dict_or_globals"),
+    method<load_from_dict_or_deref>("load_from_dict_or_deref"), method<import_name>("import_name"),
+    method<import_from>("import_from"), method<before_with>("before_with"), method<match_class>("match_class"),
+    method<match_kind>("match_kind"), method<make_function>("make_function"),
+    method<load_super_attr>("load_super_attr"), method<check_text>("check_text"), method<spread>("spread"),
+    method<same_object>("same_object"), method<contains>("contains"), method<iterate>("iterate"),
+});
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_orders() || !init_looks(module) || !init_session_calls(module)) return false;
-  PyObject* table = PyDict_New();
-  for (PyMethodDef* d = probes; table && d->ml_name; d++) {
-    PyObject* f = PyCFunction_New(d, nullptr);
-    if (!f || PyDict_SetItemString(table, d->ml_name, f) < 0) return false;
-    Py_DECREF(f);
+  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module)) return false;
+  Ref table = Ref::steal(PyDict_New());
+  if (!table) return false;
+  for (PyMethodDef* d = probes.rows; d->ml_name; d++) {
+    Ref f = Ref::steal(PyCFunction_New(d, nullptr));
+    if (!f || PyDict_SetItemString(table.get(), d->ml_name, f.get()) < 0) return false;
   }
-  if (!table || PyModule_AddObject(module, "PROBES", table) < 0) return false;
+  if (PyModule_AddObjectRef(module, "PROBES", table.get()) < 0) return false;
   if (PyModule_AddIntConstant(module, "INTERNAL_GLOBALS", 1) < 0) return false;
   struct { PyObject** slot; const char* text; } names[] = {
       {&name_load_global, "load_global"}, {&name_store_global, "store_global"}, {&name_delete_global, "delete_global"},

@@ -1,6 +1,7 @@
 // The rehearsal's scopes and its way to call the Python session.
 #include "rehearsal.h"
 
+#include "barrier.h"
 #include "frame_access.h"
 #include "places.h"
 
@@ -33,30 +34,21 @@ RehearseScope::~RehearseScope() {
   PythonTorchFunctionTLS::set_disabled_state(torch_before);
 }
 
-Rehearsal::~Rehearsal() {
-  for (auto& [key, known] : attributes) Py_XDECREF(known.payload);
-  for (auto& [key, known] : class_attributes) Py_XDECREF(known.payload);
-  for (auto& [key, value] : globals) Py_XDECREF(value);
-  for (auto& [key, value] : cells) Py_XDECREF(value);
-  for (auto& [key, handler] : marked) Py_XDECREF(handler);
-  for (auto& [key, defaults] : functions)
-    for (auto& d : defaults) Py_XDECREF(d.imported);
-  for (PyObject* object : kept) Py_DECREF(object);
-  for (PyObject* reference : made_generators) Py_DECREF(reference);
-  Py_XDECREF(interrupt);
-}
+Rehearsal::~Rehearsal() { Py_XDECREF(interrupt); }
+
+static bool waits(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state < FRAME_EXECUTING; }
 
 PyObject* open_coroutine(Rehearsal* r) {
-  for (PyObject* object : r->made_generators)
-    if (PyCoro_CheckExact(object) && ((PyGenObject*)object)->gi_frame_state < FRAME_EXECUTING) return object;
+  for (Ref& object : r->made_generators)
+    if (PyCoro_CheckExact(object.get()) && waits(object.get())) return object.get();
   return nullptr;
 }
 
 void end_generators(Rehearsal* r) {
-  for (PyObject* reference : r->made_generators) {
-    PyObject* object = PyWeakref_Check(reference) ? PyWeakref_GET_OBJECT(reference) : reference;
-    bool is_asynchronous = PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object);  // generators by another name, of the same layout
-    if (is_asynchronous && ((PyGenObject*)object)->gi_frame_state < FRAME_EXECUTING) ((PyGenObject*)object)->gi_frame_state = FRAME_COMPLETED;
+  for (Ref& reference : r->made_generators) {
+    PyObject* object = PyWeakref_Check(reference.get()) ? PyWeakref_GET_OBJECT(reference.get()) : reference.get();
+    bool is_asynchronous = PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object);  // of a generator's layout
+    if (is_asynchronous && waits(object)) ((PyGenObject*)object)->gi_frame_state = FRAME_COMPLETED;
     end_generator(object);
   }
 }
@@ -65,52 +57,45 @@ int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) :
 
 // An exception of framelift's own code that no handler meant for the program becomes a defect, which ends the rehearsal.
 static void look_for_fault(Rehearsal* r) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject* args[] = {value, traceback ? traceback : Py_None};
-  PyObject* fault;
-  {
+  SavedError error;
+  error.normalize();
+  PyObject* args[] = {error.value(), error.traceback() ? error.traceback() : Py_None};
+  Ref fault;
+  if (error.value() && error.traceback()) {
     PausedScope paused;
-    fault = value && traceback ? PyObject_Vectorcall(fault_judge, args, 2, nullptr) : Py_NewRef(Py_None);
+    fault = Ref::steal(PyObject_Vectorcall(fault_judge, args, 2, nullptr));
   }
-  if (!fault || fault == Py_None) {
-    Py_XDECREF(fault);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
-    return;
-  }
-  r->interrupt = fault;
+  if (!fault || fault.get() == Py_None) return error.restore();
+  PyObject* interrupt = r->interrupt = fault.release();
   end_generators(r);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
-  PyErr_SetObject((PyObject*)Py_TYPE(fault), fault);
+  PyErr_SetObject((PyObject*)Py_TYPE(interrupt), interrupt);
 }
 
 void note_interrupt(Rehearsal* r) {
   if (r->interrupt || !interrupt_type) return;
   if (!PyErr_ExceptionMatches(interrupt_type)) {
-    bool suspect = PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_NameError) || PyErr_ExceptionMatches(PyExc_AssertionError);
+    bool suspect = PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_NameError) ||
+                   PyErr_ExceptionMatches(PyExc_AssertionError);
     if (suspect && fault_judge) look_for_fault(r);
     return;
   }
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
+  KeepError keep;
+  keep.saved.normalize();
+  PyObject* value = keep.saved.value();
   r->interrupt = Py_XNewRef(value);
   end_generators(r);
-  PyObject* places = program_places();  // now: the program may swallow the exception later
-  if (!places || PyObject_SetAttrString(value, "places", places) < 0) PyErr_Clear();
-  Py_XDECREF(places);
-  PyObject* root = Py_BuildValue("(il)", root_unit(r), r->root_probes);
-  if (!root || PyObject_SetAttrString(value, "root", root) < 0) PyErr_Clear();
-  Py_XDECREF(root);
-  PyErr_Restore(type, value, traceback);
+  Ref places = Ref::steal(slot<program_places>());  // now: the program may swallow the exception later
+  if (!places || PyObject_SetAttrString(value, "places", places.get()) < 0) PyErr_Clear();
+  Ref root = Ref::steal(Py_BuildValue("(il)", root_unit(r), r->root_probes));
+  if (!root || PyObject_SetAttrString(value, "root", root.get()) < 0) PyErr_Clear();
 }
 
 PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n) {
-  PyObject* stack[8] = {r->session};
+  constexpr size_t kFew = 8;
+  PyObject* few[kFew];
+  std::vector<PyObject*> many(n + 1 > kFew ? n + 1 : 0);
+  PyObject** stack = many.empty() ? few : many.data();
+  stack[0] = r->session;
   for (size_t i = 0; i < n; i++) stack[i + 1] = args[i];
   PyObject* result;
   {

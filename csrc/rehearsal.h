@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "reference.h"
 #include "state.h"
 #include "times.h"
 
@@ -32,29 +33,50 @@ enum class Answer : int {
 };
 struct Known {
   Answer answer;
-  PyObject* payload;  // owned
+  Ref payload;
 };
 
+// A default value of a function's parameter, and what captured code gets in its place.
 struct Default {
   int slot;
-  PyObject *original, *imported;  // borrowed, owned
+  Ref original, imported;
 };
 
-// All maps hold borrowed keys: the Python session keeps the objects alive while it lives.
+// Objects by their addresses, kept alive: an address is an identity only while its object lives.
+class KeptSet {
+ public:
+  KeptSet() = default;
+  KeptSet(const KeptSet&) = delete;
+  ~KeptSet() {
+    for (PyObject* object : objects_) Py_DECREF(object);
+  }
+  // Whether it is new.
+  bool insert(PyObject* object) {
+    if (!objects_.insert(object).second) return false;
+    Py_INCREF(object);
+    return true;
+  }
+  size_t count(PyObject* object) const { return objects_.count(object); }
+
+ private:
+  std::unordered_set<PyObject*> objects_;
+};
+
+// Tables go by addresses.  Whoever adds a row to one that is no KeptSet puts its keys into `kept`.
 struct Rehearsal {
-  PyObject* session;
+  PyObject* session;              // borrowed: an argument of `rehearse`, which outlives this
   PyObject* interrupt = nullptr;  // owned: the first interrupt raised; once set every probe raises it again
-  std::unordered_set<PyObject*> external;                              // handles
-  std::unordered_set<PyObject*> internal;                              // functions and classes made in this rehearsal
-  std::unordered_map<Pair, Known, PairHash> attributes;                // (object, name) of external objects
-  std::unordered_map<Pair, Known, PairHash> class_attributes;          // (class, name) met through internal instances
-  std::unordered_map<Pair, PyObject*, PairHash> globals;               // (globals dict, name) -> owned value
-  std::unordered_map<PyObject*, PyObject*> cells;                      // external cell -> owned value, NULL: not read yet
-  std::unordered_map<PyObject*, std::vector<Default>> functions;       // noted functions -> defaults to replace
-  std::unordered_map<PyObject*, PyObject*> marked;                     // noted functions that bear a mark -> owned handler
-  std::unordered_set<PyObject*> classes;                               // classes already noted
-  std::unordered_set<Pair, PairHash> receivers;                        // (class of the first argument, function) already noted
-  std::vector<PyObject*> kept;                                         // owned: internal functions, so that their addresses stay theirs
+  KeptSet kept;                                                   // keys of the tables below
+  KeptSet external;                                               // handles
+  KeptSet internal;                                               // functions and classes made in this rehearsal
+  KeptSet classes;                                                // classes already noted
+  std::unordered_map<Pair, Known, PairHash> attributes;           // (object, name) of external objects
+  std::unordered_map<Pair, Known, PairHash> class_attributes;     // (class, name) met through internal instances
+  std::unordered_map<Pair, Ref, PairHash> globals;                // (globals dict, name) -> value
+  std::unordered_map<PyObject*, Ref> cells;                       // external cell -> value, none: not read yet
+  std::unordered_map<PyObject*, std::vector<Default>> functions;  // noted functions -> defaults to replace
+  std::unordered_map<PyObject*, Ref> marked;                      // noted functions that bear a mark -> handler
+  std::unordered_set<Pair, PairHash> receivers;                   // (class of the first argument, function) already noted
   long probes = 0;
   // Where the root stands: what a break needs to stop a second rehearsal at the same place.
   struct _PyInterpreterFrame* root_frame = nullptr;
@@ -62,7 +84,7 @@ struct Rehearsal {
   long root_probes = 0;               // calls of probes by the root's own frame
   long stop_at = -1;                  // stop when the root called this many probes; -1: never
   bool stopped = false;               // the root was stopped: no captured code runs any more
-  std::vector<PyObject*> made_generators;  // owned weak references
+  std::vector<Ref> made_generators;   // weak references; coroutines themselves
   std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
   Times times;
   ~Rehearsal();
@@ -94,8 +116,12 @@ int root_unit(Rehearsal* r);
 
 // Remember the interrupt if one is set as the current exception.
 void note_interrupt(Rehearsal* r);
+// A coroutine that waits or was never started; borrowed, or NULL.
+PyObject* open_coroutine(Rehearsal* r);
 // Call a method of the Python session, paused.  New reference, or NULL with an exception set.
 PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n);
+void set_interrupt_type(PyObject* type);
+void set_fault_judge(PyObject* judge);
 
 // hook.cpp
 PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);

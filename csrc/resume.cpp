@@ -122,8 +122,6 @@ static Ref ask(PyObject* step, PyObject* compiled, PyObject* function, PyObject*
   return answer;
 }
 
-void give_to(PyObject* function, PyObject* values);  // hook.cpp
-
 // While it lives, the values in `arguments` are the frame's of `function` alone as soon as that begins.
 struct Given {
   Given(PyObject* function, PyObject* arguments) { give_to(function, arguments); }

@@ -15,5 +15,7 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover);
 
 // hook.cpp: a function by its entries, or a capture, or plainly.  May return a handover.
 PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const* args, Py_ssize_t n);
+// hook.cpp: the frame of `function` that begins next is to be the only holder of `values`; NULL: of nothing.
+void give_to(PyObject* function, PyObject* values);
 
 }  // namespace framelift

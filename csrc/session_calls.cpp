@@ -1,11 +1,8 @@
 // What the Python session tells the probes and asks of them, and how it goes back into captured code.
+#include "barrier.h"
 #include "calls.h"
 
 namespace framelift {
-
-void set_interrupt_type(PyObject* type);
-void set_fault_judge(PyObject* judge);
-void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths);
 
 #define NEED_REHEARSAL                                                     \
   Rehearsal* r = current_rehearsal();                                      \
@@ -21,7 +18,7 @@ static PyObject* mark_external(PyObject*, PyObject* object) {
 }
 static PyObject* mark_internal(PyObject*, PyObject* object) {
   NEED_REHEARSAL
-  if (r->internal.insert(object).second) r->kept.push_back(Py_NewRef(object));
+  r->internal.insert(object);
   Py_RETURN_NONE;
 }
 static PyObject* is_external(PyObject*, PyObject* object) {
@@ -34,43 +31,43 @@ static PyObject* is_internal(PyObject*, PyObject* object) {
 }
 static PyObject* mark_cell(PyObject*, PyObject* cell) {
   NEED_REHEARSAL
-  r->cells.emplace(cell, nullptr);
+  r->kept.insert(cell);
+  r->cells.try_emplace(cell);
   Py_RETURN_NONE;
 }
 static PyObject* is_external_cell(PyObject*, PyObject* cell) {
   NEED_REHEARSAL
   return PyBool_FromLong(r->cells.count(cell) != 0);
 }
+using KnownTable = std::unordered_map<Pair, Known, PairHash>;
+
+// What was known before is let go of last: that may run code which looks at the table.
+static bool put_known(Rehearsal* r, KnownTable& table, PyObject* const* a) {
+  long answer = PyLong_AsLong(a[2]);
+  if (answer == -1 && PyErr_Occurred()) return false;
+  r->kept.insert(a[0]);
+  r->kept.insert(a[1]);
+  Known& at = table[{a[0], a[1]}];
+  at.answer = (Answer)answer;
+  at.payload = Ref::new_ref(a[3]);
+  return true;
+}
 static PyObject* know(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 4) return PyErr_Format(PyExc_TypeError, "know(object, name, answer, payload)");
-  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
-  auto [at, fresh] = r->attributes.emplace(Pair{a[0], a[1]}, known);
-  if (!fresh) {
-    Py_XDECREF(at->second.payload);
-    at->second = known;
-  }
+  if (!put_known(r, r->attributes, a)) return nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* know_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 4) return PyErr_Format(PyExc_TypeError, "know_class(class, name, answer, payload)");
-  Known known{(Answer)PyLong_AsLong(a[2]), Py_NewRef(a[3])};
-  auto [at, fresh] = r->class_attributes.emplace(Pair{a[0], a[1]}, known);
-  if (!fresh) {
-    Py_XDECREF(at->second.payload);
-    at->second = known;
-  }
+  if (!put_known(r, r->class_attributes, a)) return nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* forget(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 2) return PyErr_Format(PyExc_TypeError, "forget(object, name)");
-  auto found = r->attributes.find({a[0], a[1]});
-  if (found != r->attributes.end()) {
-    Py_XDECREF(found->second.payload);
-    r->attributes.erase(found);
-  }
+  auto row = r->attributes.extract({a[0], a[1]});  // lets go at its end, when the table is without it
   Py_RETURN_NONE;
 }
 // captured(callable, args, kwargs): from framelift's own code back into captured code.
@@ -87,7 +84,8 @@ static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
   RehearseScope live;
   return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
 }
-// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch calls are recorded.
+// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch calls are
+// recorded.
 static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "unwatched(callable, args, kwargs)");
@@ -97,37 +95,32 @@ static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (!result) note_interrupt(r);
   return result;
 }
+// Takes all rows of a name out of a table; they are let go of when the table is without them.
+template <typename Table>
+static void forget_rows(Table& table, PyObject* name) {
+  std::vector<typename Table::node_type> rows;
+  for (auto at = table.begin(); at != table.end();) {
+    auto next = std::next(at);
+    if (at->first.b == name) rows.push_back(table.extract(at));
+    at = next;
+  }
+}
 // Every remembered answer for this name is asked again: a class attribute or a global was written.
 static PyObject* forget_name(PyObject*, PyObject* name) {
   NEED_REHEARSAL
-  for (auto* map : {&r->attributes, &r->class_attributes})
-    for (auto at = map->begin(); at != map->end();) {
-      if (at->first.b == name) {
-        Py_XDECREF(at->second.payload);
-        at = map->erase(at);
-      } else {
-        ++at;
-      }
-    }
-  for (auto at = r->globals.begin(); at != r->globals.end();) {
-    if (at->first.b == name) {
-      Py_XDECREF(at->second);
-      at = r->globals.erase(at);
-    } else {
-      ++at;
-    }
-  }
+  forget_rows(r->attributes, name);
+  forget_rows(r->class_attributes, name);
+  forget_rows(r->globals, name);
   Py_RETURN_NONE;
 }
 static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 2) return PyErr_Format(PyExc_TypeError, "read(object, name)");
-  PyObject* name = Py_NewRef(a[1]);
-  PyUnicode_InternInPlace(&name);
+  PyObject* interned = Py_NewRef(a[1]);
+  PyUnicode_InternInPlace(&interned);
+  Ref name = Ref::steal(interned);
   RehearseScope live;
-  PyObject* value = read_attribute(r, a[0], name);
-  Py_DECREF(name);
-  return value;
+  return read_attribute(r, a[0], name.get());
 }
 static PyObject* probe_count(PyObject*, PyObject*) {
   NEED_REHEARSAL
@@ -138,8 +131,8 @@ static PyObject* rehearsed_code(PyObject*, PyObject*) {
   NEED_REHEARSAL
   return r->times.as_list();
 }
-// Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They are C functions, so that
-// no frame comes between the code that warns and the question.
+// Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They are C
+// functions, so that no frame comes between the code that warns and the question.
 static bool is_live() { return thread_state().mode == Mode::Rehearse && current_rehearsal(); }
 static thread_local PyObject* warned_text = nullptr;
 static PyObject* warning_text(PyObject*, PyObject* text) {
@@ -149,12 +142,10 @@ static PyObject* warning_text(PyObject*, PyObject* text) {
 }
 static PyObject* warning_category(PyObject*, PyObject* category) {
   if (!is_live() || !warned_text) Py_RETURN_FALSE;
-  PyObject* args[] = {warned_text, category};
   static PyObject* name = PyUnicode_InternFromString("warned");
-  warned_text = nullptr;
-  PyObject* result = ask_session(current_rehearsal(), name, args, 2);
-  Py_DECREF(args[0]);
-  return result;
+  Ref text = Ref::steal(std::exchange(warned_text, nullptr));
+  PyObject* args[] = {text.get(), category};
+  return ask_session(current_rehearsal(), name, args, 2);
 }
 static PyObject* is_live_here(PyObject*, PyObject*) { return PyBool_FromLong(is_live()); }
 static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -162,7 +153,6 @@ static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   set_number_types(a[0], a[1], a[2]);
   Py_RETURN_NONE;
 }
-void set_sealed_types(PyObject* types);  // probes.cpp
 static PyObject* set_sealed(PyObject*, PyObject* types) {
   if (!PyTuple_Check(types)) return PyErr_Format(PyExc_TypeError, "set_sealed_types((class, ...))");
   set_sealed_types(types);
@@ -177,32 +167,34 @@ static PyObject* set_interrupt(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"mark_external", mark_external, METH_O, "this object is a handle"},
-    {"mark_internal", mark_internal, METH_O, "this function or class was made inside"},
-    {"is_external", is_external, METH_O, nullptr},
-    {"is_internal", is_internal, METH_O, nullptr},
-    {"mark_cell", mark_cell, METH_O, "this cell is external"},
-    {"is_external_cell", is_external_cell, METH_O, nullptr},
-    {"know", (PyCFunction)(void*)know, METH_FASTCALL, "know(object, name, answer, payload)"},
-    {"know_class", (PyCFunction)(void*)know_class, METH_FASTCALL, "know_class(class, name, answer, payload)"},
-    {"forget", (PyCFunction)(void*)forget, METH_FASTCALL, "forget(object, name)"},
-    {"captured", (PyCFunction)(void*)captured, METH_FASTCALL, "captured(callable, args, kwargs)"},
-    {"read", (PyCFunction)(void*)read, METH_FASTCALL, "read(object, name): an attribute read of captured code"},
-    {"natively", (PyCFunction)(void*)natively, METH_FASTCALL, "natively(callable, args, kwargs)"},
-    {"unwatched", (PyCFunction)(void*)unwatched, METH_FASTCALL, "unwatched(callable, args, kwargs): plain frames, recorded torch calls"},
-    {"forget_name", forget_name, METH_O, nullptr},
-    {"probe_count", probe_count, METH_NOARGS, nullptr},
-    {"rehearsed_code", rehearsed_code, METH_NOARGS, "the code that has run in this rehearsal, with its times"},
-    {"warning_text", warning_text, METH_O, "a warning of C code begins: whether captured code runs"},
-    {"warning_category", warning_category, METH_O, "whether the session says that nobody hears of this warning"},
-    {"is_live", is_live_here, METH_O, "whether captured code runs"},
-    {"set_number_types", (PyCFunction)(void*)set_numbers, METH_FASTCALL, "set_number_types(ints, floats, truths): the classes of symbolic numbers"},
-    {"set_sealed_types", set_sealed, METH_O, "classes whose instances' attributes are not written by captured code"},
-    {"set_fault_judge", set_judge, METH_O, "what says whether an exception out of framelift's own code is a defect"},
-    {"set_interrupt_type", set_interrupt, METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<mark_external, METH_O>("mark_external", "this object is a handle"),
+    method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
+    method<is_external, METH_O>("is_external"),
+    method<is_internal, METH_O>("is_internal"),
+    method<mark_cell, METH_O>("mark_cell", "this cell is external"),
+    method<is_external_cell, METH_O>("is_external_cell"),
+    method<know>("know", "know(object, name, answer, payload)"),
+    method<know_class>("know_class", "know_class(class, name, answer, payload)"),
+    method<forget>("forget", "forget(object, name)"),
+    method<captured>("captured", "captured(callable, args, kwargs)"),
+    method<read>("read", "read(object, name): an attribute read of captured code"),
+    method<natively>("natively", "natively(callable, args, kwargs)"),
+    method<unwatched>("unwatched", "unwatched(callable, args, kwargs): plain frames, recorded torch calls"),
+    method<forget_name, METH_O>("forget_name"),
+    method<probe_count, METH_NOARGS>("probe_count"),
+    method<rehearsed_code, METH_NOARGS>("rehearsed_code", "the code that has run in this rehearsal, with its times"),
+    method<warning_text, METH_O>("warning_text", "a warning of C code begins: whether captured code runs"),
+    method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),
+    method<is_live_here, METH_O>("is_live", "whether captured code runs"),
+    method<set_numbers>("set_number_types", "set_number_types(ints, floats, truths): the classes of symbolic numbers"),
+    method<set_sealed, METH_O>(
+        "set_sealed_types", "classes whose instances' attributes are not written by captured code"),
+    method<set_judge, METH_O>(
+        "set_fault_judge", "what says whether an exception out of framelift's own code is a defect"),
+    method<set_interrupt, METH_O>("set_interrupt_type"),
+});
 
-bool init_session_calls(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool init_session_calls(PyObject* module) { return add_functions(module, methods); }
 
 }  // namespace framelift

@@ -1,7 +1,11 @@
-// Sets as they lie in memory: the order in which one iterates, takes in and gives away elements follows from its table, which its history made.
+// Sets as they lie in memory: the order in which one iterates, takes in and gives away elements follows from its table, which
+// its history made.
 #include <Python.h>
 
 #include <string>
+
+#include "barrier.h"
+#include "state.h"
 
 namespace framelift {
 
@@ -11,10 +15,12 @@ static bool is_removed(const setentry& entry) { return entry.key && entry.hash =
 
 // copy_set(copy, original): an empty set gets the other's table, slot by slot.
 static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !is_set(a[0]) || !is_set(a[1]) || a[0] == a[1]) return PyErr_Format(PyExc_TypeError, "copy_set(copy, original)");
+  if (n != 2 || !is_set(a[0]) || !is_set(a[1]) || a[0] == a[1])
+    return PyErr_Format(PyExc_TypeError, "copy_set(copy, original)");
   auto* to = (PySetObject*)a[0];
   auto* from = (PySetObject*)a[1];
-  if (to->used || to->fill || to->table != to->smalltable) return PyErr_Format(PyExc_ValueError, "copy_set: not a new set");
+  if (to->used || to->fill || to->table != to->smalltable)
+    return PyErr_Format(PyExc_ValueError, "copy_set: not a new set");
   Py_ssize_t size = from->mask + 1;
   setentry* table = to->smalltable;
   if (size > PySet_MINSIZE) {
@@ -33,20 +39,22 @@ static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give away is looked for.
+// set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give away is
+// looked for.
 static PyObject* set_layout(PyObject*, PyObject* value) {
   if (!is_set(value)) return PyErr_Format(PyExc_TypeError, "set_layout(set)");
   auto* set = (PySetObject*)value;
   std::string text = std::to_string(set->finger) + " ";
-  for (Py_ssize_t i = 0; i <= set->mask; i++) text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';
+  for (Py_ssize_t i = 0; i <= set->mask; i++)
+    text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';
   return PyBytes_FromStringAndSize(text.data(), (Py_ssize_t)text.size());
 }
 
-static PyMethodDef methods[] = {
-    {"copy_set", (PyCFunction)(void*)copy_set, METH_FASTCALL, "copy_set(copy, original): a new set gets the other's elements, where they lie"},
-    {"set_layout", set_layout, METH_O, "where the elements of a set lie"},
-    {nullptr, nullptr, 0, nullptr}};
+static MethodTable methods({
+    method<copy_set>("copy_set", "copy_set(copy, original): a new set gets the other's elements, where they lie"),
+    method<set_layout, METH_O>("set_layout", "where the elements of a set lie"),
+});
 
-bool init_sets(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool init_sets(PyObject* module) { return add_functions(module, methods); }
 
 }  // namespace framelift

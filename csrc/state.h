@@ -35,6 +35,9 @@ struct UncapturedScope {
 // hook.cpp: run `function` in plain Python with its callees captured on behalf of `compiled`; vectorcall arguments.
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
+// compiled.cpp: whether the object is a compiled callable.
+bool is_compiled(PyObject* object);
+
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
@@ -52,5 +55,7 @@ bool init_entries(PyObject* module);
 bool init_memory(PyObject* module);
 bool init_instances(PyObject* module);
 bool init_resume(PyObject* module);
+bool init_sets(PyObject* module);
+bool init_tensor_reads(PyObject* module);
 
 }  // namespace framelift

@@ -29,13 +29,17 @@ class Times {
   // The rows as a list of (code, calls, own seconds, total seconds).  New reference, or NULL with an exception set.
   PyObject* as_list();
 
+  // The row of a code object; it stays where it is.
+  Row* row_of(PyObject* code) {
+    auto [found, is_new] = rows_.try_emplace(code);
+    if (is_new) Py_INCREF(code);
+    return &found->second;
+  }
+
   // One frame of a code object, while it lives.
   class Frame {
    public:
-    Frame(Times& times, PyObject* code) : times_(times), outer_(times.current_), began_(times.pass()) {
-      auto [found, is_new] = times.rows_.try_emplace(code);
-      if (is_new) Py_INCREF(code);
-      row_ = &found->second;
+    Frame(Times& times, Row* row) : times_(times), row_(row), outer_(times.current_), began_(times.pass()) {
       row_->calls++;
       row_->active++;
       times.current_ = row_;

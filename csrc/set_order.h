@@ -13,6 +13,6 @@ struct WalksScope {
   WalksScope();
   ~WalksScope();
 };
-bool init_orders();
+bool init_set_order();
 
 }  // namespace framelift

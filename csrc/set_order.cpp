@@ -1,14 +1,17 @@
 // Sets of handles iterate by the handles' addresses: once captured code sees that order, which objects they are is a fact.
-#include "orders.h"
+#include "set_order.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <cstring>
 
+#include "barrier.h"
+
 namespace framelift {
 
 #if PY_VERSION_HEX >= 0x030d0000
-extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, Py_hash_t*);   // exported, no longer declared
+// exported, no longer declared
+extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, Py_hash_t*);
 #endif
 
 static PyObject* name_note_order;
@@ -29,9 +32,7 @@ int note_order(Rehearsal* r, PyObject* obj) {
   while (_PySet_NextEntry(obj, &position, &element, &hash)) {
     if (!by_address(r, element)) continue;
     PyObject* args[] = {obj};
-    PyObject* done = ask_session(r, name_note_order, args, 1);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return Ref::steal(ask_session(r, name_note_order, args, 1)) ? 0 : -1;
   }
   return 0;
 }
@@ -47,30 +48,30 @@ int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssiz
 }
 
 // Subclasses take the slot over when they are made, so ours may outlive its scope: it is the original without a rehearsal.
-static getiterfunc set_walk, frozenset_walk;
+static getiterfunc original_set_iter, original_frozenset_iter;
 static long scopes = 0;
 
 static bool seen(PyObject* set) {
   Rehearsal* r = thread_state().mode == Mode::Rehearse ? current_rehearsal() : nullptr;
   return !r || r->interrupt || note_order(r, set) == 0;
 }
-static PyObject* walk_set(PyObject* set) { return seen(set) ? set_walk(set) : nullptr; }
-static PyObject* walk_frozenset(PyObject* set) { return seen(set) ? frozenset_walk(set) : nullptr; }
+static PyObject* walk_set(PyObject* set) { return seen(set) ? original_set_iter(set) : nullptr; }
+static PyObject* walk_frozenset(PyObject* set) { return seen(set) ? original_frozenset_iter(set) : nullptr; }
 
 WalksScope::WalksScope() {
   if (scopes++) return;
-  PySet_Type.tp_iter = walk_set;
-  PyFrozenSet_Type.tp_iter = walk_frozenset;
+  PySet_Type.tp_iter = slot<walk_set>;
+  PyFrozenSet_Type.tp_iter = slot<walk_frozenset>;
 }
 WalksScope::~WalksScope() {
   if (--scopes) return;
-  PySet_Type.tp_iter = set_walk;
-  PyFrozenSet_Type.tp_iter = frozenset_walk;
+  PySet_Type.tp_iter = original_set_iter;
+  PyFrozenSet_Type.tp_iter = original_frozenset_iter;
 }
 
-bool init_orders() {
-  set_walk = PySet_Type.tp_iter;
-  frozenset_walk = PyFrozenSet_Type.tp_iter;
+bool init_set_order() {
+  original_set_iter = PySet_Type.tp_iter;
+  original_frozenset_iter = PyFrozenSet_Type.tp_iter;
   return (name_note_order = PyUnicode_InternFromString("note_order")) != nullptr;
 }
 
