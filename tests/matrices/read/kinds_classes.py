@@ -110,7 +110,7 @@ KINDS = (
     Kind("class module", f"class B(nn.Module):\n    base = 3\nclass B2(nn.Module):\n    base = 4\n    missing = 6\nclass K(B):{BODY}", "K", CLASS + BASE),
     Kind("class autograd function", f"class K(torch.autograd.Function):{BODY}", "K", CLASS),
     Kind("class ctypes structure", f"class K(ctypes.Structure):\n    _fields_ = [('f', ctypes.c_int)]{BODY}", "K", CLASS),
-    Kind("class ctypes array", "K = ctypes.c_int * 3\nK.k = 2\nK.reg = [1, 2]\nK.m = lambda self: 4\nK.s = staticmethod(lambda: 5)", "K", CLASS),
+    Kind("class ctypes array", f"class K(ctypes.c_int * 3):{BODY}", "K", CLASS),
     Kind("class generic", f"import typing\nT = typing.TypeVar('T')\nclass K(typing.Generic[T]):{BODY}", "K", CLASS),
     Kind("class alias", "import typing\nT = typing.TypeVar('T')\nclass G(typing.Generic[T]):\n    k = 2\n", "G[int]", bodies(
         ("origin attribute", "G.k = 5", "G.k = 2"), ("other argument", "PUT(G[str])"))),
