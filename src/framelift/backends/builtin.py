@@ -105,8 +105,9 @@ def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], 
     from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
+    from . import raising_kernels
     from .own_memory import OwnMemory
-    patches = _inductor_config(mode, options)
+    patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
     if inductor_config.post_grad_custom_post_pass is None:   # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None

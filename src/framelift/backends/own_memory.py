@@ -40,7 +40,8 @@ class OwnMemory(_Pass):  # type: ignore[misc]
         output.args = (type(output.args[0])(returned),)
 
     def uuid(self) -> str:
-        return "framelift own memory 1"
+        """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other kernels (raising_kernels.py)."""
+        return "framelift own memory 1, raising kernels 1"
 
 
 def _base(node: Any) -> Any:
