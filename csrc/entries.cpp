@@ -163,7 +163,15 @@ static PyObject* undone(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// stands(): what the run is about to raise is the compiler's own failure, and leaves the call.
+static thread_local bool error_stands = false;
+static PyObject* stands(PyObject*, PyObject*) {
+  error_stands = true;
+  Py_RETURN_NONE;
+}
+
 static MethodTable methods({
+    method<stands, METH_NOARGS>("stands", "stands(): what the run is about to raise leaves the call, plain Python does not get it"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
     method<set_failure_teller, METH_O>(
         "set_failure_teller", "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"),
@@ -178,11 +186,11 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
     UncapturedScope graph;  // its own frames are nobody's to capture, also where the caller's frames are
     Range range("run", entry->info);
     ExtraDepth depth(ExtraDepth::kEntry);
-    taken_back = false;
+    taken_back = error_stands = false;
     made = run_entry(entry, slots);
   }
   if (!made) {
-    if (!(entry->replayable || taken_back) || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    if (error_stands || !(entry->replayable || taken_back) || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     keep_failure(entry);
     return 2;
   }

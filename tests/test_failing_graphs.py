@@ -238,3 +238,68 @@ def test_attention_draws_only_with_dropout(dropout: float) -> None:
     compiled = framelift.compile(quiet, backend="eager", fullgraph=True)
     compiled(*given)
     assert compiled.entries[0].info.replayable == (not dropout)
+
+
+# -- a compiled graph that fails where the graph itself does not ---------------------------------------------------------------------------
+
+def broken(graph_module: Any, inputs: Any) -> Any:
+    """A backend whose graphs fail at once."""
+    def run(*args: Any) -> Any:
+        raise ValueError("broken")
+    return run
+
+
+def broken_at_the_end(graph_module: Any, inputs: Any) -> Any:
+    """A backend whose graphs do everything, and then fail."""
+    def run(*args: Any) -> Any:
+        graph_module(*args)
+        raise ValueError("broken")
+    return run
+
+
+def with_settings(x: Any, i: Any) -> Any:
+    LOG.append("before")
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x.unsqueeze(0) @ x.unsqueeze(1)
+    return TABLE[i] + y
+
+
+def of_sizes(x: Any, i: Any) -> Any:
+    LOG.append("before")
+    return TABLE[i] * x.shape[0] + x
+
+
+def with_an_assertion(x: Any, i: Any) -> Any:
+    LOG.append("before")
+    assert (x > 0).all()
+    return TABLE[i] + x
+
+
+FAILING = (with_effects, with_effects_and_numbers, written_through_data, in_a_finally, with_settings, of_sizes, with_an_assertion)
+
+
+@pytest.mark.parametrize("backend", [broken, broken_at_the_end], ids=lambda b: b.__name__)
+@pytest.mark.parametrize("program", FAILING, ids=lambda p: p.__name__)
+def test_the_error_of_a_broken_compiler_leaves_the_call(program: Any, backend: Any) -> None:
+    """Nothing has happened then: no effect, no write, no random number drawn.  Where the data is bad the program raises its own error."""
+    compiled = framelift.compile(program, backend=backend)
+    for index in (GOOD, GOOD, BAD, GOOD):
+        LOG.clear()
+        x = torch.tensor([1.0, 2.0])
+        torch.manual_seed(3)
+        before = torch.get_rng_state()
+        if index is BAD:
+            with pytest.raises(IndexError):
+                compiled(x, index)
+            continue
+        with pytest.raises(ValueError, match="^broken$"):
+            compiled(x, index)
+        assert x.tolist() == [1, 2] and x._version == 0 and not LOG and torch.equal(torch.get_rng_state(), before)
+        assert not torch.is_autocast_enabled("cpu") and torch.is_grad_enabled()
+
+
+def test_a_compiler_of_torchs_own_that_is_broken_on_purpose() -> None:
+    from torch._dynamo.backends.debugging import relu_runtime_error_TESTING_ONLY
+
+    with pytest.raises(RuntimeError, match="ReluRuntimeError|relu"):
+        framelift.compile(lambda x: torch.relu(x) + 1, backend=relu_runtime_error_TESTING_ONLY)(torch.ones(3))

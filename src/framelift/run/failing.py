@@ -1,6 +1,7 @@
 """What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
 The call is then left to plain Python, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
+A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the call.
 A graph that fails where plain Python does not is told of, and so is an exception that left the frame in the rehearsal alone.
 """
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.overrides import _enable_torch_function
 
 from .. import _core, config
@@ -68,9 +71,18 @@ def raising(run: Callable[..., Any] | None, error: BaseException, place: str) ->
 def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
     around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
-    hooks = [module for module in finished.graph_module.children() if type(module) is SavedHooks]
+    module = finished.graph_module
+    hooks = [child for child in module.children() if type(child) is SavedHooks]
     with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks), _enable_torch_function():
-        graph = compile_graph(finished.graph_module, plain_examples(finished.inputs))
+        compiled = compile_graph(module, plain_examples(finished.inputs))
+    graph = _in_its_settings(compiled, finished, around, hooks)
+    if compiled == module.forward or compiled is module or finished.stays == UNKNOWN:   # nothing is compiled, or it must not run twice
+        return graph
+    uncompiled = functools.partial(_in_its_settings, functools.partial(_run_uncompiled, module), finished, around, hooks)
+    return _noting_failures(graph, uncompiled, not finished.mutated and (not finished.stays or finished.violations > 0))
+
+
+def _in_its_settings(graph: Callable[..., Any], finished: Finished, around: Callable[[], Any], hooks: list[Any]) -> Callable[..., Any]:
     if finished.without_grad:
         graph = torch.no_grad()(graph)
     if finished.changes_state:
@@ -86,6 +98,49 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
     if finished.violations:
         graph = _checked(graph, finished.violations, finished.stays > 0)
     return graph
+
+
+def _run_uncompiled(module: Any, *inputs: Any) -> Any:
+    _LazyGraphModule.force_recompile(module)
+    return module.forward(*inputs)   # not by calling the module: FX prints its errors
+
+
+class _Failed(threading.local):
+    """`again`: a run of the graph that just failed in this thread, uncompiled, on the same inputs; kept where somebody `waits` for it."""
+
+    waits = False
+    again: Callable[[], Any] | None = None
+
+
+_failed = _Failed()
+
+
+def _noting_failures(graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool) -> Callable[..., Any]:
+    """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed (`undoing`)."""
+    def run(*inputs: Any) -> Any:
+        try:
+            return graph(*inputs)
+        except AssumptionFailed:
+            raise
+        except Exception:
+            if at_once:
+                _blame_the_compiler(lambda: uncompiled()(*inputs))
+            elif _failed.waits:
+                _failed.again = lambda: uncompiled()(*inputs)
+            raise
+    return run
+
+
+def _blame_the_compiler(again: Callable[[], Any]) -> None:
+    """An error of a compiled graph leaves the call where the same graph does not fail uncompiled: plain Python would hide the compiler's defect."""
+    before = states()
+    try:
+        again()
+    except Exception:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
+        return
+    finally:
+        put_back(*before)
+    _core.stands()
 
 
 def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[..., Any]:
@@ -154,14 +209,22 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
         versions = _core.versions(tensors)
         kept = _core.memory_copies(tensors) if copies else None
         generators = states() if draws else None
+        _failed.waits, _failed.again = True, None
         try:
             return entry(inputs, externals)
         except Exception:
+            again, _failed.again = _failed.again, None
             if _taken_back(tensors, versions, kept, counted):
                 if generators is not None:
                     put_back(*generators)
                 _core.undone()
+                if again is not None and (kept is not None or not tensors):
+                    with torch.no_grad() if tensors else contextlib.nullcontext():   # histories are not taken back
+                        _blame_the_compiler(again)
+                    _taken_back(tensors, versions, kept, False)
             raise
+        finally:
+            _failed.waits = False
     return run
 
 
