@@ -23,7 +23,7 @@ from ..guard.explain import where
 from ..origin import Origin, arg
 from ..world.dynamism import Dynamism, marks_of
 
-__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything"]
+__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything", "separated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,36 @@ def call_of(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The call as data."""
     found, spec = pytree.tree_flatten_with_path((args, kwargs))
     return Call(root, args, kwargs, [leaf for _, leaf in found], [_place(path) for path, _ in found], spec, _names(root, args, kwargs))
+
+
+def separated(root: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments, each tensor with memory of its own: an exported program is called with others, which need not share theirs.
+
+    Examples that are one tensor, views of each other, or tensors of the module are copied.
+    """
+    held = (*root.parameters(), *root.buffers(), *(value for module in root.modules() for value in vars(module).values()
+                                                   if isinstance(value, torch.Tensor))) if isinstance(root, torch.nn.Module) else ()
+    taken = {memory for memory in map(_memory, held) if memory is not None}
+
+    def own(leaf: Any) -> Any:
+        memory = _memory(leaf)
+        if memory is None or memory not in taken:
+            taken.add(memory)
+            return leaf
+        with torch.no_grad():
+            storage = leaf.untyped_storage().clone()
+            copy = torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(storage, leaf.storage_offset(), leaf.size(), leaf.stride())
+        copy.requires_grad_(leaf.requires_grad)
+        copy.__dict__.update({name: value for name, value in leaf.__dict__.items() if _is_mark(name)})
+        return copy
+    return pytree.tree_map(own, args), pytree.tree_map(own, kwargs)
+
+
+def _memory(value: Any) -> int | None:
+    """What memory a plain tensor has; None of anything else."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided or not value.numel() or value.device.type == "meta":
+        return None
+    return value.untyped_storage()._cdata
 
 
 def is_fake(call: Call) -> bool:

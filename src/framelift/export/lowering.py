@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from .. import config
+from ..graph.targets import getter_target
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
@@ -59,8 +61,31 @@ def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: b
     if not pre_dispatch:    # the graph is without autograd: grad mode has no meaning in it
         for node in module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
             module.graph.erase_node(node)
+    _detach_data(module)
     called_as(module, call, captured.spec)
     return lower_program(replace(call, root=module), fakes, pre_dispatch, ())
+
+
+def _detach_data(module: torch.fx.GraphModule) -> None:
+    """`x.data` as `x.detach()`: reading the attribute is no operator, so tracing would take what it gives for a constant."""
+    data = getter_target("data").fx_target
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.find_nodes(op="call_function", target=data):
+                node.target = torch.detach
+            part.recompile()
+
+
+class _DataDetached(TorchFunctionMode):
+    """The same where the program's own Python runs."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == _GET_DATA:
+            return torch.detach(args[0])
+        return func(*args, **(kwargs or {}))
+
+
+_GET_DATA = torch.Tensor.data.__get__   # type: ignore[attr-defined]
 
 
 def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str]) -> Lowered:
@@ -77,7 +102,7 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
         stack.callback(_tracing.pop)
         for around in AROUND:
             stack.enter_context(around())
-        for context in (fakes.mode, helpers._NonStrictTorchFunctionHandler(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
+        for context in (fakes.mode, helpers._NonStrictTorchFunctionHandler(), _DataDetached(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(
             helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode))

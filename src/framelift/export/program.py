@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
+from ..graph.live import leaving_none_open
 from .capture import Captured, capture
-from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept
+from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
 from .lowering import BodyMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
@@ -48,12 +50,12 @@ def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] 
     from torch.export import _trace
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
-    call = call_of(mod, args, kwargs)
+    call = call_of(mod, *separated(mod, args, kwargs))
     with unset_fake_temporarily():   # a mode around the call is no part of the program
-        with marks_kept(call):
+        with marks_kept(call), leaving_none_open():
             lowered, mode = _lowered(call, dynamic_shapes, strict, preserve_module_call_signature, pre_dispatch, prefer_deferred_runtime_asserts_over_guards)
             graph_module, ranges, entries = _finished(call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict)
-        program = _program(mod, call, lowered, graph_module, ranges, entries, state, pre_dispatch)
+        program = _program(mod, (args, kwargs), lowered, graph_module, ranges, entries, state, pre_dispatch)
         verify(program)
     return program
 
@@ -71,8 +73,9 @@ def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[
             raise
         raise UserError(UserErrorType.ANTI_PATTERN, f"Consider annotating your code using torch._check*(). {error}",
                         case_name="constrain_as_size_example") from error
-    if captured is None and _has_fakes(call, lowered):
-        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation is not traced; try strict=True")
+    if _holds_traced(call, lowered):
+        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation of the program is not traced"
+                           + ("" if strict else "; try strict=True"))
     _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
     return lowered, mode
 
@@ -87,11 +90,20 @@ def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispa
     return lower_captured(captured, call, fakes, pre_dispatch), fakes.mode
 
 
-def _has_fakes(call: Call, lowered: Lowered) -> bool:
-    """Whether fakes were taken for constants, in a call whose own tensors are real ones."""
+def _holds_traced(call: Call, lowered: Lowered) -> bool:
+    """Whether a tensor of the tracing was taken for a constant, in a call whose own tensors are real ones: a fake, or a wrapper of a transform."""
+    held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers)
+            for value in table.values()]
+    for module in lowered.artifact.gm.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            held += [leaf for node in module.graph.nodes for leaf in pytree.tree_leaves((node.args, node.kwargs))]
+    tensors = [value for value in (*lowered.artifact.constants.values(), *held) if isinstance(value, torch.Tensor)]
+    return any(map(_is_traced, tensors)) and not is_fake(call)
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
-    held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers) for value in table.values()]
-    return any(isinstance(value, FakeTensor) for value in (*lowered.artifact.constants.values(), *held)) and not is_fake(call)
+    return isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
 
 
 def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:
@@ -133,7 +145,7 @@ def _without_root(name: str) -> str:
     return _strip_root(name)
 
 
-def _program(mod: torch.nn.Module, call: Call, lowered: Lowered, graph_module: Any, ranges: Any, entries: list[Any], state: dict[str, Any],
+def _program(mod: torch.nn.Module, examples: Any, lowered: Lowered, graph_module: Any, ranges: Any, entries: list[Any], state: dict[str, Any],
              pre_dispatch: bool) -> Any:
     from torch._export import utils, verifier
     from torch.export import ExportedProgram
@@ -142,4 +154,4 @@ def _program(mod: torch.nn.Module, call: Call, lowered: Lowered, graph_module: A
     utils._update_gm_meta_if_possible(graph_module, mod)
     checks = verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier
     return ExportedProgram(root=graph_module, graph=graph_module.graph, graph_signature=lowered.artifact.sig, state_dict=state, range_constraints=ranges,
-                           module_call_graph=entries, example_inputs=(call.args, call.kwargs), constants=lowered.artifact.constants, verifiers=[checks])
+                           module_call_graph=entries, example_inputs=examples, constants=lowered.artifact.constants, verifiers=[checks])
