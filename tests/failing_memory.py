@@ -1,8 +1,7 @@
-"""Programs captured and called while one allocation fails: `python failing_memory.py new|python PROGRAM [FIRST [STEP]]`.
+"""Programs captured and called while one C++ allocation of the core fails: `python failing_memory.py PROGRAM [FIRST [STEP]]`.
 
-`new` lets C++ allocations of the core fail (native/fail_new.cpp must be preloaded), `python` those of CPython, by
-`_testcapi.set_nomemory`.  Each run must raise MemoryError or give plain Python's result; the next call gives that result, and no
-hook is left behind.  Prints one line of counts.  Only tests run this file.
+native/fail_new.cpp must be preloaded.  Each run must raise MemoryError or give plain Python's result; the next calls give that
+result, and no hook is left behind.  Prints what was wrong, and one line of counts.
 """
 
 from __future__ import annotations
@@ -126,24 +125,7 @@ class FailNew:
             self.fired = self.library.fail_new(0) == 0
 
 
-class FailPython:
-    """The n-th allocation of CPython fails, and only that one."""
-
-    def __init__(self) -> None:
-        import _testcapi
-        self.set, self.remove = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
-        self.fired = False
-
-    @contextlib.contextmanager
-    def at(self, n: int) -> Iterator[None]:
-        self.set(n, n + 1)
-        try:
-            yield
-        finally:
-            self.remove()
-
-
-def run(program: str, fail: FailNew | FailPython, n: int) -> tuple[str, bool]:
+def run(program: str, fail: FailNew, n: int) -> tuple[str, bool]:
     """What came of the call in which allocation `n` failed, and whether it did."""
     function, call = PROGRAMS[program]()
     expected = call(function)
@@ -172,13 +154,13 @@ def run(program: str, fail: FailNew | FailPython, n: int) -> tuple[str, bool]:
 
 
 def main() -> None:
-    kind, program = sys.argv[1:3]
-    n, step = int(sys.argv[3]) if len(sys.argv) > 3 else 1, int(sys.argv[4]) if len(sys.argv) > 4 else 1
-    fail = FailNew() if kind == "new" else FailPython()
+    program, *numbers = sys.argv[1:]
+    first, step = [*map(int, numbers), 1, 1][:2] if numbers else (1, 1)
+    fail = FailNew()
     function, call = PROGRAMS[program]()
     call(framelift.compile(function, backend="eager"))   # tables that are filled once
     outcomes: collections.Counter[str] = collections.Counter()
-    for n in range(n, n + 20000 * step, step):
+    for n in range(first, first + 20000 * step, step):
         print(n, file=sys.stderr, flush=True)
         outcome, fired = run(program, fail, n)
         if not fired:
