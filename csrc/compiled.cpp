@@ -14,6 +14,10 @@ struct CompiledObject {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject *function, *bound, *miss, *entries, *frames, *dict, *weakrefs;
+  // Of a callable object: the object, what its class had as `__call__` when `function` was taken from that, the
+  // version of the class where this was last looked at, and what is called while the class has another one.
+  PyObject *receiver, *call_then, *successor;
+  unsigned int version;
   unsigned long long hits;
 };
 static PyTypeObject Compiled_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -137,12 +141,37 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
   return result;
 }
 
+// ---- callable objects ----
+
+static PyObject *call_name, *make_successor = nullptr;  // Python: (compiled) -> what is called for its object from now on
+
+// Python looks `__call__` up at each call of an object: whether its class still has the one whose frame is the root.
+static bool is_current(CompiledObject* self) {
+  PyTypeObject* type = Py_TYPE(self->receiver);
+  if (type_version(type) && type_version(type) == self->version) return true;
+  if (_PyType_Lookup(type, call_name) != self->call_then) return false;
+  self->version = type_version(type);  // the lookup has given the class a version, where there are any left
+  return true;
+}
+
+static PyObject* call_successor(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  Ref held_self = Ref::new_ref((PyObject*)self);
+  if (!self->successor) {
+    Ref made = Ref::steal(PyObject_CallOneArg(make_successor, (PyObject*)self));
+    if (!made) return nullptr;
+    if (!self->successor) self->successor = made.release();  // another thread may have come first
+  }
+  Ref successor = Ref::new_ref(self->successor);
+  return PyObject_Vectorcall(successor.get(), args, nargsf, kwnames);
+}
+
 static PyObject* compiled_vectorcall(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   CompiledObject* self = (CompiledObject*)object;
   if (!self->function || !self->bound || !self->entries) {
     PyErr_SetString(PyExc_RuntimeError, "the compiled function was already cleared by the garbage collector");
     return nullptr;
   }
+  if (self->receiver && !is_current(self)) return call_successor(self, args, nargsf, kwnames);
   Py_ssize_t before = PyTuple_GET_SIZE(self->bound);
   if (before == 0) return call_with(self, args, nargsf, kwnames);
   Py_ssize_t given = PyVectorcall_NARGS(nargsf);
@@ -171,10 +200,10 @@ static bool mirror(CompiledObject* self, PyObject* name) {
 }
 
 static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"function", "miss", "bound", "name", nullptr};
-  PyObject *function, *miss, *bound = nullptr, *name = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O!O", (char**)names, &PyFunction_Type, &function, &miss, &PyTuple_Type,
-                                   &bound, &name))
+  static const char* names[] = {"function", "miss", "bound", "name", "receiver", nullptr};
+  PyObject *function, *miss, *bound = nullptr, *name = Py_None, *receiver = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O!OO", (char**)names, &PyFunction_Type, &function, &miss, &PyTuple_Type,
+                                   &bound, &name, &receiver))
     return nullptr;
   Ref made = Ref::steal(type->tp_alloc(type, 0));
   if (!made) return nullptr;
@@ -185,18 +214,25 @@ static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* k
   self->bound = bound ? Py_NewRef(bound) : PyTuple_New(0);
   self->entries = PyList_New(0);
   self->frames = PyDict_New();
+  if (receiver != Py_None) {
+    self->receiver = Py_NewRef(receiver);
+    self->call_then = Py_XNewRef(_PyType_Lookup(Py_TYPE(receiver), call_name));
+  }
   return self->bound && self->entries && self->frames && mirror(self, name) ? made.release() : nullptr;
 }
 
 static int compiled_traverse(PyObject* object, visitproc visit, void* arg) noexcept {
   CompiledObject* self = (CompiledObject*)object;
-  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict}) Py_VISIT(member);
+  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict, self->receiver,
+                           self->call_then, self->successor})
+    Py_VISIT(member);
   return 0;
 }
 
 static int compiled_clear(PyObject* object) noexcept {
   CompiledObject* self = (CompiledObject*)object;
-  for (PyObject** member : {&self->function, &self->bound, &self->miss, &self->entries, &self->frames, &self->dict})
+  for (PyObject** member : {&self->function, &self->bound, &self->miss, &self->entries, &self->frames, &self->dict,
+                            &self->receiver, &self->call_then, &self->successor})
     Py_CLEAR(*member);
   return 0;
 }
@@ -267,6 +303,8 @@ static PyObject* set_reporting(PyObject*, PyObject* args) {
 static PyMemberDef compiled_members[] = {
     {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
+    {"receiver", T_OBJECT, offsetof(CompiledObject, receiver), READONLY, "the object whose class's __call__ it stands for"},
+    {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY, "called while that class has another __call__"},
     {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> whether an entry was put in front"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
@@ -333,6 +371,10 @@ static PyObject* set_redirect(PyObject*, PyObject* value) {
   Py_XSETREF(redirect, value == Py_None ? nullptr : Py_NewRef(value));
   Py_RETURN_NONE;
 }
+static PyObject* set_make_successor(PyObject*, PyObject* function) {
+  Py_XSETREF(make_successor, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
 static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
   Py_XSETREF(follow_torch, Py_NewRef(value));
   Py_RETURN_NONE;
@@ -344,6 +386,8 @@ static MethodTable functions({
     method<call_compiled>("call_compiled", "call_compiled(compiled, args, kwargs): whatever the stance says."),
     method<set_redirect, METH_O>(
         "set_redirect", "Let callable(compiled, args, kwargs) run in place of every compiled callable, or None."),
+    method<set_make_successor, METH_O>(
+        "set_make_successor", "function(compiled): makes what is called once the class of its object has another __call__."),
     method<set_follow_torch_stance, METH_O>(
         "set_follow_torch_stance", "Called with TorchDynamo's record of the stance when that changed."),
     method<set_disabled, METH_O>("set_disabled", "Make all compiled callables run plain Python, or not; returns what was."),
@@ -352,10 +396,11 @@ static MethodTable functions({
 bool init_compiled(PyObject* module) {
   torch_module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
   torch_record_name = PyUnicode_InternFromString("_stance");
+  call_name = PyUnicode_InternFromString("__call__");
   Compiled_Type.tp_name = "framelift._core.Compiled";
   Compiled_Type.tp_basicsize = sizeof(CompiledObject);
   Compiled_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  Compiled_Type.tp_doc = "Compiled(function, miss, bound=(), name=None)";
+  Compiled_Type.tp_doc = "Compiled(function, miss, bound=(), name=None, receiver=None)";
   Compiled_Type.tp_new = slot<compiled_create>;
   Compiled_Type.tp_dealloc = slot<compiled_dealloc>;
   Compiled_Type.tp_traverse = traversal<compiled_traverse>;

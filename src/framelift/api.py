@@ -127,10 +127,20 @@ on_code(_inside)(compile)
 
 
 def _make(model: Any, driver: Driver, name: str | None) -> Any:
-    function, bound = _root(model)
-    compiled = _core.Compiled(function, driver, bound, name)
+    function, bound, receiver = _root(model)
+    compiled = _core.Compiled(function, driver, bound, name, receiver)
     _compiled.add(compiled)
     return compiled
+
+
+def _successor(compiled: Any) -> Any:
+    """What a compiled object calls while its class has another `__call__`: any call of the object, whatever that does."""
+    made = _core.Compiled(_caller(compiled.receiver), compiled.miss)
+    _compiled.add(made)
+    return made
+
+
+_core.set_make_successor(_successor)
 
 
 def keep_compiled() -> Any:
@@ -156,19 +166,23 @@ def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:
     return cls
 
 
-def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
-    """The Python function whose frame is the root, and the arguments bound to it."""
+def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
+    """The Python function whose frame is the root, the arguments bound to it, and the object whose class it was found in."""
     if isinstance(model, _core.Compiled):
-        return model.function, model.bound
+        return model.function, model.bound, model.receiver
     if isinstance(model, types.FunctionType) and not is_in_graph(model):
-        return model, ()
+        return model, (), None
+    if isinstance(model, type):
+        return _caller(model), (), None
     # A method, or an instance and its class's __call__, which may be compiled itself.
-    method, receiver = (model.__func__, model.__self__) if isinstance(model, types.MethodType) else (getattr(type(model), "__call__", None), model)
-    if isinstance(method, _core.Compiled) and not isinstance(model, type):
-        return method.function, (*method.bound, receiver)
-    if isinstance(method, types.FunctionType) and not isinstance(model, type):
-        return method, (receiver,)
-    return _caller(model), ()
+    is_method = isinstance(model, types.MethodType)
+    method, receiver = (model.__func__, model.__self__) if is_method else (_core.type_lookup(type(model), "__call__", None), model)
+    found_in = None if is_method else model
+    if isinstance(method, _core.Compiled):
+        return method.function, (*method.bound, receiver), found_in
+    if isinstance(method, types.FunctionType):
+        return method, (receiver,), found_in
+    return _caller(model), (), None
 
 
 # A frame around a callable that has none.  Not framelift's own file, so that it is captured code.

@@ -56,6 +56,8 @@ def _plain(function: Any) -> Any:
     if is_a(function, torch.nn.Module):
         return getattr(function, "_orig_mod", function)
     if is_a(function, _core.Compiled):
+        if function.receiver is not None:
+            return function.receiver
         return functools.partial(function.function, *function.bound) if function.bound else function.function
     return function
 

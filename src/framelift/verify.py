@@ -57,7 +57,7 @@ class Verified:
 
     def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run both ways; what the captured way gives, or `VerificationFailed`."""
-        function, bound = self.compiled.function, self.compiled.bound
+        function, bound = _plain_call(self.compiled)
         try:
             twin_args, twin_kwargs = _copy(((*bound, *args), kwargs))
         except Exception as error:
@@ -89,6 +89,13 @@ class Verified:
         if want[0] == "raised":
             return "" if type(want[1]) is type(got[1]) else f"plain Python raised {want[1]!r}, captured code {got[1]!r}"
         return difference(want[1], got[1])
+
+
+def _plain_call(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that a call without compiling would run, and its first arguments."""
+    receiver = compiled.receiver
+    call = _core.type_lookup(type(receiver), "__call__", None) if receiver is not None else None
+    return (call, (receiver,)) if type(call) is types.FunctionType else (compiled.function, compiled.bound)
 
 
 def _outcome(call: Any) -> tuple[str, Any]:

@@ -247,13 +247,18 @@ def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if is_a(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if is_a(callable_, _core.Compiled):   # compiled inside compiled: captured as the plain function it wraps
+    if is_a(callable_, _core.Compiled):   # compiled inside compiled: captured as what it was made of
         inside = _core.is_internal(callable_)
+        if callable_.receiver is not None:
+            return callable_.receiver if inside else let_in(session.world, callable_.receiver, const(callable_).to("attr", "receiver")), args, kwargs
         bound = callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         return callable_.function, bound + args, kwargs
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")
-        return _core.captured(method.fget, (callable_,), None) if type(method) is property else method, args, kwargs
+        if type(method) is property:
+            return _core.captured(method.fget, (callable_,), None), args, kwargs
+        inside, place = session.world.place_of(type(callable_), "__call__")
+        return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
     method = getattr(type(callable_), "__call__", None)
     if is_a(method, _core.Compiled):
         return method.function, (*method.bound, callable_, *args), kwargs

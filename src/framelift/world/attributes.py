@@ -28,7 +28,7 @@ from .world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
            "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
-           "bound_as", "bound_to_class"]
+           "bound_as", "bound_to_class", "call_special"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
 _GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
@@ -96,7 +96,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
         value = generic_read(world, obj, name)
     else:
         try:
-            return _core.captured(getter, (obj, name), None)
+            return call_special(world, obj, "__getattribute__", getter, name)
         except AttributeError as error:
             missing = error
     if value is not ABSENT:
@@ -109,6 +109,23 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
         if fallback is not ABSENT:
             return _core.captured(fallback, (name,), None)
     raise missing or no_attribute(obj, name)
+
+
+def call_special(world: World, obj: Any, special: str, found: Any, *args: Any) -> Any:
+    """Call what the class of `obj` holds under the name of a special method, bound to `obj` as its kind asks for."""
+    return _core.captured(*_bound_special(world, obj, special, found, args), None)
+
+
+def _bound_special(world: World, obj: Any, special: str, found: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    kind = type(found)
+    if kind in _METHODS or kind in _C_DESCRIPTORS:
+        return found, (obj, *args)
+    inside, place = world.place_of(type(obj), special)
+    if kind is staticmethod:
+        return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
+    if world.lookup(kind, "__get__") is not ABSENT:   # bound by code of its own
+        raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+    return found if inside else let_in(world, found, const(place).to("lookup", special)), args
 
 
 def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
@@ -271,7 +288,7 @@ def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
         value = _module_entry(world, obj, name)
         if value is not ABSENT:
             return value
-    return _core.captured(fallback, (obj, name), None)
+    return call_special(world, obj, "__getattr__", fallback, name)
 
 
 def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
@@ -309,7 +326,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
         return
     setter = world.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):
-        _core.captured(setter, (obj, name, value), None)
+        call_special(world, obj, "__setattr__", setter, name, value)
         return
     generic_write(world, obj, name, value)
 
@@ -359,7 +376,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
         return
     deleter = world.lookup(type(obj), "__delattr__")
     if deleter not in (object.__delattr__, _thread._local.__delattr__):
-        _core.captured(deleter, (obj, name), None)
+        call_special(world, obj, "__delattr__", deleter, name)
         return
     generic_delete(world, obj, name)
 

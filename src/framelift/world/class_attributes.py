@@ -14,7 +14,7 @@ from .. import _core
 from .._core import is_a
 from ..origin import const
 from ..reasons import Interrupt
-from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, is_data_descriptor, leaf_attribute
+from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_special, is_data_descriptor, leaf_attribute
 from .class_dict import class_dict, class_entry_is_there
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
@@ -70,12 +70,12 @@ def read_class(world: World, cls: type, name: str) -> Any:
             return value
     else:
         try:
-            return _core.captured(getter, (cls, name), None)
+            return call_special(world, cls, "__getattribute__", getter, name)
         except AttributeError as error:
             missing = error
     fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
-        return _core.captured(fallback, (cls, name), None)
+        return call_special(world, cls, "__getattr__", fallback, name)
     raise missing or _no_class_attribute(world, cls, name)
 
 
@@ -390,7 +390,7 @@ def write_class(world: World, cls: type, name: str, value: Any) -> None:
         return
     setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__:
-        _core.captured(setter, (cls, name, value), None)
+        call_special(world, cls, "__setattr__", setter, name, value)
         return
     generic_write_class(world, cls, name, value)
 
@@ -457,7 +457,7 @@ def delete_class(world: World, cls: type, name: str) -> None:
         return
     deleter = world.lookup(type(cls), "__delattr__")
     if deleter is not type.__delattr__:
-        _core.captured(deleter, (cls, name), None)
+        call_special(world, cls, "__delattr__", deleter, name)
         return
     generic_delete_class(world, cls, name)
 
