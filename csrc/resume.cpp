@@ -58,6 +58,7 @@ static Ref read_frame(PyObject* stop) {
 // hand_over(stop): what plain code returns at a stop.  The frame gives its stack away: where a traceback keeps the frame, an
 // exception on that stack would otherwise hold itself, and all the frame had, until the collector comes.
 static PyObject* hand_over(PyObject*, PyObject* stop) {
+  if (PyErr_Occurred()) return nullptr;  // C code may give a result and an exception at once: a released memoryview's iterator
   Ref handed = read_frame(stop);
   if (!handed) return nullptr;
   Frame* frame = current_frame(PyThreadState_Get());

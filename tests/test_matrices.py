@@ -33,7 +33,7 @@ def chosen() -> list[str]:
 
 
 #: kinds of which many cells differ still: what `make matrices` reports of them is work to do
-OPEN_KINDS = frozenset({"class tensor", "class tensor below", "class parameter", "class torch.Tensor", "class ctypes structure", "class ctypes array"})
+OPEN_KINDS: frozenset[str] = frozenset()
 #: pairs of a kind and a read that differ still
 OPEN: frozenset[tuple[str, str]] = frozenset()
 

@@ -166,8 +166,7 @@ def main() -> int:
         print("\n".join(f"{matrix} {name}" for matrix, name in chosen))
         return 0
     times: list[tuple[float, str]] = []
-    for matrix, number, found, seconds in run_all(names, options.jobs):
-        name = names[matrix, name]
+    for matrix, name, found, seconds in run_all(chosen, options.jobs):
         ran[matrix] += 1
         times.append((seconds, name))
         if found is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import json.encoder
 import operator
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..graph.numbers import NUMBERS
+from ..reasons import Interrupt
+from ..world.opaque import Opaque, refused
 from .registry import substitute
 from .substitutes_views import VIEWS, refusal
 
@@ -21,14 +25,31 @@ def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
         return value.value()
     if issubclass(kind, VIEWS):
         raise refusal(name, (value,))
-    if kind not in (list, tuple, dict) or id(value) in above:
+    if kind is Opaque:
+        raise refused(value)
+    solid = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
+    if solid is None or id(value) in above:
         return value
     above = (*above, id(value))
+    if kind is not solid:
+        return _of_subclass(value, solid, name, above)
     if kind is dict:
         pairs = [(_solid(key, name), _solid(item, name, above)) for key, item in value.items()]
         return dict(pairs) if any(a is not b or c is not d for (a, c), (b, d) in zip(pairs, value.items())) else value
     items = [_solid(item, name, above) for item in value]
     return kind(items) if any(map(operator.is_not, items, value)) else value
+
+
+def _of_subclass(value: Any, solid: type, name: str, above: tuple[int, ...]) -> Any:
+    """A container of a subclass: itself, or a plain one of plain numbers where code of its own would give the same."""
+    plain = dict(dict.items(value)) if solid is dict else solid(solid.__iter__(value))
+    made = _solid(plain, name, above)
+    if made is plain:
+        return value
+    if any(getattr(type(value), method) is not getattr(base, method) for method in ("__iter__", "items", "__getitem__")
+           for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else solid,) if hasattr(base, method)):
+        raise Interrupt("callable-on-handle", name)
+    return made
 
 
 @substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)

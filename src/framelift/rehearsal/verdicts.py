@@ -25,6 +25,7 @@ from ..guard.kinds import full_name
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
+from ..world.lazy import View
 from ..world.same_kind import derives, known_kind
 from . import (  # noqa: F401  (they fill the tables)
     attention, autograd_function, control_flow, differentiation, higher_order, hooks, marks, module_hooks, pure, python_tables, randomness, regions, saved_hooks, subclasses, substitutes,
@@ -199,6 +200,8 @@ def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise Interrupt("callable-on-handle", describe(callable_))
     if getattr(callable_, "__objclass__", None) in (int, float):   # their own text of a number, which they know by its memory
         args = tuple([arg.value() if type(arg) in NUMBERS else arg for arg in args])
+    if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):   # of C code, outside
+        raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.natively(callable_, args, kwargs)
     if pure.leaks_address(result):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")

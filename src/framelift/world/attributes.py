@@ -136,6 +136,8 @@ def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
 
 def generic_read(world: World, obj: Any, name: str) -> Any:
     """What `object.__getattribute__` finds, or ABSENT."""
+    if name == "__dict__" and is_a(obj, _thread._local):   # made for each thread; no class has a descriptor of it
+        return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(found):
         return _read_data_descriptor(world, obj, name, found)

@@ -18,6 +18,7 @@ from .attributes import INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_
 from .class_dict import class_dict, class_entry_is_there
 from .importer import let_in, let_in_opaque
 from .instance_dict import InstanceDict
+from .lazy import View
 from .leaves import LEAF_TYPES, is_constant, is_leaf
 from .records import DELETED
 from .world import ABSENT, World
@@ -348,9 +349,22 @@ def delete_function(world: World, function: types.FunctionType, name: str) -> No
 
 def read_method(world: World, method: types.MethodType, name: str) -> Any:
     """`m.name` for a bound method: what methods have themselves, else the function's."""
-    if hasattr(types.MethodType, name) and name != "__doc__":
+    if issubclass(type(method.__self__), View):
+        return _read_view_method(method, name)
+    if name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None:   # not what the class itself has, as its name
         return getattr(method, name)
     return _core.read(method.__func__, name)
+
+
+def _read_view_method(method: types.MethodType, name: str) -> Any:
+    """The same for a method of a view: outside it is one of C code."""
+    if name in ("__self__", "__name__", "__call__"):
+        return getattr(method, name)
+    if name == "__class__":
+        return types.BuiltinFunctionType
+    if hasattr(getattr(method.__self__.solid(), method.__name__, method), name):
+        raise Interrupt("opaque-object", f"a built-in method's {name}")
+    raise AttributeError(f"'builtin_function_or_method' object has no attribute {name!r}", name=name, obj=method)
 
 
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:

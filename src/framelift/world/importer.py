@@ -38,7 +38,6 @@ from .decimal_state import enter_decimal
 from .dynamism import is_argument
 from .iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .large import LargeDict
-from .lazy import View
 from .leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .mapping_views import MAPPING_VIEWS, import_view
 from .opaque import Opaque, opaque_for
@@ -425,12 +424,12 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
         return _constant(world, value, origin)
-    view = issubclass(type(receiver), View) and receiver.solid is type(owner)
-    if not view and type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+    # A view's method is Python code, and C code that is given it (text, isinstance) would see that.
+    if type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
-    return world.register(value, getattr(receiver, value.__name__) if view else found.__get__(receiver, type(receiver)), origin, mutable=False)
+    return world.register(value, found.__get__(receiver, type(receiver)), origin, mutable=False)
 
 
 @rule(functools.partial)

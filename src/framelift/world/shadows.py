@@ -301,7 +301,7 @@ def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
 
 def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     """The instance attributes of what is seen as a copy; those of its shadow are pending writes."""
-    own = _core.own_dict(value) if type(value) is not collections.OrderedDict else None
+    own = _core.own_dict(value)
     if not own:
         if own is not None:
             world.guard(origin.to("dict"), "KEYS", ())
