@@ -70,3 +70,30 @@ def test_patches(name: str, first: bool) -> None:
                 assert compiled(X).tolist() == program(X).tolist()
     finally:
         undo()
+
+
+#: operators run the C method of a name, whatever `torch.Tensor` has under that name
+OPERATORS: dict[str, Callable[[Any], Any]] = {
+    "add": lambda x: x + 1, "sub": lambda x: x - 1, "mul": lambda x: x * 2, "neg": lambda x: -x, "lt": lambda x: x < 2, "matmul": lambda x: x @ x,
+    "abs": abs, "relu": torch.relu, "clone": torch.clone}
+
+
+@pytest.mark.parametrize("names", [(), ("exp",)], ids=["one name", "two names"])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_methods_put_in_front_of_those_that_operators_run(name: str, first: bool, names: tuple[str, ...]) -> None:
+    program = OPERATORS[name]
+    framelift.reset()
+    f = framelift.compile(program, backend="eager")
+    want = program(X)
+    if not first:
+        assert torch.equal(f(X), want)
+    for one in (name, *names):
+        setattr(T, one, seven)
+    try:
+        wanted_now = program(X)
+        assert torch.equal(f(X), wanted_now) and torch.equal(f(X), wanted_now)
+    finally:
+        for one in (name, *names):
+            delattr(T, one)
+    assert torch.equal(f(X), want)

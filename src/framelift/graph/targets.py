@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from .._core import is_a
+from ..reasons import Interrupt
 
-__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "WRITTEN_AS_OPERATORS", "getter_target", "tensor_method_name", "target_of"]
+__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "WRITTEN_AS_OPERATORS", "getter_target", "method_behind", "tensor_method_name", "target_of"]
 
 
 class Target:
@@ -72,6 +73,25 @@ WRITTEN_AS_OPERATORS: dict[int, Any] = {
     if method in torch._C.TensorBase.__dict__ and f"__{name}__" in torch._C.TensorBase.__dict__ and f"__{name}__" in OPERATORS}
 _targets: dict[int, Target] = {}
 _getters: dict[str, Target] = {}
+
+
+#: C methods of tensors that torch itself puts nothing in front of
+_C_METHODS = {name: member for name, member in vars(torch._C.TensorBase).items()
+              if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and name not in vars(torch.Tensor)}
+_C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
+
+
+def method_behind(func: Any) -> Any:
+    """What runs where a C method of tensors tells torch function of itself as `func`.
+
+    It tells of what `torch.Tensor` has under its name, and that may be something that the program put there.
+    """
+    if type(func) in _C_KINDS:
+        return func
+    names = [name for name, member in vars(torch.Tensor).items() if member is func and name in _C_METHODS]
+    if len(names) > 1:
+        raise Interrupt("torch-operation", f"Tensor.{names[0]} or Tensor.{names[1]}")
+    return _C_METHODS[names[0]] if names else func
 
 
 def tensor_method_name(func: Any) -> str | None:

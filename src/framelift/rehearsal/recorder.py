@@ -34,7 +34,7 @@ from ..graph.settings import Settings, asks_default_dtype
 from ..graph.state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols import NO_MARKS, Marks, Symbols
 from ..graph.tape import Step, build_graph
-from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, getter_target, target_of
+from ..graph.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, getter_target, method_behind, target_of
 from ..graph.values import AFTER_DATA, EXCHANGED, Storage, Value
 from ..graph.wrapped import Wrapped
 from ..graph.wrappers import WrapperFacts, is_wrapper
@@ -591,6 +591,7 @@ class _RecordingMode(TorchFunctionMode):
                 recorder.overrides or any(map(is_tensor_like, types)))):
             with self:   # what overrides is captured code, whose calls must come here again
                 return recorder.dispatch(func, tuple(types), args, kwargs)
+        func = method_behind(func)
         if not kwargs:   # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})
