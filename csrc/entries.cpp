@@ -7,6 +7,7 @@
 #include "frame_access.h"
 #include "guard.h"
 #include "hints.h"
+#include "outside.h"
 #include "ranges.h"
 
 namespace framelift {
@@ -122,18 +123,25 @@ static PyObject* miss = nullptr;  // what a run returns to say that this entry i
 static thread_local PyObject* failure = nullptr;  // (info, exception) of a graph that failed, until it is taken
 static PyObject* failure_teller = nullptr;        // Python: (info, exception), called when plain Python did not fail
 
-// The exception that is set, kept with its entry's info and without frames, which hold the program's objects.
-static void keep_failure(EntryObject* entry) {
+// The exception that is set, kept with its entry's info and without frames, which hold the program's objects.  False: it came from
+// outside, a signal handler for instance, and stays set.
+static bool keep_failure(EntryObject* entry) {
   SavedError error;
   error.normalize();
   PyObject* value = error.value();
   if (value && PyExceptionInstance_Check(value)) {
+    if (error.traceback()) PyException_SetTraceback(value, error.traceback());
+    if (came_from_outside(value)) {
+      error.restore();
+      return false;
+    }
     PyException_SetTraceback(value, Py_None);
     PyException_SetContext(value, nullptr);
     PyException_SetCause(value, nullptr);
     Py_XSETREF(failure, PyTuple_Pack(2, entry->info, value));
   }
   PyErr_Clear();
+  return true;
 }
 
 PyObject* take_failure() {
@@ -191,8 +199,7 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
   }
   if (!made) {
     if (error_stands || !(entry->replayable || taken_back) || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
-    keep_failure(entry);
-    return 2;
+    return keep_failure(entry) ? 2 : -1;
   }
   if (made.get() == plain) return 2;
   if (made.get() == miss) return 0;  // the run itself looked further than guards can, before it did anything

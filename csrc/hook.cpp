@@ -5,7 +5,8 @@
 
 #include "barrier.h"
 #include "calls.h"
-#include "frame_access.h"
+#include "evaluator.h"
+#include "outside.h"
 #include "resume.h"
 #include "set_order.h"
 
@@ -14,8 +15,6 @@ namespace framelift {
 static thread_local ThreadState tls;
 ThreadState& thread_state() { return tls; }
 
-static _PyFrameEvalFunction previous_evaluator = nullptr;
-static long users = 0;                  // scopes that need the hook, over all threads (under the GIL)
 static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
@@ -298,12 +297,12 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   if (verdict == 1 || verdict < 0) return finish_frame(ts, frame, verdict == 1 ? result : nullptr, trampoline);
   if (!muted) {
     PyObject* failure = take_failure();
-    result = _PyEval_EvalFrameDefault(ts, frame, 0);
+    result = pass_on(ts, frame, 0);
     tell_failure(failure, &result);
     return result;
   }
   tls.mode = Mode::Off;
-  result = _PyEval_EvalFrameDefault(ts, frame, 0);
+  result = pass_on(ts, frame, 0);
   tls.mode = mode;
   return result;
 }
@@ -371,10 +370,17 @@ thread_local int CalledFromPython::frames = 0;
 
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
   CalledFromPython counted(ts);
+  if (is_chain_test()) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   switch (tls.mode) {
-    case Mode::Rehearse:
-      if (current_rehearsal()) return rehearse_frame(ts, frame, throwflag);
+    case Mode::Off:
+      release_idle_hook();
       break;
+    case Mode::Rehearse:
+    case Mode::Paused:
+      if (!current_rehearsal()) break;
+      if (is_signal_handler(frame)) return run_signal_handler(ts, frame, throwflag);
+      if (tls.mode == Mode::Rehearse) return rehearse_frame(ts, frame, throwflag);
+      return _PyEval_EvalFrameDefault(ts, frame, throwflag);  // our own code: nobody else's business
     case Mode::Capture:
     case Mode::RunOnly:
       if (throwflag || is_generator_frame(frame) || !tls.context) break;
@@ -389,19 +395,7 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexce
     default:
       break;
   }
-  bool other = previous_evaluator && previous_evaluator != slot<evaluate>;
-  return (other ? previous_evaluator : _PyEval_EvalFrameDefault)(ts, frame, throwflag);
-}
-
-HookScope::HookScope() {
-  if (users++ == 0) {
-    PyInterpreterState* interpreter = PyInterpreterState_Get();
-    previous_evaluator = _PyInterpreterState_GetEvalFrameFunc(interpreter);
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, slot<evaluate>);
-  }
-}
-HookScope::~HookScope() {
-  if (--users == 0) _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), previous_evaluator);
+  return pass_on(ts, frame, throwflag);
 }
 
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -494,10 +488,12 @@ static void report(Rehearsal& rehearsal) {
   if (made && PyObject_SetAttrString(rehearsal.session, "generators", made.get()) < 0) PyErr_Clear();
   Ref times = Ref::steal(rehearsal.times.as_list());
   if (times) PyObject_SetAttrString(rehearsal.session, "times", times.get());
+  PyObject_SetAttrString(rehearsal.session, "outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);
 }
 
 // rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root of a
-// rehearsal; a given twin stops where its root has called that many probes.
+// rehearsal; a given twin stops where its root has called that many probes.  session.outside is the exception from outside of
+// the program that ended it, or None.
 static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2]))
     return PyErr_Format(PyExc_TypeError, "rehearse(session, function, locals)");
@@ -507,6 +503,7 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   WalksScope walks;
   Rehearsal rehearsal;
   rehearsal.session = args[0];
+  rehearsal.losses = hook_losses;
   if (n == 5) {
     rehearsal.stop_at = PyLong_AsLong(args[4]);
     if (!mark_twin(args[3])) return nullptr;
@@ -516,6 +513,8 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
     RehearsalScope scope(&rehearsal);
     result = Ref::steal(slot<run_rehearsal>(&rehearsal, args[1], args[2], n == 5 ? args[3] : nullptr));
     if (!result) note_interrupt(&rehearsal);
+    if (!result && !rehearsal.interrupt) note_outside(&rehearsal);
+    check_hook(&rehearsal);
     if (rehearsal.interrupt) {  // whatever the program made of it, the root's record decides
       result.reset();
       PyErr_Clear();
@@ -543,22 +542,16 @@ static PyObject* set_mode(PyObject*, PyObject* value) {
   tls.mode = (Mode)mode;
   return PyLong_FromLong((long)before);
 }
-// How many scopes hold the hook, and whether the evaluator is ours: for tests that nothing is left behind.
-static PyObject* hook_users(PyObject*, PyObject*) {
-  bool ours = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == slot<evaluate>;
-  return Py_BuildValue("(lO)", users, ours ? Py_True : Py_False);
-}
-
 static MethodTable methods({
     method<rehearse>("rehearse", "rehearse(session, function, locals)"),
     method<call_plainly>("call_plainly", "call_plainly(callable, args, kwargs): without a capture of its own frame"),
     method<set_hooks, METH_VARARGS>("set_hooks", "set_hooks(resolve_code, capture_frame, trampoline_code)"),
     method<get_mode, METH_NOARGS>("get_mode", "the thread's mode"),
     method<set_mode, METH_O>("set_mode", "set the thread's mode, return the one before"),
-    method<hook_users, METH_NOARGS>("hook_users", "(number of scopes that hold the hook, whether it is installed)"),
 });
 
 bool init_hook(PyObject* module) {
+  set_evaluator(slot<evaluate>);
   extra_index = request_code_extra(slot<free_info>);
   name_note_function = PyUnicode_InternFromString("note_function");
   name_note_receiver = PyUnicode_InternFromString("note_receiver");

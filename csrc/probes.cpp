@@ -36,6 +36,7 @@ static void count_probe(Rehearsal* r) {
 }
 
 static bool raise_again(Rehearsal* r) {
+  check_hook(r);
   if (r->stopped) {
     raise_stop();
     return true;
@@ -533,17 +534,32 @@ static PyObject* call(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* kwn
   return r ? dispatch(r, a[0], a + 1, n - 1, kwnames) : PyObject_Vectorcall(a[0], a + 1, n - 1, kwnames);
 }
 
+// Each probe, and a note where it raised.
+template <auto probe, typename Function = decltype(probe)>
+struct Noted;
+template <auto probe, typename... Args>
+struct Noted<probe, PyObject* (*)(Args...)> {
+  static PyObject* call(Args... args) {
+    PyObject* result = probe(args...);
+    Rehearsal* r = result ? nullptr : current_rehearsal();
+    if (r) note_failed(r);
+    return result;
+  }
+};
+template <auto probe>
+inline constexpr auto noted = &Noted<probe>::call;
+
 static MethodTable probes({
-    method<call>("call"), method<load_global>("load_global"), method<load_name>("load_name"),
-    method<store_global>("store_global"), method<delete_global>("delete_global"), method<load_attr>("load_attr"),
-    method<store_attr>("store_attr"), method<delete_attr>("delete_attr"), method<load_deref>("load_deref"),
-    method<load_classderef>("load_classderef"), method<store_deref>("store_deref"),
-    method<delete_deref>("delete_deref"), method<load_from_dict_or_globals>("load_from_dict_or_globals"),
-    method<load_from_dict_or_deref>("load_from_dict_or_deref"), method<import_name>("import_name"),
-    method<import_from>("import_from"), method<before_with>("before_with"), method<match_class>("match_class"),
-    method<match_kind>("match_kind"), method<make_function>("make_function"),
-    method<load_super_attr>("load_super_attr"), method<check_text>("check_text"), method<spread>("spread"),
-    method<same_object>("same_object"), method<contains>("contains"), method<iterate>("iterate"),
+    method<noted<call>>("call"), method<noted<load_global>>("load_global"), method<noted<load_name>>("load_name"),
+    method<noted<store_global>>("store_global"), method<noted<delete_global>>("delete_global"), method<noted<load_attr>>("load_attr"),
+    method<noted<store_attr>>("store_attr"), method<noted<delete_attr>>("delete_attr"), method<noted<load_deref>>("load_deref"),
+    method<noted<load_classderef>>("load_classderef"), method<noted<store_deref>>("store_deref"),
+    method<noted<delete_deref>>("delete_deref"), method<noted<load_from_dict_or_globals>>("load_from_dict_or_globals"),
+    method<noted<load_from_dict_or_deref>>("load_from_dict_or_deref"), method<noted<import_name>>("import_name"),
+    method<noted<import_from>>("import_from"), method<noted<before_with>>("before_with"), method<noted<match_class>>("match_class"),
+    method<noted<match_kind>>("match_kind"), method<noted<make_function>>("make_function"),
+    method<noted<load_super_attr>>("load_super_attr"), method<noted<check_text>>("check_text"), method<noted<spread>>("spread"),
+    method<noted<same_object>>("same_object"), method<noted<contains>>("contains"), method<noted<iterate>>("iterate"),
 });
 
 bool init_probes(PyObject* module) {

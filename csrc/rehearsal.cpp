@@ -2,7 +2,7 @@
 #include "rehearsal.h"
 
 #include "barrier.h"
-#include "frame_access.h"
+#include "evaluator.h"
 #include "places.h"
 
 namespace framelift {
@@ -23,9 +23,11 @@ PausedScope::PausedScope() : before(thread_state().mode), torch_before(PythonTor
 }
 PausedScope::~PausedScope() {
   thread_state().mode = before;
+  if (before == Mode::Rehearse) hold_hook();
   PythonTorchFunctionTLS::set_disabled_state(torch_before);
 }
 RehearseScope::RehearseScope() : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+  hold_hook();
   thread_state().mode = Mode::Rehearse;
   PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ENABLED);
 }

@@ -86,6 +86,12 @@ struct Rehearsal {
   bool stopped = false;               // the root was stopped: no captured code runs any more
   std::vector<Ref> made_generators;   // weak references; coroutines themselves
   std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
+  long losses = 0;                    // `hook_losses` when it began
+  Ref outside;                        // an exception from outside of the program, which leaves the rehearsal as itself
+  // The last probe that raised: where, and what type (borrowed; only compared).
+  PyObject* failed_type = nullptr;
+  PyObject* failed_code = nullptr;
+  int failed_unit = -1;
   Times times;
   ~Rehearsal();
 };
@@ -118,6 +124,10 @@ int root_unit(Rehearsal* r);
 void note_interrupt(Rehearsal* r);
 // A coroutine that waits or was never started; borrowed, or NULL.
 PyObject* open_coroutine(Rehearsal* r);
+// End the rehearsal where frames may have been evaluated past the hook; called by every probe.
+void check_hook(Rehearsal* r);
+// A probe raised: such an exception is the program's or ours.
+void note_failed(Rehearsal* r);
 // Call a method of the Python session, paused.  New reference, or NULL with an exception set.
 PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n);
 void set_interrupt_type(PyObject* type);

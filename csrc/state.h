@@ -57,5 +57,7 @@ bool init_instances(PyObject* module);
 bool init_resume(PyObject* module);
 bool init_sets(PyObject* module);
 bool init_tensor_reads(PyObject* module);
+bool init_evaluator(PyObject* module);
+bool init_outside(PyObject* module);
 
 }  // namespace framelift

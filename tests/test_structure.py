@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from layout_figures import Package, figures  # noqa: E402
 
 #: lowest first; a name may import only names before it, or itself.  Names on one line are one layer, told apart by LOWEST.
-ORDER = ["_core", "exc", "reasons", "fixes", "options", "config", "log", "places", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run",
+ORDER = ["_core", "exc", "reasons", "fixes", "options", "config", "log", "places", "outside", "quiet", "twin", "origin", "guard", "graph", "world", "rehearsal", "emit", "run",
          "shapes", "backends", "stances", "verify", "decorators", "comptime", "export", "package", "report", "api", "capturing", "explaining", "testing",
          "pytest_plugin", "compat",
          "cli", "repros", "__main__", ""]

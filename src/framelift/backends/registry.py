@@ -20,6 +20,7 @@ from torch.fx.graph_module import GraphModule
 from .. import config
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..graph.state import SavedState
+from ..outside import raise_outside
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .table import BACKENDS, TAGS, Backend, register, register_backend
@@ -208,6 +209,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     except SkipFrame:
         raise
     except Exception as error:
+        raise_outside(error)
         if _asks_to_skip(error):
             raise SkipFrame(str(error)) from error
         raise BackendCompilerFailed(name_of(compiler), error) from error

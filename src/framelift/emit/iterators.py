@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
-import warnings
 from typing import Any
 
+from ..quiet import quietly
 from ..reasons import Interrupt
 from ..world.iterators import exhausted, is_within
 from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
@@ -84,8 +84,7 @@ _ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain comb
 def _itertools(walk: Walk, node: Node) -> Recipe:
     """They say themselves what makes them again; their sources must be iterators and values that run no code of the user."""
     kind = type(node.obj)
-    with warnings.catch_warnings():   # CPython 3.12 says that it will not tell for ever
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with quietly():   # CPython 3.12 says that it will not tell for ever
         try:
             function, arguments, *state = node.obj.__reduce__()
         except TypeError:

@@ -8,7 +8,9 @@ from through a private one, an attribute of the graph, which has the state of th
 from __future__ import annotations
 
 import functools
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,17 @@ __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
 
 #: the source that operations draw from where they are given none
 DEFAULT = -1
+_all: weakref.WeakSet[Drawing] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child, graphs that other threads ran are not being run."""
+    for drawing in list(_all):
+        if not drawing._lock._is_owned():   # type: ignore[attr-defined]
+            drawing._lock._at_fork_reinit()   # type: ignore[attr-defined]
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,7 @@ class Drawing:
         self._late: set[int] = set()                   # slots that are filled after the graph
         self._slots = 0
         self._lock = threading.RLock()
+        _all.add(self)
         self._given: tuple[torch.Generator, ...] = ()
         self.kept: dict[int, torch.Tensor] = {}
 

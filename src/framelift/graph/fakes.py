@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import warnings
 import functools
 import threading
 from collections.abc import Callable
@@ -29,13 +28,20 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from .._core import is_a
+from ..outside import raise_outside
+from ..quiet import quietly
 from ..reasons import Interrupt
 from .facts import Facts, facts_of, intern_facts
 from .wrappers import WrapperFacts
 
 __all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
 
-_log = logging.getLogger("torch._subclasses.fake_tensor")
+class _Thread(threading.local):
+    silent = 0
+
+
+_thread = _Thread()
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda _record: not _thread.silent)   # of this thread alone
 _SEEDED = torch.Tag.nondeterministic_seeded
 _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
@@ -196,10 +202,10 @@ class Fakes:
         storages = [_storage_id(meta) for meta in metas]
         versions = [meta._version for meta in metas]
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quietly():
                 result = call(metas)
-        except Exception:
+        except Exception as error:
+            raise_outside(error)
             return None    # the fakes will say what is wrong
         if [meta._version for meta in metas] != versions:
             return None    # an `inplace` argument
@@ -208,21 +214,19 @@ class Fakes:
     def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
              fakes: list[FakeTensor]) -> Any:
         cache = torch.is_autocast_cache_enabled()
-        quiet, _log.disabled = _log.disabled, True   # it logs what fails; the interrupt says it
+        _thread.silent += 1   # torch logs what fails; the interrupt says it
         torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
         try:
             # Without the Python dispatcher composite operations would take the values of symbolic sizes.
             if mode.shape_env is None:
                 try:
-                    with warnings.catch_warnings(), mode:
-                        warnings.simplefilter("ignore")    # the graph will warn when it runs
+                    with quietly(), mode:    # the graph will warn when it runs
                         return call(fakes)
                 except DataDependentOutputException:
                     if mode.written:
                         raise
             # Some composite operations look at values only in C++: their decompositions in Python do not.
-            with warnings.catch_warnings(), mode, enable_python_dispatcher():
-                warnings.simplefilter("ignore")
+            with quietly(), mode, enable_python_dispatcher():
                 return call(fakes)
         except Interrupt:
             raise
@@ -235,10 +239,11 @@ class Fakes:
         except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError) as error:
             raise Interrupt("torch-operation", name) from error
         except Exception as error:
+            raise_outside(error)
             raise Interrupt("torch-operation-failed", f"{name}: {type(error).__name__}: {error}") from error
         finally:
             torch.set_autocast_cache_enabled(cache)
-            _log.disabled = quiet
+            _thread.silent -= 1
 
     def run(self, name: str, call: Callable[[list[Any]], Any], fakes: list[Any]) -> Any:
         """What `call` gives for these fakes, which are the caller's own."""

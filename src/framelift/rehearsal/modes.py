@@ -15,7 +15,6 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
-from torch.utils.hooks import RemovableHandle
 
 from .. import _core
 from .._core import is_a
@@ -26,6 +25,7 @@ from ..graph.state import asked_of_nesting, autocast_nesting
 from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
+from .hook_numbers import uncounted_hooks
 from .registry import substitute
 from .subclasses import call_override, overriding
 from .torch_rules import RULES
@@ -97,16 +97,10 @@ def _saved_hooks_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture.
-
-    Compilers register hooks of their own, which are nobody's afterwards: they count for nothing.
-    """
-    counted = RemovableHandle.next_id
-    try:
-        with modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms, _saved_hooks_off():
-            yield moment._replace(transforms=transforms)
-    finally:
-        RemovableHandle.next_id = counted
+    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture."""
+    with (uncounted_hooks(), modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms,
+          _saved_hooks_off()):
+        yield moment._replace(transforms=transforms)
 
 
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:

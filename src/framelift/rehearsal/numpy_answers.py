@@ -7,7 +7,6 @@ without dimensions is a scalar.  Where numpy's answer is of another kind, the ca
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 from .._core import is_a
 from ..graph.numbers import NUMBERS
 from ..graph.numpy_numbers import NumpyNumber
+from ..quiet import quietly
 from ..world.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 
 __all__ = ["Differs", "ask", "shown"]
@@ -29,8 +29,7 @@ class Differs(Exception):
 
 def ask(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """numpy's result for arguments like these.  Raises what numpy raises."""
-    with numpy.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with numpy.errstate(all="ignore"), quietly():
         return call(*map(_alike, args), **{name: _alike(value) for name, value in kwargs.items()})
 
 

@@ -11,12 +11,12 @@ import re
 import sys
 import threading
 import types
-import warnings
 from typing import Any
 
 from .. import _core
 from .._core import is_a
 from ..origin import const
+from ..quiet import quietly, thresholds
 from ..reasons import Interrupt
 from .registry import substitute
 from .substitutes import exactly
@@ -33,8 +33,7 @@ def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
     flags = flags.value if is_a(flags, re.RegexFlag) else flags
     if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
         raise Interrupt("unknown-callable", "re.compile of other than text")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with quietly(raising=True):
         try:
             return re._compile(pattern, flags)
         except Warning as warning:
@@ -49,7 +48,17 @@ def _tools(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return found
 
 
-@substitute(gc.get_threshold, sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
+@substitute(gc.get_threshold)
+def _thresholds(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They are others in a rehearsal."""
+    if args or kwargs:
+        return callable_(*args, **kwargs)   # raises
+    value = thresholds()
+    session.world.guard(const(thresholds), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    return value
+
+
+@substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
 def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
     value = callable_(*args, **kwargs)   # any argument makes it raise

@@ -3,30 +3,28 @@
 An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is raised and told
 inside.  All others are told outside, by the program itself: they interrupt.
 
-C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal two rows stand before these: one
+C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal rows stand before these (`quiet.py`): one
 that asks the session, and one for what is to be told inside.  They match nothing where no captured code runs.
 """
 
 from __future__ import annotations
 
 import _warnings
-import contextlib
 import re
-import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
 from .._core import is_a
 from ..origin import Origin
+from ..quiet import Watched
 from ..reasons import Interrupt
 from ..world.importer import let_in, rule
 from ..world.world import World
 from .frame_views import caller
 from .registry import substitute
 
-__all__ = ["heard", "is_unheard", "watching_warnings"]
+__all__ = ["heard", "is_unheard"]
 
 
 def _told_outside(why: str = "") -> Interrupt:
@@ -102,64 +100,8 @@ def _action(filters: Any, text: str, kind: type) -> str:
     raise _told_outside("by no filter")
 
 
-class _Text:
-    """The words of a row, as a compiled pattern has them."""
-
-    match = _core.warning_text
-
-
-class _Kinds(type):
-    __subclasscheck__ = _core.warning_category
-
-
-class _AnyKind(type):
-    __subclasscheck__ = _core.is_live
-
-
-_ROWS: tuple[Any, ...] = (("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0), ("always", None, _AnyKind("Heard", (), {}), None, 0))
-
-
-class _Watched(list):  # type: ignore[type-arg]
-    """The filters of the process, with the two rows before them."""
-
-    def __init__(self, outside: list[Any]) -> None:
-        super().__init__((*_ROWS, *outside))
-        self.outside, self.before = outside, list(outside)
-        self.users = 1
-
-    def leave(self) -> None:
-        """Filters that code beside the rehearsal added (modules do so when they are imported) stay."""
-        if warnings.filters is self:
-            warnings.filters = self.outside
-        now = [row for row in self if not any(row is own for own in _ROWS)]
-        if len(now) != len(self.before) or any(new is not old for new, old in zip(now, self.before)):
-            self.outside[:] = now
-
-
-_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def watching_warnings() -> Iterator[None]:
-    """Where captured code runs, warnings of C code are the session's to judge."""
-    with _lock:
-        watched = warnings.filters
-        if is_a(watched, _Watched):
-            watched.users += 1
-        elif type(watched) is list:
-            warnings.filters = watched = _Watched(watched)
-    try:
-        yield
-    finally:
-        with _lock:
-            if is_a(watched, _Watched):
-                watched.users -= 1
-                if not watched.users:
-                    watched.leave()
-
-
-@rule(_Watched)
-def _filters(world: World, value: _Watched, origin: Origin) -> Any:
+@rule(Watched)
+def _filters(world: World, value: Watched, origin: Origin) -> Any:
     """Captured code sees the filters that are there outside of rehearsals."""
     if not value.users:
         raise Interrupt("opaque-object", "the filters of warnings, kept from another thread's rehearsal,")

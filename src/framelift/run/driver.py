@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import inspect
 import logging
 import os
@@ -15,6 +14,7 @@ import threading
 import time
 import types
 from collections.abc import Callable
+from opcode import opmap
 from typing import Any
 
 import torch
@@ -29,9 +29,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core, config
 from .._core import is_a
-from ..emit import PLAIN, build_entry, plan_return
+from ..emit import PLAIN, build_entry
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
-from ..graph.drawing import graphs_may_hold
 from ..graph.examples import examples_for, without_alpha
 from ..graph.naming import name_placeholders
 from ..graph.numbers import Float
@@ -41,20 +40,20 @@ from ..guard.explain import explain
 from ..guard.misses import Miss
 from ..guard.program import build_program
 from ..log import topic, warn
+from ..outside import raise_outside
 from ..places import shown_stack
 from ..reasons import Interrupt
 from ..rehearsal.modes import Moment, at_rest, unseen, without_modes
 from ..rehearsal.session import Session
 from ..rehearsal.subclasses import with_types
 from ..rehearsal.substitutes_random import note_decided
-from ..rehearsal.substitutes_warnings import watching_warnings
-from ..world.dynamism import NOTHING, STATIC, Dynamism
+from ..world.dynamism import NOTHING, Dynamism
 from . import policy
-from .breaks import Breaks, Stopping, Tried, handing_over
+from .breaks import Breaks, handing_over
 from .callbacks import capturing, entry_made
 from .counters import note
 from .defects import is_defect, tell_of_defect
-from .failing import place_of, raising, runnable, undoing
+from .failing import raising, runnable, undoing
 from .frames import muted, resolve_code, skipped
 from .freezing import frozen
 from .going_on import going_on
@@ -63,13 +62,12 @@ from .messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .leaving import leaving, unseen_by_hooks
 from .missed import GONE, cause, watching_hooks, watching_memory
 from .names import MODULE_CALLS, Names
-from .profiling import profiled
 from .ranges import Parts
 from .recompiles import what_was_done
 from .record import Capture, Record, counts, ending, spent
+from .rehearsing import break_off, rehearsed as rehearse, taking_values
 from .shapes import Seen, dynamism_for, rehearse_with
 from .symbolic import Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back
-from .tracing import untold, untraced
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
@@ -148,6 +146,7 @@ class Driver:
                     entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions)
                     info.spent, info.done = spent(sessions), what_was_done(miss, info)
             except Exception as error:
+                raise_outside(error)
                 if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
                     return False
                 if not is_defect(error):
@@ -182,7 +181,7 @@ class Driver:
             seen.fresh = info.resumed is not None
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
-        once = functools.partial(_taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
+        once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
                                  unread=self.breaks.unread(code))
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
@@ -440,81 +439,6 @@ def _may_break(stop: Interrupt) -> bool:
     return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
 
 
-def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt,
-              dynamism: Dynamism) -> tuple[Session, Any] | None:
-    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds there)."""
-    tried = Tried()
-    for place in breaks.stopping(function, stop, tried):
-        session, plan, _ = once(function, locals_, dynamism, stop=place)
-        if session.point is not None and plan is not None:
-            return session, plan
-        tried.session = session
-    return None
-
-
-def rehearse(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-             whole: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
-             begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset(),
-             guesses: bool = True) -> tuple[Session, Any, BaseException | None]:
-    """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
-
-    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes the
-    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.
-    """
-    session = begin(function, plan_return, dynamism, moment)
-    session.whole, session.guesses = whole, guesses
-    session.unread = unread if stop is None else stop.unread
-    session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
-    session.recorder.is_plain = moment is not None and moment.plain
-    session.recorder.unrolls = moment is not None and moment.unrolls and not whole
-    if made is not None:
-        made.append(session)
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with untraced(), untold(), watching_warnings(), profiled(function.__qualname__), session.recorder:
-            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
-        return session, session.plan, None
-    except Interrupt as interrupt:
-        return session, None, _bare(interrupt)
-    except InternalError:
-        raise
-    except Exception as error:
-        session.left_at = place_of(error)
-        return session, None, _bare(error)
-    finally:
-        for leave in reversed(session.world.leaving):
-            leave()
-        if collecting:
-            gc.enable()
-
-
-def _taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC,
-                   **options: Any) -> tuple[Session, Any, BaseException | None]:
-    """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
-
-    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no symbols (NOTHING).
-    """
-    numbers = config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
-    if dynamism is not NOTHING:
-        with numbers:
-            found = rehearse(function, locals_, dynamism, whole=True, guesses=False, **options)
-        if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
-            return found   # an exception may be about the numbers: it is asked again without them
-    found = rehearse(function, locals_, dynamism, whole=True, **options)
-    if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
-        with numbers:
-            again = rehearse(function, locals_, dynamism, whole=True, **options)
-        return found if is_a(again[2], Interrupt) else again
-    return found
-
-
-def _bare(error: Any) -> Any:
-    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector comes."""
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)
-
-
 def _closure(function: types.FunctionType) -> list[Any]:
     found = []
     for cell in function.__closure__ or ():
@@ -553,6 +477,23 @@ def _trampoline(result: Any) -> Any:
     return result
 
 
+def _chain_test() -> types.FunctionType:
+    """A function whose frame begins without a look for signals and other threads: RESUME does so for arguments below 2."""
+    raw = bytearray(_trampoline.__code__.co_code)
+    assert raw[0] == opmap["RESUME"]
+    raw[1] = 2
+    return types.FunctionType(_trampoline.__code__.replace(co_code=bytes(raw)), {})
+
+
+def _after_fork() -> None:
+    """In a forked child there is one thread: what others were in the midst of is not going on."""
+    if not capture_lock._is_owned():   # type: ignore[attr-defined]
+        capture_lock._at_fork_reinit()   # type: ignore[attr-defined]
+    _core.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+_core.set_chain_test(_chain_test())
 _core.set_interrupt_type(Interrupt)
 _core.set_hooks(resolve_code, _capture_frame, _trampoline.__code__)
 config.WATCHERS["disable"] = _core.set_disabled

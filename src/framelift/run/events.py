@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..outside import raise_outside
+
 __all__ = ["LISTENERS", "listen", "tell"]
 
 LISTENERS: dict[str, list[Callable[..., Any]]] = {"phase": [], "failed": [], "done": []}
@@ -32,5 +34,6 @@ def tell(event: str, *args: Any) -> None:
         try:
             listener(*args)
         except Exception as error:
+            raise_outside(error)
             LISTENERS[event].remove(listener)
             warnings.warn(f"framelift: a listener to {event!r} failed and was dropped: {type(error).__name__}: {error}", stacklevel=2)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .. import _core
 from ..reasons import Interrupt
 
 __all__ = ["untold", "untraced"]
@@ -19,26 +20,22 @@ _TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
 
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
-    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards."""
+    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice nothing."""
     trace, profile = sys.gettrace(), sys.getprofile()
     monitoring = getattr(sys, "monitoring", None)
-    events = {}
-    if monitoring is not None:
-        events = {tool: monitoring.get_events(tool) for tool in _TOOLS if monitoring.get_tool(tool) is not None}
-        events = {tool: mask for tool, mask in events.items() if mask}
-    if trace is None and profile is None and not events:
+    monitored = monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in _TOOLS)
+    if trace is None and profile is None and not monitored:
         yield
         return
     try:
         sys.settrace(None)
         sys.setprofile(None)
-        for tool in events:
-            monitoring.set_events(tool, 0)
+        if monitored:   # events are the process's, so they stay: this thread does as if it were in a callback
+            _core.silence(True)
         yield
     finally:
-        for tool, mask in events.items():
-            if monitoring.get_tool(tool) is not None:
-                monitoring.set_events(tool, mask)
+        if monitored:
+            _core.silence(False)
         sys.setprofile(profile)
         sys.settrace(trace)
 
@@ -47,7 +44,7 @@ def untraced() -> Iterator[None]:
 def untold() -> Iterator[None]:
     """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
 
-    Python would write that to stderr, and it is nobody's news.
+    Python would write that to stderr, and it is nobody's news.  What other threads cannot raise goes where it would go without us.
     """
     before = sys.unraisablehook
 
@@ -58,4 +55,5 @@ def untold() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = before
+        if sys.unraisablehook is quiet:   # else somebody set his own meanwhile
+            sys.unraisablehook = before

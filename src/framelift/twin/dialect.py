@@ -41,6 +41,7 @@ PROBES: dict[str, str] = {
     "match_class": "match_class(subject, cls, names, positional_count) -> tuple or None",
     "match_kind": "match_kind(subject) -> subject; about to be asked whether it is a sequence or mapping",
     "make_function": "make_function(function) -> function",
+    "caught": "caught(exception); a handler begins",
     "check_text": "check_text(text) -> text; what an f-string or `%` made of a value",
     "same_object": "same_object(left, right) -> whether they are one object",
     "contains": "contains(item, container) -> whether it has it",

@@ -174,6 +174,10 @@ def _make_function(function: FunctionType) -> FunctionType:
     return function
 
 
+def _caught(_error: BaseException) -> None:
+    return None
+
+
 def _check_text(text: str) -> str:
     return text
 

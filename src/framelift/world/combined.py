@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..origin import Origin
+from ..quiet import quietly
 from .iterators import SEQUENCE_ITERATORS, count_of, exhausted, is_exhausted, place_of, source_of, step_of
 from .opaque import opaque_for
 from .records import Shadow
@@ -33,8 +33,7 @@ def _told(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
     if type(iterator).__module__ != "itertools":
         return iterator.__reduce__()  # type: ignore[no-any-return]
-    with warnings.catch_warnings():   # CPython 3.12 says that these will not tell for ever
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with quietly():   # CPython 3.12 says that these will not tell for ever
         return iterator.__reduce__()  # type: ignore[no-any-return]
 
 
@@ -133,8 +132,7 @@ def rebuilt(iterator: Any, sequences: Iterator[Any]) -> Any:
         next(copy := itertools.chain() if kind is itertools.chain else itertools.islice((), 0), None)
         return copy
     copy = itertools.chain() if kind is itertools.chain else itertools.islice(inner[0], *counts[:3])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with quietly():
         if kind is itertools.islice:
             copy.__setstate__(counts[-1])
         elif inner:

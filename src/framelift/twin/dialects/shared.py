@@ -16,6 +16,7 @@ __all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "mak
 SHARED = RuleTable()
 
 SWAP2 = named("SWAP", 2)
+COPY1 = named("COPY", 1)
 COPY2 = named("COPY", 2)
 POP = named("POP_TOP")
 #: BELOW[n]: the top of the stack goes under the n slots beneath it, whose order stays
@@ -214,6 +215,12 @@ def binary_op(w: Writer, arg: int) -> bytes | None:
 
 
 _REMAINDER = (6, 19)   # plain and in place, in all versions
+
+
+@SHARED("PUSH_EXC_INFO", depth=3)
+def push_exc_info(w: Writer, arg: int) -> bytes:
+    # A handler begins.  What it handles may have come from outside: from a signal handler, or from another thread.
+    return named("PUSH_EXC_INFO") + COPY1 + w.probe["caught"] + SWAP2 + w.calls[0] + POP
 
 
 @SHARED("IS_OP", depth=1)

@@ -1,0 +1,153 @@
+// What strikes a rehearsal from outside.  The interpreter calls signal handlers, and raises the exceptions that other threads asked for,
+// between two instructions of any frame: captured code or our own.  A handler is no part of the program that is captured: it runs for
+// real.  An exception from outside ends the rehearsal, whatever the program or our own code makes of it, and leaves the compiled call.
+#include "outside.h"
+
+#include <frameobject.h>
+
+#include "barrier.h"
+#include "evaluator.h"
+
+namespace framelift {
+
+static PyObject* handler_judge = nullptr;    // Python: function -> whether it handles a signal
+static PyObject* outside_judge = nullptr;    // Python: exception -> 0: the program's or ours, 1: from outside, 2: unless a C function raised it
+using at::impl::PythonTorchFunctionTLS;
+using at::impl::TorchFunctionDisabledState;
+
+static bool is_number_and_frame(PyObject* number, PyObject* frame) {
+  return number && frame && PyFrame_Check(frame) && PyLong_Check(number);
+}
+
+// Handlers are called with the number of the signal and the frame it struck.
+bool is_signal_handler(Frame* frame) {
+  int n = parameter_count(frame_code(frame));
+  bool looks_so = false;
+  for (int i = 0; i < n && !looks_so; i++) {
+    PyObject* value = frame->localsplus[i];
+    if (!value) continue;
+    if (i && PyFrame_Check(value)) looks_so = is_number_and_frame(frame->localsplus[i - 1], value);
+    Py_ssize_t size = PyTuple_CheckExact(value) ? PyTuple_GET_SIZE(value) : 0;
+    if (size > 1) looks_so |= is_number_and_frame(PyTuple_GET_ITEM(value, size - 2), PyTuple_GET_ITEM(value, size - 1));
+    if (size == 1 && i) looks_so |= is_number_and_frame(frame->localsplus[i - 1], PyTuple_GET_ITEM(value, 0));
+  }
+  if (!looks_so || !handler_judge) return false;
+  PausedScope paused;
+  Rehearsal* r = current_rehearsal();
+  set_current_rehearsal(nullptr);
+  PyObject* answer = PyObject_CallOneArg(handler_judge, (PyObject*)frame_function(frame));
+  set_current_rehearsal(r);
+  if (!answer) PyErr_Clear();
+  bool is_one = answer == Py_True;
+  Py_XDECREF(answer);
+  return is_one;
+}
+
+static void end_by(Rehearsal* r, PyObject* value) {
+  Py_XSETREF(r->interrupt, Py_NewRef(value));
+  r->outside = Ref::new_ref(value);
+  end_generators(r);
+}
+
+PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag) {
+  Rehearsal* r = current_rehearsal();
+  ThreadState& state = thread_state();
+  ThreadState before = state;
+  auto torch_before = PythonTorchFunctionTLS::get_disabled_state();
+  // Compiled functions that it calls run eagerly: the rehearsal around them is still under way.
+  state = ThreadState();
+  state.mode = Mode::Paused;
+  set_current_rehearsal(nullptr);
+  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);
+  PyObject* result = pass_on(ts, frame, throwflag);
+  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+  set_current_rehearsal(r);
+  state = before;
+  if (result) return result;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value) end_by(r, value);
+  PyErr_Restore(type, value, traceback);
+  return nullptr;
+}
+
+// 0: it is the program's or ours; 1: from outside; 2: so too, unless the instruction it struck raised it.
+static int judged(PyObject* error) {
+  if (!outside_judge) return 0;
+  PausedScope paused;
+  PyObject* answer = PyObject_CallOneArg(outside_judge, error);
+  long verdict = answer ? PyLong_AsLong(answer) : 0;
+  if (!answer || PyErr_Occurred()) PyErr_Clear();
+  Py_XDECREF(answer);
+  return (int)verdict;
+}
+
+void note_failed(Rehearsal* r) {
+  Frame* frame = current_frame(PyThreadState_Get());
+  r->failed_type = PyErr_Occurred();
+  r->failed_code = frame ? (PyObject*)frame_code(frame) : nullptr;
+  r->failed_unit = frame ? frame_unit(frame) : -1;
+}
+
+// Whether the probe that raised last raised this; asked once for each exception.
+static bool is_of_probe(Rehearsal* r, PyObject* error) {
+  PyObject* type = r->failed_type;
+  r->failed_type = nullptr;
+  PyTracebackObject* trace = (PyTracebackObject*)PyException_GetTraceback(error);
+  Py_XDECREF(trace);  // the exception has it
+  while (trace && trace->tb_next) trace = trace->tb_next;
+  if (!trace || type != (PyObject*)Py_TYPE(error)) return false;
+  PyCodeObject* code = PyFrame_GetCode(trace->tb_frame);
+  Py_DECREF(code);  // the frame has it
+  return (PyObject*)code == r->failed_code && trace->tb_lasti == r->failed_unit * (int)sizeof(_Py_CODEUNIT);
+}
+
+// Whether an exception ends the rehearsal.
+static bool ends(Rehearsal* r, PyObject* error) {
+  int verdict = judged(error);
+  if (verdict == 2 && is_of_probe(r, error)) verdict = 0;
+  if (verdict) end_by(r, error);
+  return verdict != 0;
+}
+
+void note_outside(Rehearsal* r) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback && value && PyExceptionInstance_Check(value)) PyException_SetTraceback(value, traceback);
+  if (value) ends(r, value);
+  PyErr_Restore(type, value, traceback);
+}
+
+// caught(exception): the probe at the start of a handler of the program.
+static PyObject* caught(PyObject*, PyObject* error) {
+  Rehearsal* r = current_rehearsal();
+  if (!r || r->stopped || r->interrupt || !ends(r, error)) Py_RETURN_NONE;
+  PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+  return nullptr;
+}
+
+static PyObject* set_outside_judges(PyObject*, PyObject* args) {
+  PyObject *handler, *error;
+  if (!PyArg_ParseTuple(args, "OO", &handler, &error)) return nullptr;
+  Py_XSETREF(handler_judge, Py_NewRef(handler));
+  Py_XSETREF(outside_judge, Py_NewRef(error));
+  Py_RETURN_NONE;
+}
+
+bool came_from_outside(PyObject* error) { return judged(error) != 0; }
+
+static MethodTable caught_probe({method<caught, METH_O>("caught")});
+static MethodTable methods({
+    method<set_outside_judges, METH_VARARGS>("set_outside_judges",
+                                             "(function -> handles a signal, exception -> 0, 1: from outside, 2: unless a C function raised it)"),
+});
+
+bool init_outside(PyObject* module) {
+  Ref probes = Ref::steal(PyObject_GetAttrString(module, "PROBES"));
+  Ref probe = Ref::steal(PyCFunction_New(caught_probe.rows, nullptr));
+  return probes && probe && PyDict_SetItemString(probes.get(), "caught", probe.get()) == 0 && add_functions(module, methods);
+}
+
+}  // namespace framelift

@@ -1,0 +1,17 @@
+// Exceptions that come from outside of the program: of signal handlers, of other threads (PyThreadState_SetAsyncExc).
+#pragma once
+#include "frame_access.h"
+#include "rehearsal.h"
+
+namespace framelift {
+
+// Whether a frame is that of a signal handler that the interpreter calls.
+bool is_signal_handler(Frame* frame);
+// It runs for real, in the midst of a rehearsal; what it raises ends the rehearsal and leaves it as itself.
+PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag);
+// The exception that is set leaves the rehearsal as itself where it came from outside.
+void note_outside(Rehearsal* r);
+// Whether an exception that left a graph came from outside.
+bool came_from_outside(PyObject* error);
+
+}  // namespace framelift
