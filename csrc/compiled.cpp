@@ -39,6 +39,7 @@ static Ref words_for_miss(CompiledObject* self, PyObject* const* locals, Py_ssiz
 static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
   Ref words = words_for_miss(self, locals, n);
   Ref module = Ref::steal(PyImport_ImportModule("framelift.exc"));
+  // Safe: a module of framelift.
   Ref error = Ref::steal(module ? PyObject_GetAttrString(module.get(), "InternalError") : nullptr);
   PyErr_Clear();
   PyErr_Format(error ? error.get() : PyExc_RuntimeError,
@@ -187,6 +188,7 @@ static PyObject* compiled_vectorcall(PyObject* object, PyObject* const* args, si
 static bool mirror(CompiledObject* self, PyObject* name) {
   self->dict = PyDict_New();
   if (!self->dict) return false;
+  // Safe, here and below: a function's attributes are read by C code alone.
   Ref own = Ref::steal(PyObject_GetAttrString(self->function, "__dict__"));
   if (!own || PyDict_Update(self->dict, own.get()) < 0) return false;
   for (const char* attribute : {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"}) {
@@ -328,6 +330,7 @@ static PyObject* get_class(PyObject*, void*) { return Py_NewRef((PyObject*)&PyFu
 
 static PyObject* get_of_function(PyObject* object, void* name) {
   PyObject* function = ((CompiledObject*)object)->function;
+  // Safe: a function's own fields, read by C code alone.
   return PyObject_GetAttrString(function ? function : Py_None, (const char*)name);
 }
 

@@ -82,6 +82,7 @@ static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
 // Ranges of equal numbers may have been asked for in other words.
 static Outcome same_range(PyObject* a, PyObject* b, bool* ran_code) {
   for (const char* name : {"start", "stop", "step"}) {
+    // Safe: both are exact ranges, whose fields never change.
     Ref x = Ref::steal(PyObject_GetAttrString(a, name));
     Ref y = Ref::steal(x ? PyObject_GetAttrString(b, name) : nullptr);
     Outcome same = y ? same_leaf(x.get(), y.get(), ran_code) : Outcome::Error;
@@ -131,6 +132,7 @@ bool init_leaves() {
   Ref torch = Ref::steal(PyImport_ImportModule("torch"));
   if (!torch) return false;
   for (const char* name : {"dtype", "device", "layout", "memory_format"}) {
+    // Safe: once, when framelift is loaded.
     PyObject* type = PyObject_GetAttrString(torch.get(), name);
     if (!type) return false;
     simple_types.push_back((PyTypeObject*)type);  // kept for the life of the process

@@ -42,6 +42,7 @@ static Outcome answer(Visit& v, PyObject* owned_or_null) {
 }
 
 static Outcome by_getattr(Visit& v, PyObject* base, const char* name) {
+  // Safe: `answer` notes that code may have run; nothing of this visit is trusted at the next call.
   return answer(v, PyObject_GetAttrString(base, name));
 }
 
@@ -158,6 +159,7 @@ static Outcome take_builtins(Visit& v, PyObject* base) {
 
 // getattr(base, name)[key] where base is no plain function.
 static Outcome by_getattr_item(Visit& v, PyObject* base, const char* name) {
+  // Safe: as in by_getattr.
   Ref holder = Ref::steal(PyObject_GetAttrString(base, name));
   return answer(v, holder ? PyObject_GetItem(holder.get(), v.node.key) : nullptr);
 }
@@ -281,6 +283,7 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, read_attribute_unseen(base, v.node.key));
   CollectorPause pause;
   bool ran_code = v.walk.ran_code, recordable = v.recordable;
+  // Safe: a getter in C is what the class has under the name.
   Outcome outcome = answer(v, PyObject_GetAttr(base, v.node.key));
   v.walk.ran_code = ran_code;
   if (outcome == Outcome::Holds && v.parent().trusted && fixed_by_c(base, v.node.key)) {
@@ -321,6 +324,7 @@ bool init_steps() {
   if (deque_type) return true;
   auto found = [](const char* module_name, const char* name) {  // kept for the life of the process
     Ref module = Ref::steal(PyImport_ImportModule(module_name));
+    // Safe: once, when framelift is loaded.
     return (PyTypeObject*)(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
   };
   return (deque_type = found("collections", "deque")) && (local_type = found("_thread", "_local"));

@@ -14,6 +14,7 @@ static bool asked_of_a_class() {
   Ref cls = Ref::steal(PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe"));
   PyTypeObject* type = (PyTypeObject*)cls.get();
   bool had = type && ensure_type_version(type, any_name()) != 0;
+  // Safe: the class was made here and nobody else has it.
   bool gone = had && PyObject_SetAttrString(cls.get(), "changed", Py_None) == 0 && type->tp_version_tag == 0;
   PyErr_Clear();
   return gone;

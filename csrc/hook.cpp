@@ -254,6 +254,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
   PyObject* code = PyFunction_GET_CODE(function);
   std::vector<PyObject*> all(locals, locals + n);
   all.push_back(function);
+  // Safe: framelift's own callable.
   Ref frames = Ref::steal(PyObject_GetAttr(context, name_frames));
   if (!frames) return -1;
   auto find = [&] { return Ref::new_ref(PyDict_GetItemWithError(frames.get(), code)); };
@@ -457,6 +458,7 @@ static PyObject* run_root(Rehearsal* r, PyObject* function, PyObject* locals, Py
 
 // Start, root and finish.  A new reference, or NULL with an exception set.
 static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
+  // Safe, here and below: the session is framelift's own object.
   Ref start = Ref::steal(PyObject_GetAttrString(r->session, "start"));
   Ref locals = Ref::steal(start ? PyObject_CallOneArg(start.get(), given_locals) : nullptr);
   if (!locals) return nullptr;

@@ -385,6 +385,7 @@ static PyObject* import_name(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 static PyObject* import_from(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
+  // Without a rehearsal: plain Python.
   return r ? ask_session(r, name_import_from, a, 2) : PyObject_GetAttr(a[0], a[1]);
 }
 
@@ -503,6 +504,7 @@ static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Ref object = Ref::steal(plain ? PyObject_Vectorcall(a[0], pair, 2, nullptr)
                            : r ? dispatch(r, a[0], pair, flags & 2 ? 2 : 0, nullptr) : PyObject_Vectorcall(a[0], pair, flags & 2 ? 2 : 0, nullptr));
   if (!object) return nullptr;
+  // Without a rehearsal: plain Python.
   return r ? read_attribute(r, object.get(), a[3]) : PyObject_GetAttr(object.get(), a[3]);
 }
 

@@ -26,6 +26,7 @@ class Range {
  private:
   void start(at::StepCallbacks&& callbacks, const char* what, PyObject* info) {
     KeepError keep;
+    // Safe, here and below: the record of a capture is framelift's own object.
     Ref name = Ref::steal(PyObject_GetAttrString(info, "name"));
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     std::string label = std::string("framelift ") + what + (text ? std::string(": ") + text : "");

@@ -87,6 +87,7 @@ void note_interrupt(Rehearsal* r) {
   r->interrupt = Py_XNewRef(value);
   end_generators(r);
   Ref places = Ref::steal(slot<program_places>());  // now: the program may swallow the exception later
+  // Safe, here and below: an interrupt is framelift's own object.
   if (!places || PyObject_SetAttrString(value, "places", places.get()) < 0) PyErr_Clear();
   Ref root = Ref::steal(Py_BuildValue("(il)", root_unit(r), r->root_probes));
   if (!root || PyObject_SetAttrString(value, "root", root.get()) < 0) PyErr_Clear();

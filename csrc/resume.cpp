@@ -28,6 +28,7 @@ static Ref value_at(Frame* frame, Py_ssize_t at) {
 }
 
 static Ref values_at(Frame* frame, PyObject* stop, PyObject* name) {
+  // Safe: a stop is framelift's own record.
   Ref places = Ref::steal(PyObject_GetAttr(stop, name));
   if (!places) return nullptr;
   return make_tuple(PyTuple_GET_SIZE(places.get()), [&](Py_ssize_t i) {
@@ -39,6 +40,7 @@ static Ref values_at(Frame* frame, PyObject* stop, PyObject* name) {
 static Ref read_frame(PyObject* stop) {
   PyThreadState* ts = PyThreadState_Get();
   Frame* frame = current_frame(ts);
+  // Safe: a stop is framelift's own record.
   Ref number = Ref::steal(PyObject_GetAttr(stop, name_depth)), flag = Ref::steal(PyObject_GetAttr(stop, name_handled));
   Ref locals = values_at(frame, stop, name_locals), cells = values_at(frame, stop, name_cells);
   if (!number || !flag || !locals || !cells) return nullptr;
@@ -203,6 +205,7 @@ bool init_resume(PyObject* module) {
   stop_type = PyErr_NewException("framelift._core.Stop", PyExc_BaseException, nullptr);
   null_mark = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   Handed_Type = PyStructSequence_NewType(&description);
+  // Safe: the native module itself, when it is loaded.
   Ref probes = Ref::steal(PyObject_GetAttrString(module, "PROBES"));
   call_probe = probes ? Py_XNewRef(PyDict_GetItemString(probes.get(), "call")) : nullptr;
   return stop_type && null_mark && Handed_Type && call_probe && add_functions(module, methods) &&

@@ -52,6 +52,7 @@ static bool parse_marks(PyObject* marks, int64_t rank, int64_t* bits) {
 
 std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   auto field = [facts](const char* name) {  // nothing more is asked once one is missing
+    // Safe: facts are framelift's own record.
     return Ref::steal(PyErr_Occurred() ? nullptr : PyObject_GetAttrString(facts, name));
   };
   Ref type = field("python_type"), dtype = field("dtype"), device = field("device"), layout = field("layout"),

@@ -52,6 +52,7 @@ PyObject* read_attribute_unseen(PyObject* base, PyObject* name) {
     PyObject* member = _PyType_Lookup(((PyTypeObject*)THPVariableClass)->tp_base, name);
     if (member && Py_IS_TYPE(member, &PyGetSetDescr_Type)) return by_name(name, &base, 1);
   }
+  // Not a field of a tensor: guards that read by this count it as code that ran.
   return PyObject_GetAttr(base, name);
 }
 
