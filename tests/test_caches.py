@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import types
 
+import pytest
 import torch
 
 import framelift
@@ -104,7 +106,7 @@ def test_one_answer_for_one_key() -> None:
 
     @functools.lru_cache(maxsize=8, typed=True)
     def by_type(n):
-        return [n]
+        return n, "typed"
 
     def f(x, n):
         return x + pair(n)[1], pair(n) is pair(n=n), pair(n) is pair(n), pair(n) is pair(float(n)), by_type(n) is by_type(float(n)), by_type(1)[0]
@@ -113,10 +115,25 @@ def test_one_answer_for_one_key() -> None:
 
     @functools.lru_cache(None)
     def both(n, m):
-        return [n, m]
+        return n, m, "both"
 
     check(lambda x, n: (x + 1, both(n, 2), both(n, 2.0) is both(float(n), 2), both(True, 2), both(1, 2), both(True, 2) is both(1, 2), both((n, 1), 2) is both((3.0, 1), 2)),
           torch.ones(2), 3)
+
+
+@pytest.mark.parametrize("make", [lambda n: [n], lambda n: {"n": n}, lambda n: types.SimpleNamespace(n=n), lambda n: ([n], n)])
+def test_a_cached_object_is_the_one_that_others_hold(make) -> None:
+    kept = functools.lru_cache(None)(make)
+    held = kept(3)
+
+    def f(x):
+        return x + 1, kept(3) is held, kept(3), str(kept(3))
+
+    compiled = framelift.compile(f, backend="eager")
+    for change in (lambda: None, lambda: None, lambda: getattr(held, "append", id)(4), lambda: getattr(held, "update", dict)(more=4)):
+        change()
+        assert compiled(torch.ones(2))[1:] == (True, held, str(held))
+        assert compiled(torch.ones(2))[2] is held
 
 
 def test_a_cached_list_that_is_changed() -> None:

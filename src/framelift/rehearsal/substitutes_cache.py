@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import enum
 import functools
 import types
 from typing import Any
@@ -11,9 +12,9 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.numbers import Float, Int
+from ..graph.numbers import NUMBERS, Float, Int
 from ..reasons import Interrupt
-from ..world.leaves import is_leaf
+from ..world.leaves import is_constant, is_leaf
 from .bodies import Surroundings
 from .registry import substitute
 
@@ -44,11 +45,22 @@ def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
         step.effect for step in recorder.tape[steps:]) and "random numbers or tensors"
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
+    if not _is_value(result):
+        raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
     if type(result) in _CONTENTS:
         session.world.finishing.append(functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result)))
     return result
+
+
+def _is_value(result: Any) -> bool:
+    """Whether it does not matter which object a result is: values, functions and classes from outside, and tensors, which are calculated again."""
+    if type(result) in (tuple, torch.Size):
+        return all(map(_is_value, result))
+    if is_leaf(result) or type(result) in NUMBERS or is_a(result, torch.Tensor):
+        return True
+    return is_constant(result) and not _core.is_internal(result) or _core.is_external(result) or is_a(result, enum.Enum)
 
 
 def _check_hashable(values: tuple[Any, ...]) -> None:
