@@ -101,7 +101,7 @@ bool add_functions(PyObject* module, MethodTable<count>& table) {
 }
 
 class Getter;
-template <PyObject* (*get)(PyObject*, void*), int (*set)(PyObject*, PyObject*, void*) = nullptr>
+template <PyObject* (*get)(PyObject*, void*), int (*... set)(PyObject*, PyObject*, void*)>
 Getter getter(const char* name, const char* doc = nullptr, void* closure = nullptr);
 
 // A row of a table of attributes.  Only getter<f>() and getter<f, g>() make one.
@@ -112,14 +112,14 @@ class Getter {
  private:
   explicit Getter(const PyGetSetDef& row) : row_(row) {}
   PyGetSetDef row_;
-  template <PyObject* (*get)(PyObject*, void*), int (*set)(PyObject*, PyObject*, void*)>
+  template <PyObject* (*get)(PyObject*, void*), int (*... set)(PyObject*, PyObject*, void*)>
   friend Getter getter(const char* name, const char* doc, void* closure);
 };
 
-template <PyObject* (*get)(PyObject*, void*), int (*set)(PyObject*, PyObject*, void*)>
+template <PyObject* (*get)(PyObject*, void*), int (*... set)(PyObject*, PyObject*, void*)>
 Getter getter(const char* name, const char* doc, void* closure) {
-  if constexpr (set == nullptr) return Getter({name, slot<get>, nullptr, doc, closure});
-  else return Getter({name, slot<get>, slot<set>, doc, closure});
+  setter setters[] = {slot<set>..., nullptr};  // one at most
+  return Getter({name, slot<get>, setters[0], doc, closure});
 }
 
 template <size_t count>
