@@ -19,7 +19,7 @@ from .. import _core, config
 from .._core import is_a
 from ..exc import ForbiddenCallable
 from ..graph.targets import OneNode
-from ..origin import const
+from ..origin import Origin, const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from ..world.lazy import View
@@ -29,7 +29,7 @@ from ..world.unwatched_reads import UnwatchedReads
 from .registry import CODE_HANDLERS, SUBSTITUTES
 from .substitutes_code import optimizer_break
 
-__all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
+__all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "guard_mark", "guard_unmarked", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
 _mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -38,11 +38,16 @@ Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 MARKS: dict[int, tuple[Any, Handler]] = {}
 
 
+#: the code of functions that bear a mark, or bore one
+MARKED: dict[types.CodeType, bool] = {}
+
+
 def mark(callable_: Any, handler: Handler) -> None:
     """Let `handler` run in place of `callable_` in captured code.  Gone when the callable is."""
     key = id(callable_)
     if is_a(callable_, types.FunctionType):
         MARKS[key] = weakref.ref(callable_, lambda _: MARKS.pop(key, None)), handler
+        MARKED[callable_.__code__] = True
     else:
         MARKS[key] = callable_, handler
     _core.forget_verdicts()
@@ -81,6 +86,28 @@ def handler_of(callable_: Any) -> Handler | None:
         if attributes.get(name) is True and _is_own(attributes, callable_):
             return handler
     return _by_torch_sets(callable_)
+
+
+def guard_mark(world: Any, origin: Origin, handler: Handler | None) -> None:
+    """The function at `origin` bears a mark with this handler."""
+    world.guard(origin, "CHECK", (lambda now: handler_of(now) is handler, "bears the same mark"), "mark")
+
+
+def guard_unmarked(world: Any, function: types.FunctionType, origin: Origin) -> None:
+    """The function at `origin`, whose code and names of attributes are guarded, bears no mark.
+
+    Asked of the tables of marks where that is enough, since guards on tables cost nothing while these do not change.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    sets = [getattr(rules, name, None) for name in _SETS]
+    if rules is None or function.__code__ in MARKED or _logging or any(name in function.__dict__ for name in _ATTRIBUTES) \
+            or any(one is not None and getattr(one, "function_ids", None) is not None for one in sets):
+        guard_mark(world, origin, None)
+        return
+    world.guard(const(MARKED), "ABSENT", function.__code__, function.__code__)
+    for one in sets:
+        if one is not None:
+            world.guard(const(one).to("dict").to("item", "function_ids"), "IS", None)
 
 
 _logging: tuple[int, ...] = ()   # the functions that the options on logging name
@@ -143,6 +170,7 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):
+        session.world.pin_function(callable_)
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
@@ -299,6 +327,7 @@ def _outside(session: Any, callable_: Any, seen: Any) -> Any:
         return session.example(seen)
     record = session.world.by_seen.get(id(seen))
     if record is not None:
+        session.world.pin_function(record.original)   # the graph keeps it
         return record.original
     if is_leaf(seen) or is_constant(seen) and not _core.is_internal(seen):
         return seen

@@ -178,7 +178,6 @@ class Driver:
         if seen is None:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
             seen = self.seen[code] = expected.copy() if expected is not None else Seen()
-            seen.fresh = info.resumed is not None
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
         once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,

@@ -12,14 +12,16 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
+from ..origin import Origin
 from ..rehearsal.recorder import torch_operations
-from ..rehearsal.marks import disabled, forbidden, refusing
+from ..rehearsal.marks import disabled, forbidden, guard_mark, guard_unmarked, handler_of, refusing
 from ..rehearsal.registry import CODE_HANDLERS, SUBSTITUTES
 from ..reasons import Interrupt
 from ..rehearsal.substitutes import torch_call
 from ..rehearsal.substitutes_code import optimizer_break
 from ..rehearsal.substitutes_numpy import numpy_frame
 from ..twin import make_twin
+from ..world.world import World
 
 __all__ = ["muted", "resolve_code", "skipped"]
 
@@ -73,6 +75,21 @@ def resolve_code(code: types.CodeType) -> Any:
     if _of_triton(code):
         return f"unsupported-code|{code.co_qualname} of Triton"
     return make_twin(code, _core.PROBES)
+
+
+def _guard_handling(world: World, function: types.FunctionType, origin: Origin) -> bool:
+    """Guard that a function of the same code is handled alike.  False: what is done at a call depends on which function it is."""
+    handler, code = handler_of(function), function.__code__
+    if handler is disabled or CODE_HANDLERS.get(code) is disabled:
+        guard_mark(world, origin, handler)
+        return True
+    if handler is not None or code in CODE_HANDLERS or code in _handlers() or code.co_filename.startswith((_HERE, _DYNAMO, _NUMPY)) or _of_triton(code):
+        return False
+    guard_unmarked(world, function, origin)
+    return True
+
+
+World.guard_handling = staticmethod(_guard_handling)
 
 
 def _of_triton(code: types.CodeType) -> bool:

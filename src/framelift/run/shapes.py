@@ -38,7 +38,6 @@ class Seen:
         self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
         self.captures = 0                       # so far, whatever became of their entries
         self.entered = False                    # whether a capture gave an entry
-        self.fresh = False                      # the frame goes on behind a break
         self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
         self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
@@ -63,7 +62,7 @@ class Seen:
             elif guard.kind == "KEYS" and guard.origin.step != "dict":
                 self._keys(str(guard.origin), KeysSeen(keys_text(value)))
                 self.meet(str(guard.origin.to("len")), len(value))
-            elif guard.kind in ("IS", "CODE") and _is_item(guard.origin):
+            elif guard.kind == "CODE" or guard.kind == "IS" and type(value) is types.FunctionType and guard.origin.step != "lookup":
                 self._function(str(guard.origin), guard)
             elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
                 self.meet(str(guard.origin), value.size)
@@ -84,7 +83,7 @@ class Seen:
             old = self.values.get(place)
             if type(old) is FunctionSeen:
                 self.values[place] = FunctionSeen(old.code, old.function, True)
-        elif type(guard.value) is types.FunctionType:
+        else:
             self.values[place] = FunctionSeen(code_name(guard.value), weakref.ref(guard.value))
 
     def _leaf(self, origin: Origin, value: Any) -> None:
@@ -163,7 +162,7 @@ def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False, genera
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
     return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
-                    fresh=seen.fresh, scalars=scalars and automatic, general=general)
+                    functions=True, scalars=scalars and automatic, general=general)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
@@ -205,19 +204,12 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
     for place in written:
         seen.changing[place] = True
     again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole,
-                                                        fresh=seen.fresh))
+                                                        functions=True))
     if type(again[2]) is type(found[2]):
         return again
     for place in written:
         seen.keep_static(place)
     return found
-
-
-def _is_item(origin: Origin) -> bool:
-    """Whether a place is an argument, or in containers and partial calls that are one."""
-    while origin.step in ("item", "partial_func", "partial_args", "partial_keywords") and origin.base is not None:
-        origin = origin.base
-    return origin.step == "arg"
 
 
 def _written_numbers(session: Any) -> list[str]:

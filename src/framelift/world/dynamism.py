@@ -83,21 +83,21 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, whole: Container[str] | None = None, fresh: bool = False,
+                 marks: bool = True, whole: Container[str] | None = None, functions: bool = False,
                  scalars: bool = False, general: bool = False) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
         self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
-        self.fresh = fresh   # goes on behind a break: functions that the frame had made are others at each call
+        self.functions = functions   # those that may be made anew at each call are guarded by their code and contents
         self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
         self.early: list[str] = []   # the places of those
         self.general = general   # sizes 0 and 1 that were seen to change are numbers that nothing is known of
         self.lone = False        # there are such sizes, and they are constants
         self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
-        self.quiet = not known and not everything and not self.values and not fresh
+        self.quiet = not known and not everything and not self.values
 
     def number(self, value: Any, origin: Origin) -> bool:
         """Whether the number found at `origin` becomes symbolic."""
@@ -133,9 +133,11 @@ class Dynamism:
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
         """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""
+        if not self.functions:
+            return False
         old = self.values.get(str(origin)) if self.values else None
         wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.function() is not function) \
-            or self.fresh and function.__code__.co_flags & CO_NESTED and _root(origin).step == "arg"
+            or _root(origin).step == "arg" and _may_be_fresh(function, origin)
         if wanted:
             self._once[str(origin)] = function.__qualname__
         return wanted
@@ -252,6 +254,13 @@ def _root(origin: Origin) -> Origin:
     while origin.base is not None:
         origin = origin.base
     return origin
+
+
+def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
+    """Whether a function may be another one at each call: made inside a function, or at the top level under no name of its module's."""
+    if function.__code__.co_flags & CO_NESTED:
+        return True
+    return origin.step != "func" and function.__globals__.get(function.__name__) is not function   # a method's function is its class's
 
 
 def is_argument(origin: Origin) -> bool:

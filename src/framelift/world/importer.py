@@ -167,16 +167,16 @@ def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
 
 
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
-    """A function is a constant, until others of the same code were found in its place: then its code is one, its cells are not."""
-    if world.dynamism.quiet:
+    """A function is a constant, but where others of the same code may be found in its place: then its code is one, its cells are not."""
+    if not world.dynamism.functions:
         return _constant(world, value, origin)
     constants = world.functions.get(value.__code__, {})
-    if any(name.startswith("_") for name in value.__dict__) or id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin):
+    if id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin) or not world.guard_handling(world, value, origin):
         return _constant(world, value, origin)
     world.guard(origin, "TYPE", types.FunctionType)
     world.guard(origin, "CODE", value.__code__)
     world.guard(origin.to("globals"), "IS", value.__globals__)
-    world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))   # names with _ are marks, which are read unguarded
+    world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
     world.function_origins[id(value)] = origin
     world.told_by_code.add(value.__code__)
     world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call

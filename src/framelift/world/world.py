@@ -43,6 +43,7 @@ class World:
 
     view_of: Callable[[World, Any], Any]    # of an object's attributes; set by instance_dict
     of_tensor: Callable[[Any, str, Any], Any]   # what a descriptor of torch's gives for a stand-in; set by the session
+    guard_handling: Callable[[World, Any, Origin], bool]   # of functions of one code, where it does not depend on which it is; set by frames
 
     def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC,
                  symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset())) -> None:
@@ -108,6 +109,12 @@ class World:
             if origin is None:
                 raise Interrupt("symbolic-number", "a function made by the same code as one that is a key")
             self.distinct.append(origin)
+
+    def pin_function(self, function: Any) -> None:
+        """Something keeps the function beyond this call, or looks into it unseen: which one it is is a fact, however it was told so far."""
+        origin = self.function_origins.get(id(function))
+        if origin is not None:
+            self.guard(origin, "IS", function)
 
     def meet_key(self, key: Any) -> None:
         """A key that is itself inside and outside."""
