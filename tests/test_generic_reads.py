@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import array
 import collections
+import ctypes
 import datetime
+import io
 import types
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
+import framelift
 from support import check
 
 
@@ -125,3 +130,51 @@ def test_the_length_of_a_deque_is_its_own() -> None:
         world.args[1].append(number) if number < 3 else collections.deque.__setitem__(world.args[1], 0, 8)
 
     check(program, torch.ones(2), Odd([1, 2, 3]), calls=5, mutate=change, graphs=None, breaks=None, captures=None)
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int)]
+    k = 2
+
+
+UNKNOWN = {"structure": lambda: Pair(1), "array": lambda: array.array("d", [1.0]), "stream": io.StringIO, "numpy array": lambda: numpy.arange(3)}
+GENERIC = {"read": lambda o, name: object.__getattribute__(o, name), "write": lambda o, name: object.__setattr__(o, name, 5),
+           "delete": lambda o, name: object.__delattr__(o, name), "super": lambda o, name: super(type(o), o).__getattribute__(name)}
+
+
+@pytest.mark.parametrize("use", GENERIC)
+@pytest.mark.parametrize("kind", UNKNOWN)
+@pytest.mark.parametrize("name", ["k", "typecode", "ndim"])
+def test_generic_uses_of_an_object_of_an_unknown_type(kind: str, use: str, name: str) -> None:
+    """What is found on its placeholder says nothing about the object."""
+    def program(x: Any, o: Any) -> Any:
+        try:
+            found = GENERIC[use](o, name)
+        except (AttributeError, TypeError) as error:
+            found = str(error)
+        return x + 1, found
+
+    check(program, torch.ones(2), UNKNOWN[kind](), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("name", ["__name__", "__qualname__", "__module__", "__mro__", "missing"])
+@pytest.mark.parametrize("cls", [type(None), type(...), type(NotImplemented), int, torch.dtype])
+def test_attributes_of_the_classes_of_single_values(cls: type, name: str) -> None:
+    check(lambda x: (x + 1, getattr(cls, name, "none")), torch.ones(2), captures=1, breaks=0)
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("cls", [torch.Tensor, Sub, torch.nn.Parameter])
+def test_an_attribute_of_a_tensor_hides_a_method(cls: type) -> None:
+    tensor = cls(torch.ones(2)) if cls is torch.nn.Parameter else torch.ones(2).as_subclass(cls)
+    program = lambda x, t: x + t.sigmoid()   # noqa: E731
+    compiled = framelift.compile(program, backend="eager")
+    x = torch.ones(2)
+    plain = compiled(x, tensor)
+    tensor.sigmoid = lambda: 7   # type: ignore[method-assign]
+    assert torch.equal(compiled(x, tensor), x + 7)
+    del tensor.sigmoid
+    assert torch.equal(compiled(x, tensor), plain)

@@ -25,7 +25,7 @@ from ..world import attributes
 from ..world.arrays import Array, Scalar
 from ..world.class_attributes import class_entry, generic_read_class, generic_write_class
 from ..world.lazy import View
-from ..world.opaque import Opaque
+from ..world.opaque import Opaque, refused
 from ..world.world import ABSENT
 from . import tensor_attributes
 from .frame_views import caller
@@ -107,6 +107,7 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
     cls = type(obj)
     if not is_a(name, str):
         return _core.natively(callable_, args, None)
+    _known(obj, "object.__getattribute__")
     if issubclass(cls, torch.Tensor):
         return tensor_attributes.generic_load(session, obj, _interned(name))
     if _core.is_external(obj) or is_a(obj, types.ModuleType) and not _core.is_internal(obj):
@@ -119,6 +120,14 @@ def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
     if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
         return _generic_read_inside(session, obj, name)
     raise Interrupt("callable-on-handle", "object.__getattribute__")
+
+
+def _known(obj: Any, name: str) -> None:
+    """Interrupt where a stand-in's own attributes are not those of the object it stands for."""
+    if type(obj) is Opaque:
+        raise refused(obj)
+    if type(obj) in (Array, Scalar, NumpyNumber):
+        raise Interrupt("callable-on-handle", name)
 
 
 def is_plain_read(cls: type) -> bool:
@@ -151,6 +160,7 @@ def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 @exactly(3)
 def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
+    _known(obj, "object.__setattr__")
     if issubclass(type(obj), torch.Tensor):
         return tensor_attributes.generic_store(session, obj, _interned(name), value)
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
@@ -164,6 +174,7 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 @exactly(2)
 def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
+    _known(obj, "object.__delattr__")
     if issubclass(type(obj), torch.Tensor):
         return tensor_attributes.generic_delete(session, obj, _interned(name))
     if _core.is_external(obj) or is_a(obj, types.ModuleType):

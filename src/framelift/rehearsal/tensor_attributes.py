@@ -28,6 +28,7 @@ __all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic
 
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _OF_TORCH = vars(torch._tensor)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def load(session: Any, tensor: torch.Tensor, name: str) -> Any:
@@ -52,7 +53,7 @@ def generic_load(session: Any, tensor: torch.Tensor, name: str) -> Any:
     kind = bound_as(world, type(found))
     if kind in (types.GetSetDescriptorType, property):
         return by_descriptor(session, tensor, name, found)
-    if kind in _C_METHODS and not _may_be_hidden(session, tensor, name):
+    if kind in _C_METHODS and cls in _PLAIN and not _may_be_hidden(session, tensor, name):
         _core.know_class(cls, name, NATIVE, None)
         return found.__get__(tensor, cls)
     entry = ABSENT if is_data_descriptor(found) else _own_entry(session, tensor, name)
