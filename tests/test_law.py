@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import framelift
 from framelift.guard.kinds import KINDS
 from law.breaks import generate_breaks
+from law.facts import generate_facts
 from law.generate import generate
 from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
@@ -54,6 +55,15 @@ def test_captured_equals_eager_with_breaks(size: int, seed: int) -> None:
     note(f"python -m tests.law --breaks --seed {seed} --size {size}")
     verdict = judge(generate_breaks(seed, size))
     broken.update(programs=1, captures=verdict.captures, graphs=verdict.graphs, breaks=sum(verdict.breaks.values()))
+    assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+@settings(max_examples=25)
+@given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_captured_equals_eager_whatever_objects_are_made_of(size: int, seed: int) -> None:
+    """Classes of all metaclasses, attributes found in unusual ways, patches on torch.Tensor, function modes, values of small tensors."""
+    note(f"python -m tests.law --facts --seed {seed} --size {size}")
+    verdict = judge(generate_facts(seed, size))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
 
 

@@ -10,6 +10,7 @@
     planted.py    framelift with guards left out, which must be found
     more.py       a larger world
     breaks.py     breaks at random places
+    facts.py      attributes of all kinds of classes and objects, in the world of facts_world.py
     run.py        many seeds, several processes
     __main__.py   one seed: `python -m tests.law --seed N`
 """

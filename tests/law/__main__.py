@@ -20,8 +20,8 @@ def main() -> int:
     parser.add_argument("--reduce", action="store_true", help="make a failing program small before showing it")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--show", action="store_true", help="show the program even if it passes")
-    parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
-    for kind in ("more", "breaks"):
+    parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts"), default="plain")
+    for kind in ("more", "breaks", "facts"):
         parser.add_argument(f"--{kind}", action="store_const", dest="kind", const=kind)
     options = parser.parse_args()
     program = generator_of(options.kind)(options.seed, options.size or size_of(options.seed))

@@ -1,6 +1,6 @@
 """The big run: many seeds over several processes.
 
-    python tests/law/run.py --programs 20000 --jobs 2            (--kind more: the larger world; --breaks: with breaks)
+    python tests/law/run.py --programs 20000 --jobs 2            (--kind more: the larger world; breaks: with breaks; facts: all kinds of classes)
 
 Prints each failing seed with its difference, and at the end how much of the programs was captured.  A program that kills
 its process is a failure like any other; the run goes on with the next seed.
@@ -35,10 +35,11 @@ def size_of(seed: int) -> int:
 def generator_of(kind: str) -> Callable[[int, int], Any]:
     """Seed and size -> program, for the name of a kind of programs."""
     from law.breaks import generate_breaks
+    from law.facts import generate_facts
     from law.generate import generate
     from law.more import generate_more
 
-    return {"plain": generate, "more": generate_more, "breaks": generate_breaks}[kind]
+    return {"plain": generate, "more": generate_more, "breaks": generate_breaks, "facts": generate_facts}[kind]
 
 
 def work(first: int, last: int, size: int, kind: str, backend: str) -> None:
@@ -127,7 +128,7 @@ def main() -> int:
     parser.add_argument("--first", "--seed", type=int, default=0, help="first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
-    parser.add_argument("--kind", choices=("plain", "more", "breaks"), default="plain")
+    parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
     parser.add_argument("--backend", default="eager", help="aot_eager drops draws that nobody uses, so that random states differ there")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time")

@@ -22,7 +22,7 @@ from portrait import difference, forget
 from support import Counts, Outcome, counts, run_call, same_outcome, without_frames
 
 from .generate import Program
-from .steer import MODES
+from .steer import MODES, around, clean_tensors, put_on_tensors
 
 __all__ = ["Verdict", "judge"]
 
@@ -102,9 +102,10 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                     exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
             with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
                 chain: list[tuple[str, ...]] = []
-                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain), own=own)[0])
+                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain, put_on_tensors()), own=own)[0])
     finally:
         gc.enable()
+        clean_tensors()
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)
@@ -120,7 +121,8 @@ def _code(source: str, name: str) -> types.CodeType:
 def _call(target: Any, world: dict[str, Any], program: Program, chain: list[tuple[str, ...]]) -> Any:
     """Call the program; `chain` gets the exceptions that led to the one it ends with."""
     try:
-        result = target(*world["ARGS"], **world["KWARGS"])
+        with around(world):
+            result = target(*world["ARGS"], **world["KWARGS"])
     except Exception as error:
         before = error.__cause__ or error.__context__
         while before is not None and len(chain) < 9:

@@ -19,7 +19,7 @@ import torch
 
 from portrait import Portrait, difference, portrait
 
-__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "bounded"]
+__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "around", "bounded", "clean_tensors", "put_on_tensors"]
 
 SCRATCH = "law_scratch"
 KEEP_UNSEEN = 0.1
@@ -49,6 +49,27 @@ def bounded(seconds: float = 5.0) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
+def around(world: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """The context manager that a world wants around its calls."""
+    found: contextlib.AbstractContextManager[Any] | None = world.get("AROUND")
+    return contextlib.nullcontext() if found is None else found
+
+
+#: what torch.Tensor itself has; none of it is ever replaced by a program
+_TENSOR_NAMES = frozenset(vars(torch.Tensor))
+
+
+def put_on_tensors() -> dict[str, Any]:
+    """What a program put on torch.Tensor, which is one class for all worlds."""
+    return {name: value for name, value in vars(torch.Tensor).items() if name not in _TENSOR_NAMES}
+
+
+def clean_tensors() -> None:
+    """Take off torch.Tensor what a program put there and left."""
+    for name in put_on_tensors():
+        delattr(torch.Tensor, name)
+
+
 class Scratch:
     """A world to try things in.  Use as a context manager: torch's global state is put back."""
 
@@ -66,6 +87,7 @@ class Scratch:
 
     def __exit__(self, *_: Any) -> None:
         self._warnings.__exit__(None, None, None)
+        clean_tensors()
         grad, rng, python = self._state
         torch.set_grad_enabled(grad)
         torch.set_rng_state(rng)
@@ -76,7 +98,7 @@ class Scratch:
         """What the next call gives: how it ended, and its result."""
         torch.default_generator.manual_seed(0)  # torch.manual_seed looks at every device
         try:
-            with MODES.get(str(self.module.MODE), contextlib.nullcontext)():
+            with MODES.get(str(self.module.MODE), contextlib.nullcontext)(), around(vars(self.module)):
                 result = self.module.TARGET(*self.module.ARGS, **self.module.KWARGS)
         except Exception as error:  # noqa: BLE001  any failure of a random program
             return f"{type(error).__name__}: {error}", portrait(None)
@@ -111,6 +133,7 @@ class Scratch:
 
     def restore(self, steps: list[tuple[str, ...]]) -> None:
         """A new scratch world in which the steps so far were taken."""
+        clean_tensors()
         self.module = sys.modules[SCRATCH] = types.ModuleType(SCRATCH)
         exec(self.code, vars(self.module))
         for step in steps:
