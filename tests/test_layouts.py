@@ -62,7 +62,7 @@ def test_meta_kernels_lay_out_as_real_ones(name: str) -> None:
 
 def test_strides_behind_casts_and_padding() -> None:
     def f(x, mask):
-        odd = (mask != 0)[:, :, None].transpose(0, 1)
+        odd = (mask != 0)[:, :, None].expand(-1, -1, 2).transpose(0, 1)
         like = odd.type_as(x).masked_fill(odd, 2.0)
         fresh = like.new_ones(like.size())
         padded = F.pad(x.transpose(0, 1), (0, 0, 1, 1), value=-1.0)

@@ -22,7 +22,7 @@ __all__ = ["is_light", "laid_out_by"]
 
 _METHODS = """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu square pow erf
-    floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge logical_and logical_or logical_not
+    floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge logical_not
     __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__
     __gt__ __ge__ __and__ __or__ __invert__ __matmul__ matmul mm bmm addmm baddbmm softmax log_softmax sum mean
     view reshape transpose permute expand expand_as unsqueeze squeeze flatten unflatten select narrow chunk split unbind t swapaxes
@@ -30,7 +30,7 @@ _METHODS = """
 """
 _FUNCTIONS = """
     add sub mul div neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu square pow erf clamp maximum minimum eq ne lt le gt ge
-    logical_and logical_or logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
+    logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
     flatten chunk cat stack masked_fill where
 """
 _ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm, F.pad)

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .._core import is_a
 from ..reasons import Interrupt
+from .believed import are_believed
 from .fakes import Observed
 from .facts import Facts, facts_of
 
@@ -115,14 +116,16 @@ def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: 
     if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
                                       or (result.value is None and effect)):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
-    exact = regular or _is_view(result) or all(one.is_contiguous() for one in facts[:follows])
+    made = _new_tensors(result)
+    exact = not made or not facts or are_believed(made, facts[:follows], regular)
     return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows)
 
 
-def _is_view(result: Any) -> bool:
+def _new_tensors(result: Any) -> list[Facts]:
+    """The facts of the results with memory of their own; strides of views are always right."""
     if type(result) is Many:
-        return all(map(_is_view, result.items))
-    return type(result) is not New or result.source >= 0
+        return [facts for item in result.items for facts in _new_tensors(item)]
+    return [result.facts] if type(result) is New and result.source < 0 else []
 
 
 class _Reader:

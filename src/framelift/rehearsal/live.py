@@ -9,6 +9,7 @@ import torch
 
 from .._core import is_a
 from ..graph.arguments import rebuild
+from ..graph.believed import are_believed
 from ..graph.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.live import Live, LiveOutcome
 from ..graph.metadata import VALUES
@@ -111,7 +112,7 @@ class Results:
         storage, shared = self.live.storage(fake, self.found)
         value = Value(new_stand_in(facts), facts, storage, "custom" if shared else "")
         value.step, value.path = self.step, path
-        value.exact = shared or all(v.exact and v.facts.is_contiguous() for v in self.plain())
+        value.exact = shared or all(v.exact for v in self.plain()) and are_believed([facts], [v.facts for v in self.plain()], False)
         self.live.born(value, fake)
         self.made += 1
         self.recorder.adopt(value)
