@@ -31,8 +31,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
     with_grad = state.grad and any(value.facts.requires_grad for value in found)
     for index in outcome.written:
         value = found[index]
-        if value.facts.stride and any(step == 0 and size > 1 for size, step in zip(value.facts.size, value.facts.stride)):
-            # Kernels refuse to write where elements share a place; fakes do not.
+        if value.facts.stride and _overlaps_itself(value.facts):
+            # Kernels refuse to write where elements share a place, or the last of them stays; fakes do not, and functional graphs copy first.
             raise Interrupt("torch-operation-failed", f"{target.name} into a tensor whose elements overlap")
         if with_grad and (value.view or value.external is not None):
             _check_view_write(target, value)
@@ -51,6 +51,19 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
             with torch.no_grad():
                 value.stand_in.set_(new_stand_in(facts))
         value.facts = facts
+
+
+def _overlaps_itself(facts: Facts) -> bool:
+    """Whether elements may share a place.  Symbolic strides are those of an ordinary layout, unless one is 0."""
+    reach = 0   # of the dimensions with smaller strides
+    numbers = [pair for pair in zip(facts.stride, facts.size) if type(pair[0]) is int and (type(pair[1]) is not int or pair[1] > 1)]
+    for step, size in sorted(numbers, key=lambda pair: pair[0]):
+        if step <= reach:
+            return True
+        if type(size) is not int:   # all that follow are counted in symbols
+            return any(other == 0 for other, _ in numbers)
+        reach += (size - 1) * step
+    return False
 
 
 def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:

@@ -42,6 +42,7 @@ from ..graph.writes import apply_writes
 from ..reasons import Interrupt
 from .finished import Finished
 from .live import record_live
+from .overlapping_writes import check_overlaps
 from .wrapped import check_results, kind_of_memory, new_wrapper, record_wrapped
 from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
@@ -367,6 +368,8 @@ class Recorder:
         if numbers:
             read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
         if outcome.written or outcome.changes:
+            if len(found) > 1:
+                check_overlaps(self, target, kept, outcome, found)
             apply_writes(target, outcome, found, state, kept_named.get("out"))
             self.written.extend(found[i] for i in outcome.written)
         if outcome.effect:

@@ -1,0 +1,55 @@
+"""In-place operations whose arguments share memory: with every backend what plain PyTorch does, refusals included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from support import check
+
+_REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "expanded": lambda x: x[0].expand(3, 4).add_(1),
+    "shifted copy": lambda x: x.view(-1)[1:].copy_(x.view(-1)[:-1]),
+    "shifted add": lambda x: x.view(-1)[1:].add_(x.view(-1)[:-1]),
+    "shifted rows": lambda x: x[1:].mul_(x[:-1]),
+    "out": lambda x: torch.add(x[1:], x[:-1], out=x[1:]),
+    "assignment": lambda x: x.__setitem__(slice(1, None), x[:-1]),
+    "made inside": lambda x: _shift_inside(x),
+}
+_ALLOWED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "two rows": lambda x: x[0].add_(x[1]),
+    "assignment of a row": lambda x: x.__setitem__(0, x[1]),
+    "even and odd": lambda x: x.view(-1)[::2].add_(x.view(-1)[1::2]),
+    "columns": lambda x: x[:, 0].copy_(x[:, 1]),
+    "itself": lambda x: x.add_(x),
+    "the same view": lambda x: x[1:].add_(x[1:]),
+    "two inside": lambda x: (x * 2)[0].add_((x * 2)[1]),
+}
+
+
+def _shift_inside(x: torch.Tensor) -> Any:
+    y = (x * 2).view(-1)
+    return y[1:].add_(y[:-1])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", _REFUSED)
+def test_what_kernels_refuse_is_refused(name: str, backend: str) -> None:
+    check(_REFUSED[name], torch.rand(3, 4), raises=RuntimeError, backend=backend, graphs=None, breaks=None, captures=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", _ALLOWED)
+def test_arguments_without_a_common_element_are_captured(name: str, backend: str) -> None:
+    check(_ALLOWED[name], torch.rand(3, 4), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_order_of_elements_that_share_a_place_is_plain_pytorchs(backend: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.as_strided((2, 2), (1, 1)).mul_(2)
+        return x
+    check(f, torch.ones(3), backend=backend, graphs=None, breaks=None, captures=None)
