@@ -303,3 +303,28 @@ def test_a_compiler_of_torchs_own_that_is_broken_on_purpose() -> None:
 
     with pytest.raises(RuntimeError, match="ReluRuntimeError|relu"):
         framelift.compile(lambda x: torch.relu(x) + 1, backend=relu_runtime_error_TESTING_ONLY)(torch.ones(3))
+
+
+def test_an_operator_of_the_program_may_fail_whatever_its_name() -> None:
+    """Operations that cannot fail are known by what they are: an operator called `sum` may be anybody's."""
+    library = torch.library.Library("framelift_named_alike", "DEF")
+    library.define("sum(Tensor x) -> Tensor")
+
+    def refuse(x: torch.Tensor) -> torch.Tensor:
+        if x.numel() and bool((x > 1).any()):
+            raise ValueError("too large")
+        return x.clone()
+    library.impl("sum", refuse, "CPU")
+    library.impl("sum", lambda x: torch.empty_like(x), "Meta")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return torch.ops.framelift_named_alike.sum(x)
+    check(f, torch.zeros(3))
+    compiled = framelift.compile(f, backend="eager")
+    compiled(torch.zeros(3))
+    x, plain = torch.ones(3), torch.ones(3)
+    for call, given in ((f, plain), (compiled, x)):
+        with pytest.raises(ValueError, match="too large"):
+            call(given)
+    assert torch.equal(x, plain)

@@ -7,6 +7,7 @@ where something that may fail comes with or after the first write.  What is in n
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from .number_nodes import numbers_in
 from .numbers import Float, Int
 from .symbols import FromSize
 from .tape import Step
-from .targets import getter_target
+from .targets import Getter, Target, getter_target, tensor_method_name
 from .values import Value
 
 __all__ = ["changes_history", "fails_late", "in_handler", "writes_uncounted"]
@@ -60,9 +61,26 @@ def _is_of_sizes(number: Int) -> bool:
     return all(type(number.home.meanings.get(str(symbol))) is FromSize for symbol in number.node.expr.free_symbols)
 
 
+def _torch_callables() -> dict[int, Any]:
+    """Everything that torch itself offers under the names of the tables: an operator of the program's may have the same name."""
+    owners = (torch, torch._C._VariableFunctions, torch._C._nn, torch.nn.functional, torch.special, torch.linalg, operator)
+    return {id(member): member for owner in owners for name in dir(owner) if callable(member := getattr(owner, name))}
+
+
+_OF_TORCH = _torch_callables()
+
+
+def _is_of_torch(target: Target) -> bool:
+    func = target.func
+    if type(target) is Getter or target is getter_target("data") or tensor_method_name(func) is not None or id(func) in _OF_TORCH:
+        return True
+    packet = func.overloadpacket if type(func) is torch._ops.OpOverload else func
+    return type(packet) is torch._ops.OpOverloadPacket and getattr(torch.ops.aten, packet.__name__, None) is packet
+
+
 def _is_sure(step: Step) -> bool:
     name = step.target.name
-    if _may_overflow(step, name):
+    if not _is_of_torch(step.target) or _may_overflow(step, name):
         return False
     if name in ("getitem", "setitem"):   # numbers were looked at, the elements of tensors were not
         return not _indexed_by_tensors(step.args[1], name == "setitem" and is_a(step.args[2], Value))
