@@ -1,4 +1,4 @@
-"""Inductor's C++ kernels raise where a check of theirs fails, instead of ending the process.  A fact about torch, seen in 2.11 to 2.13.
+"""Inductor's C++ kernels raise where a check of theirs fails, instead of ending the process.  A fact about torch, seen in torch 2.13.
 
 Kernels check indices and assertions by throwing a C++ exception.  They do so inside of loops that OpenMP shares among threads, and an
 exception that leaves such a loop terminates the process: `a[i]` with an index out of bounds, an unknown label in a loss.  torch.compile has

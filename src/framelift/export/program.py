@@ -74,8 +74,8 @@ def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[
         raise UserError(UserErrorType.ANTI_PATTERN, f"Consider annotating your code using torch._check*(). {error}",
                         case_name="constrain_as_size_example") from error
     if _holds_traced(call, lowered):
-        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation of the program is not traced"
-                           + ("" if strict else "; try strict=True"))
+        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation of the program is not traced. "
+                           "Write what it does with traced operations, or keep it out of the exported module")
     _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
     return lowered, mode
 
