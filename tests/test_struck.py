@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import logging
 import os
 import signal
 import sys
@@ -227,8 +228,9 @@ def test_a_handler_strikes_an_entry(writes: bool) -> None:
 
 
 def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any moment of many captures: the exception leaves the call.  Python itself drops one that strikes a finaliser."""
+    """At any moment of many captures: the exception leaves the call.  Python itself drops one that strikes a finaliser or a logging handler."""
     lost, dropped = 0, []
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     monkeypatch.setattr(sys, "unraisablehook", lambda found: dropped.append(found.exc_type))
     with handled(handler):
         for n in range(60):
