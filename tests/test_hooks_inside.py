@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -160,3 +161,29 @@ def test_what_a_compiler_registers_is_not_counted() -> None:
         start = RemovableHandle.next_id
         assert run(torch.ones(2, 4, requires_grad=True), text)[1] == f"{text}{start}"
         assert RemovableHandle.next_id == start + 2
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_hook_that_another_thread_registers_meanwhile_is_kept(lives: bool) -> None:
+    layer, done, leave = torch.nn.Linear(2, 2), threading.Event(), threading.Event()
+
+    def work() -> None:
+        layer.register_forward_hook(lambda module, args, out: out * 2)
+        done.set()
+        if lives:
+            leave.wait(60)
+
+    def backend(graph_module: Any, inputs: Any) -> Any:
+        thread = threading.Thread(target=work)
+        thread.start()
+        done.wait(60)
+        if not lives:
+            thread.join()
+        torch.ones(1, requires_grad=True).register_hook(lambda grad: grad)   # the compiler's own
+        return graph_module
+    framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    layer.register_forward_hook(lambda module, args, out: out * 3)
+    leave.set()
+    assert len(layer._forward_hooks) == 2
+    x = torch.ones(1, 2)
+    torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias) * 6)

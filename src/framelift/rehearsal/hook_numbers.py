@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
-import sys
 from collections.abc import Iterator
 
 from torch.utils.hooks import RemovableHandle
@@ -16,22 +15,17 @@ __all__ = ["uncounted_hooks"]
 @contextlib.contextmanager
 def uncounted_hooks() -> Iterator[None]:
     """Hooks that a compiler registers are nobody's afterwards: they count for nothing.  Those of other threads do."""
-    alone, before = _is_alone(), RemovableHandle.next_id
+    before = RemovableHandle.next_id
     try:
         yield
     finally:
         now = RemovableHandle.next_id
         while now != before:
-            free = before if alone and _is_alone() else _free_from(before, now)
+            free = _free_from(before, now)
             if RemovableHandle.next_id == now:   # no other thread runs between this line and the next
                 RemovableHandle.next_id = free
                 break
             now = RemovableHandle.next_id
-
-
-def _is_alone() -> bool:
-    """Whether no other thread is running Python code."""
-    return len(sys._current_frames()) == 1
 
 
 def _free_from(before: int, now: int) -> int:
