@@ -17,7 +17,7 @@ from ..world.arrays import Array
 from ..world.lazy import View
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
-from .typefacts import is_shared, lookup, mro_of
+from .typefacts import is_shared, lookup, mro_of, namespace
 
 __all__: list[str] = []
 
@@ -104,8 +104,10 @@ def _builtin(walk: Walk, node: Node) -> Recipe:
     owner = of.__self__
     if owner is None or types.ModuleType in mro_of(type(owner)):
         return Recipe((walk.constant(of, of.__name__),))
-    found = lookup(type(owner), of.__name__)
-    if type(found) is not types.MethodDescriptorType or found.__get__(owner) != of:
+    # By way of `super()` it may be of any class of the owner's.
+    held = (namespace(cls).get(of.__name__) for cls in mro_of(type(owner)))
+    found = next((one for one in held if type(one) is types.MethodDescriptorType and one.__get__(owner) == of), None)
+    if found is None:
         raise Interrupt("result-object", f"{type_name(type(owner))}.{of.__name__}")
     method = walk.constant(found, f"{found.__objclass__.__name__}_{of.__name__}")
     return Recipe((method, ".__get__(", walk.part(owner), ")"))

@@ -110,11 +110,21 @@ def target_of(func: Any) -> Target:
 def _make(func: Any) -> Target:
     name = _METHODS.get(id(func))
     if name is None:
-        return Target(func, "call_function", func, _plain_name(func))
+        return Target(func, "call_function", _written(func), _plain_name(func))
     if name in OPERATORS:
         target, swap = OPERATORS[name]
         return Target(func, "call_function", target, target.__name__.rstrip("_"), name if swap else "")
     return Target(func, "call_method", name, name.strip("_") or name)
+
+
+def _written(func: Any) -> Any:
+    """A function as the code of a graph has it: C functions are written there as `torch.name`, which may be a Python function of torch's that takes
+    other arguments.  Those are written as the operator that they call.
+    """
+    if not is_a(func, types.BuiltinFunctionType) or getattr(torch._C._VariableFunctions, func.__name__, None) is not func or (
+            getattr(torch, func.__name__, func) is func):
+        return func
+    return getattr(torch.ops.aten, func.__name__, func)
 
 
 def getter_target(name: str) -> Target:

@@ -26,6 +26,7 @@ from ..origin import const
 from ..reasons import Interrupt
 from ..world.importer import let_in
 from .hook_numbers import uncounted_hooks
+from .own_methods import opened, opened_by_class
 from .registry import substitute
 from .subclasses import call_override, overriding
 from .torch_rules import RULES
@@ -169,16 +170,19 @@ def is_overridden(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
     recorder = session.recorder
+    own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
+    if own is not None:
+        return _core.captured(own, args, kwargs)
     if not is_overridden(session, args, kwargs):
         try:
             return recorder.call(callable_, args, kwargs)
         except Interrupt as stop:
             asked = stop.reason.id == "torch-operation" and not recorder.subclasses_off and bool(overriding(args, kwargs))
-            opened = _opened(callable_) if stop.reason.id in _MAY_OPEN and not asked else None
-            if opened is None and not asked:
+            inner = _opened(callable_) if stop.reason.id in _MAY_OPEN and not asked else None
+            if inner is None and not asked:
                 raise
         if not asked:
-            return _core.captured(opened, args, kwargs)
+            return _core.captured(inner, args, kwargs)
     return shown_by_torch(session, callable_, args, kwargs)
 
 
@@ -201,21 +205,14 @@ def shown_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 #: reasons why an operation cannot be one node, but what it is made of may be captured
 _MAY_OPEN = frozenset({"tensor-item", "tensor-bool", "data-dependent-shape", "torch-operation"})
-_copies: dict[Any, Any] = {}
 
 
 def _opened(function: Any) -> Any:
-    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an operation's."""
+    """What an operation that cannot be one node is made of, as captured code."""
     if type(function) is not types.FunctionType or function.__module__ not in ("torch.nn.functional", "torch.functional") or (
             function.__closure__ or id(function) in RULES):
         return None
-    made = _copies.get(function)
-    if made is None:
-        code = function.__code__
-        made = types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__)
-        made.__kwdefaults__ = function.__kwdefaults__
-        _copies[function] = made
-    return made
+    return opened(function)
 
 
 def dispatch(session: Any, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
@@ -227,7 +224,10 @@ def dispatch(session: Any, func: Any, types_: tuple[type, ...] | None, args: tup
     stack = session.recorder.modes
     found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
     if not stack:
-        return call_override(session, func, found, args, kwargs) if found else session.recorder.call(func, args, kwargs or {})
+        if found:
+            return call_override(session, func, found, args, kwargs)
+        own = opened_by_class(session, func, args, kwargs or {}) if session.recorder.overrides else None
+        return session.recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
     whole = list(stack)
     mode = stack.pop()
     try:
@@ -289,6 +289,19 @@ if hasattr(torch._C, "_is_torch_function_mode_enabled"):
     @substitute(torch._C._is_torch_function_mode_enabled)
     def _any_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return bool(session.recorder.modes)
+
+
+@substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+def _has_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Torch's own is the recorder's."""
+    return is_overridden(session, args, kwargs)
+
+
+@substitute(torch.overrides.handle_torch_function)
+def _handle_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return dispatch(session, public_api, tuple(map(type, overriding(tuple(relevant_args), {}))), args, kwargs)
+    return bound(*args, **kwargs)
 
 
 @substitute(types.GetSetDescriptorType.__get__, property.__get__)

@@ -129,7 +129,7 @@ class Session:
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
-        if name.startswith(".") and type(value) in _BUILT and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
+        if name.startswith(".") and any(type(value) is kind for kind in _BUILT) and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
             raise Interrupt("too-large", f"a {type(value).__name__} of {len(value)} entries that is being built")   # its opcodes ask nobody
         if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)
@@ -500,9 +500,12 @@ def _is_bound(obj: Any) -> bool:
     """Whether `obj` is a built-in method of an object, which may have been made inside."""
     if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
         return False
-    return is_a(type_lookup(type(obj.__self__), obj.__name__), types.MethodDescriptorType)
+    # In any of its classes: the first that has the name may have a method of its own, past which `super()` reads.
+    return any(is_a(_own(base).get(obj.__name__), types.MethodDescriptorType) for base in _mro(type(obj.__self__)))
 
 
+_own = type.__dict__["__dict__"].__get__
+_mro = type.__dict__["__mro__"].__get__
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
 _PATTERNS = 1 << 5 | 1 << 6   # flags of classes of sequences, of mappings

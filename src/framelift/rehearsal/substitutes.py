@@ -241,12 +241,6 @@ def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     raise Interrupt("unsupported-code", "types.FunctionType(...)")
 
 
-@substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
-def _no_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """The only torch function around is the recorder's own."""
-    return False
-
-
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return session.whole or source_of(caller().f_code) is not _OTHER_RESULT
