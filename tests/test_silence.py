@@ -103,3 +103,58 @@ def test_modes_are_shown_the_functions_that_torch_shows(program: Any) -> None:
         run(given)
     assert [str(func) for func, _ in found] == [str(func) for func, _ in expected]
     assert [kinds for _, kinds in found] == [kinds for _, kinds in expected]
+
+
+ASKED: list[str] = []
+
+
+class Asked(type):
+    def __hash__(cls) -> int:
+        ASKED.append("__hash__")
+        return 5
+
+    def __eq__(cls, other: object) -> bool:
+        ASKED.append("__eq__")
+        return cls is other
+
+
+class OfAsked(metaclass=Asked):
+    k = 2
+
+    def m(self, x: Any) -> Any:
+        return x * 2
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, o: x * o.k, lambda x, o: x + (1 if hasattr(o, "nothing") else 2), lambda x, o: (x + 1, o()), lambda x, o: o().m(x),
+    lambda x, o: o.m(o(), x), lambda x, o: x + len(o.__name__), lambda x, o: x + len(o.__mro__), lambda x, o: x * o().k, lambda x, o: x + {o(): 1}.get(3, 2),
+])
+def test_classes_whose_metaclass_hashes_and_compares_are_not_asked_to(program: Any) -> None:
+    x = torch.ones(3)
+    ASKED.clear()
+    program(x, OfAsked)
+    expected = list(ASKED)
+    run = compiled(program)
+    for _ in range(2):
+        ASKED.clear()
+        run(x, OfAsked)
+        assert ASKED == expected
+
+
+class ReadByTensor(torch.Tensor):
+    def __getattribute__(self, name: str) -> Any:
+        ASKED.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("program", [lambda x, o: x + (1 if isinstance(o, (int, dict)) else 2), lambda x, o: x + (1 if isinstance(o, torch.Tensor) else 2)])
+def test_isinstance_reads_the_class_of_a_tensor_that_sees_it(program: Any) -> None:
+    x, given = torch.ones(3), torch.ones(3).as_subclass(ReadByTensor)
+    ASKED.clear()
+    program(x, given)
+    expected = list(ASKED)
+    run = compiled(program)
+    for _ in range(2):
+        ASKED.clear()
+        run(x, given)
+        assert ASKED == expected

@@ -34,6 +34,8 @@ def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     cls = args[0] if args else None
     if not is_a(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
+    if not _core.is_plain_class(cls):   # an instance could be looked for in no table
+        raise Interrupt("unknown-callable", type.__dict__["__qualname__"].__get__(cls))
     found = session.world.lookup(cls, "__new__")   # read off the class, it could be the metaclass's own
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
     if is_a(made, cls):

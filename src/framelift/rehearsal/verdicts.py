@@ -62,6 +62,8 @@ def describe(callable_: Any) -> str:
 
 def classify(callable_: Any) -> tuple[int, Any]:
     """(kind, payload) for a callable that is no Python function or method."""
+    if is_a(callable_, type) and not _core.is_plain_class(callable_):
+        return DENIED, f"{describe(callable_)} (its metaclass compares or hashes classes by code of its own)"
     marked = marks.handler_of(callable_)
     if marked is not None:
         return HANDLER, marked

@@ -60,7 +60,7 @@ def read_class(world: World, cls: type, name: str) -> Any:
         return _read_internal(world, cls, name)
     meta = type(cls)
     getter = world.lookup(meta, "__getattribute__")
-    if cls in LEAF_TYPES and type(found := _own(cls).get(name, ABSENT)) is cls:   # a member of an enumeration of torch's
+    if type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:   # a member of an enumeration of torch's
         value = let_in(world, found, const(cls).to("attr", name))
         _core.know(cls, name, VALUE, value)
         return value

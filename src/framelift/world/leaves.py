@@ -16,6 +16,7 @@ LEAF_TYPES = frozenset({
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.qscheme,
     torch.finfo, torch.iinfo, torch._C._SDPBackend,
 })
+_LEAF_IDS = frozenset(map(id, LEAF_TYPES))
 
 #: identity decides: functions, classes, modules, built-ins and descriptors are themselves inside and outside
 CONSTANT_TYPES = (
@@ -28,7 +29,7 @@ CONSTANT_TYPES = (
 def is_leaf(value: Any) -> bool:
     """Whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
     cls = type(value)
-    if cls in LEAF_TYPES:
+    if id(cls) in _LEAF_IDS:   # a metaclass may have code of its own for hashing the class
         return True
     if cls is tuple or cls is frozenset:
         return all(map(is_leaf, value))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
+from .. import _core
 from ..guard.kinds import full_name
 from ..reasons import Interrupt
 
@@ -19,12 +21,18 @@ class Opaque:
 
     def __getattribute__(self, name: str) -> Any:
         cls, reason, detail = _real[id(self)]
-        if name == "__class__" and cls is not None:
+        if name == "__class__" and cls is not None and not _has_own_reads(cls):
             return cls
         raise Interrupt(reason, detail)
 
     def __del__(self) -> None:
         _real.pop(id(self), None)
+
+
+def _has_own_reads(cls: type) -> bool:
+    """Whether code of the program sees that `isinstance` reads `__class__`."""
+    return type(_core.type_lookup(cls, "__getattribute__", None)) is types.FunctionType or (
+        _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"])
 
 
 def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:

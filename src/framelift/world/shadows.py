@@ -245,7 +245,12 @@ def _has_unsafe_keys(solid: type, value: Any) -> bool:
 
 
 def _is_plain_element(key: Any) -> bool:
-    return is_leaf(key) and not holds_nan(key) or is_constant(key)
+    return is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)
+
+
+def _is_plain_constant(key: Any) -> bool:
+    """A function, class or module that is hashed and compared by its identity: a metaclass may do that by code of the program's."""
+    return is_constant(key) and (not is_a(key, type) or _core.is_plain_class(key))
 
 
 def _is_handle_key(key: Any) -> bool:
@@ -257,17 +262,19 @@ def _is_plain_key(key: Any) -> bool:
     """A key that is itself inside and outside."""
     if is_leaf(key):
         return not holds_nan(key)
-    return is_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
+    return _is_plain_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
 
 
 def _is_object_key(key: Any) -> bool:
     """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
-    cls = type(key)
+    if not _core.is_plain_class(type(key)):
+        return False
+    hashing, comparing = (_core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__"))   # past a metaclass
     if is_a(key, torch.Tensor):
-        return cls.__hash__ is torch.Tensor.__hash__ and cls.__eq__ is torch.Tensor.__eq__
+        return hashing is torch.Tensor.__hash__ and comparing is torch.Tensor.__eq__
     if is_a(key, enum.Enum):   # exists once; its hash is its name's
-        return cls.__hash__ in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and cls.__eq__ in (object.__eq__, str.__eq__, int.__eq__)
-    return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+        return hashing in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and comparing in (object.__eq__, str.__eq__, int.__eq__)
+    return hashing is object.__hash__ and comparing is object.__eq__
 
 
 def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
