@@ -1,0 +1,112 @@
+"""Equal layers of a graph folded into one subgraph: which layers are, and that results and gradients stay what they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from framelift import config
+from framelift.backends import builtin
+
+
+class Block(nn.Module):
+    """A residual block of some ten operations; `extra` is called in the midst of it."""
+
+    def __init__(self, extra: Any = None) -> None:
+        super().__init__()
+        self.norm, self.up, self.down, self.extra = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8), extra
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.up(self.norm(x)).relu() * 0.5
+        h = h.sigmoid() * h.tanh() + 1
+        if self.extra is not None:
+            h = self.extra(h)
+        return x + self.down(h).cos()
+
+
+class Stack(nn.Module):
+    def __init__(self, blocks: list[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x * 2
+        for block in self.blocks:
+            x = block(x)
+        return x.sum(-1)
+
+
+def folding(graphs: list[torch.fx.GraphModule]) -> Any:
+    """The backend aot_eager, for which layers are folded as they are for Inductor."""
+    def backend(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        from torch._functorch.aot_autograd import aot_module_simplified
+        graphs.append(builtin._own(graph_module, example_inputs, folds_layers=True))
+        return aot_module_simplified(graphs[-1], list(example_inputs), fw_compiler=builtin.boxed, bw_compiler=builtin.boxed)
+    return backend
+
+
+def calls(graph_module: torch.fx.GraphModule) -> int:
+    return len(graph_module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph))
+
+
+def run(model: nn.Module, x: torch.Tensor, setting: str = "auto", dynamic: bool | None = None) -> int:
+    """Compare a step of training and a call without gradients with eager; how many calls of a layer the first graph has."""
+    graphs: list[torch.fx.GraphModule] = []
+    with config.patch(repeated_layers=setting):
+        compiled = framelift.compile(model, backend=folding(graphs), dynamic=dynamic)
+        wanted, given = model(x), compiled(x)
+    assert torch.allclose(wanted, given)
+    wanted.sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    given.sum().backward()
+    assert all(torch.allclose(a, b.grad, atol=1e-6) for a, b in zip(gradients, model.parameters()))
+    with torch.no_grad(), config.patch(repeated_layers=setting):
+        assert torch.allclose(model(x), compiled(x))
+    return calls(graphs[0])
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_equal_layers_are_one_subgraph(dynamic):
+    assert run(Stack([Block() for _ in range(4)]), torch.rand(3, 8), dynamic=dynamic) in (3, 4)
+
+
+@pytest.mark.parametrize("setting, count, folded", [("auto", 2, False), ("always", 2, True), ("off", 5, False), ("auto", 3, True)])
+def test_how_many_layers_it_takes(setting, count, folded):
+    assert (run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), setting) > 0) == folded
+
+
+@pytest.mark.parametrize("extra", [lambda h: h.add_(1), nn.BatchNorm1d(16), lambda h: h * torch.rand(()).round()], ids=["writes", "statistics", "draws"])
+def test_what_writes_or_draws_is_left_alone(extra):
+    graphs: list[torch.fx.GraphModule] = []
+    with config.patch(repeated_layers="auto"):
+        framelift.compile(Stack([Block(extra) for _ in range(4)]), backend=folding(graphs))(torch.rand(3, 8))
+    assert calls(graphs[0]) == 0
+
+
+def test_layers_with_other_constants_are_others():
+    blocks = [Block(lambda h, n=n: h * (n + 2) + n) for n in range(4)]
+    assert run(Stack(blocks), torch.rand(3, 8)) == 0
+
+
+def test_two_kinds_of_layers_are_two_subgraphs():
+    blocks = [*(Block() for _ in range(4)), *(Block(lambda h: h.exp().log().neg().abs()) for _ in range(4))]
+    assert run(Stack(blocks), torch.rand(3, 8)) >= 6
+
+
+def test_the_captured_graph_stays_as_it_is():
+    model = Stack([Block() for _ in range(4)])
+    kept: list[torch.fx.GraphModule] = []
+
+    def backend(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        kept.append(graph_module)
+        with config.patch(repeated_layers="auto"):
+            builtin._own(graph_module, example_inputs, folds_layers=True)
+        return graph_module.forward
+    x = torch.rand(3, 8)
+    assert torch.equal(framelift.compile(model, backend=backend)(x), model(x))
+    assert calls(kept[0]) == 0
