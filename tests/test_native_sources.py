@@ -41,7 +41,7 @@ def test_slots_of_types_are_behind_the_barrier() -> None:
     assert not bare, "\n".join(bare)
 
 
-@pytest.mark.parametrize("receiver", [r"request_code_extra\((?!freefunc)([^)]*)\)", r"SetEvalFrameFunc\([^,()]*(?:\(\))?,([^)]*)\)",
+@pytest.mark.parametrize("receiver", [r"request_code_extra\((?!freefunc)([^)]*)\)", r"^ +set_evaluator\(([^)]*)\)",
                                       r"->vectorcall\s*=([^;]*);", r"PyMODINIT_FUNC \w+\(\) \{ return ([^(]*)\("])
 def test_callbacks_are_behind_the_barrier(receiver: str) -> None:
     rows = lines_of(receiver)

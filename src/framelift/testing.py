@@ -167,12 +167,14 @@ class InductorAndRecordGraphs(EagerAndRecordGraphs):
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         super().__call__(graph_module, example_inputs)
+        from torch._functorch import config as functorch_config
         from torch._inductor import compile_fx
 
         def keep(inner_module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             self.inductor_graphs.append(inner_module)
             return compile_fx.compile_fx_inner(inner_module, inputs, **options)
-        return compile_fx.compile_fx(graph_module, list(example_inputs), inner_compile=keep)
+        with functorch_config.patch(enable_autograd_cache=False):   # a hit would leave Inductor nothing to do
+            return compile_fx.compile_fx(graph_module, list(example_inputs), inner_compile=keep)
 
 
 def normalize_gm(text: str) -> str:

@@ -75,6 +75,7 @@ def main(modules: list[str]) -> int:
         package(f"framelift.{folder}", folder)
     core = importlib.import_module("framelift._core")
     core.same_c_type = lambda one, other: False  # type: ignore[attr-defined]
+    core.is_a = isinstance  # type: ignore[attr-defined]
     pure = importlib.import_module("framelift.rehearsal.pure")
     is_c = importlib.import_module("framelift.rehearsal.pure_table").is_c_callable
     seen: set[int] = set()

@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import types
+import typing
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from .registry import substitute
 __all__ = ["call_through", "is_own_cache"]
 
 _WRAPPER = functools._lru_cache_wrapper
+#: `list[int]` and the like: the library keeps one for equal arguments, and nobody writes to them
+_ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)
 
 
 def is_own_cache(wrapper: Any) -> bool:
@@ -58,7 +61,7 @@ def _is_value(result: Any) -> bool:
     """Whether it does not matter which object a result is: values, functions and classes from outside, and tensors, which are calculated again."""
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
-    if is_leaf(result) or type(result) in NUMBERS or is_a(result, torch.Tensor):
+    if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, *_ALIASES)):
         return True
     return is_constant(result) and not _core.is_internal(result) or _core.is_external(result) or is_a(result, enum.Enum)
 
@@ -84,7 +87,7 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers:
 
 def _told(value: Any, numbers: list[Any], typed: bool) -> Any:
     """The value, with numbers taken out: those may be symbolic."""
-    if _is_plain(value) and is_a(value, (int, float, complex)):   # those of different types may be equal
+    if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):   # those of different types may be equal
         numbers.append(value)
         return _told, value.__class__ if typed else None
     if type(value) in (tuple, torch.Size) and _is_plain(value):
