@@ -110,6 +110,7 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
         torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)
         del sys.modules[WORLD]
+        world.clear()   # the other world has hooks of the same numbers
     return seen
 
 
