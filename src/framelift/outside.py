@@ -70,9 +70,10 @@ def from_outside(error: BaseException) -> int:
     if trace is None:
         return NOT_OUTSIDE
     codes = _handlers() if threading.get_ident() == threading.main_thread().ident else ()
+    places = {(code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes}   # a twin of a handler has its place
     while True:
         code = trace.tb_frame.f_code
-        if code in codes:
+        if places and (code.co_filename, code.co_firstlineno, code.co_qualname) in places:
             return OUTSIDE
         if trace.tb_next is None:
             break

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
+import torch
+
 from .. import _core
 from .._core import is_a
 from ..reasons import Interrupt
@@ -61,7 +63,7 @@ def _getstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 def _check_reads(session: Any, obj: Any) -> None:
     """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
-    if _overridden(session, obj, "__getattribute__") or _overridden(session, obj, "__getattr__"):
+    if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (ABSENT, torch.nn.Module.__getattr__):
         raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
 
 
