@@ -49,7 +49,7 @@ static bool raise_again(Rehearsal* r) {
 static bool is_heap(PyTypeObject* t) { return t->tp_flags & Py_TPFLAGS_HEAPTYPE; }
 
 // Objects of static C types whose attributes are external state: modules, functions, methods, super objects.
-// Classes are too, whatever their metaclass is: they are told by PyType_Check.
+// Classes are too, whatever their metaclass is: PyType_Check finds them.
 static bool is_open_static(PyTypeObject* t) {
   return t == &PyModule_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
          t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyFrame_Type;
@@ -448,7 +448,7 @@ static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
     return beyond || value < -5 || value > 256;
   }
   if (type == &PyUnicode_Type) return PyUnicode_GET_LENGTH(x) == PyUnicode_GET_LENGTH(y) && PyUnicode_GET_LENGTH(x) > 1;
-  if (PyType_Check(x)) return false;  // classes are told by their identity
+  if (PyType_Check(x)) return false;  // classes are guarded by identity
   if (type == &PyTuple_Type) return PyTuple_GET_SIZE(x) == PyTuple_GET_SIZE(y) && PyTuple_GET_SIZE(x) > 0;
   if (!is_heap(type)) return !(is_open_static(type) && type != &PyMethod_Type) && type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type;
   return PyTuple_Check(x) || is_number_type(type) || type->tp_dealloc != Py_TYPE(r->session)->tp_dealloc;
