@@ -18,8 +18,9 @@ import torch
 from transformers import BertConfig, BertModel
 
 import framelift
-from framelift.graph import tape
-from framelift.run import driver, record
+from framelift.graph.fx import tape
+from framelift.capture import driver
+from framelift.capture.records import record
 
 PARTS = {(tape, "places"): lambda: (), (record.Record, "add"): lambda self, capture: None, (driver, "spent"): lambda sessions: (),
          (driver, "going_on"): lambda breaks, code: None,

@@ -27,7 +27,7 @@ static bool disabled = false;
 
 // Why the first entry is not used, in words; none, without an exception, when nothing can be said.
 static Ref words_for_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
-  Ref module = Ref::steal(PyImport_ImportModule("framelift.guard.explain"));
+  Ref module = Ref::steal(PyImport_ImportModule("framelift.guards.sentences"));
   Ref arguments = tuple_of(locals, n), sentences;
   if (module && arguments)
     sentences = Ref::steal(PyObject_CallMethod(module.get(), "explain_all", "OO", self->entries, arguments.get()));

@@ -254,7 +254,7 @@ static Outcome test_no_lookup(Visit& v, Check& check) {
   return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf.get()));
 }
 
-// Sets of guard/special_names.py: names that matter whatever they hold, and names that never do.
+// Sets of guards/special_names.py: names that matter whatever they hold, and names that never do.
 static PyObject *always_behaviour, *never_behaviour;
 
 static PyObject* set_special_names(PyObject*, PyObject* args) {
@@ -382,7 +382,7 @@ static const Kind kKinds[] = {
 
 static MethodTable methods({
     method<set_special_names, METH_VARARGS>(
-        "set_special_names", "set_special_names(always, never): the sets of guard/special_names.py"),
+        "set_special_names", "set_special_names(always, never): the sets of guards/special_names.py"),
     method<is_called_or_bound, METH_O>(
         "is_called_or_bound", "Whether the object's type can be called, or is a descriptor."),
 });

@@ -1,4 +1,4 @@
-// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guard/kinds.py.
+// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guards/kinds.py.
 #include <cmath>
 
 #include "guard.h"

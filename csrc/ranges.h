@@ -12,7 +12,7 @@
 namespace framelift {
 
 // "framelift <what>: <name>" while it lives; the name is `info.name`, asked for only when somebody profiles.  A run is also
-// split into its parts, by `info.ranges` (run/ranges.py): calling it begins them, and gives what ends them.
+// split into its parts, by `info.ranges` (capture/around/ranges.py): calling it begins them, and gives what ends them.
 class Range {
  public:
   Range(const char* what, PyObject* info) {

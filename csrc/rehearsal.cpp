@@ -11,8 +11,8 @@ static thread_local Rehearsal* current = nullptr;
 Rehearsal* current_rehearsal() { return current; }
 void set_current_rehearsal(Rehearsal* r) { current = r; }
 
-static PyObject* interrupt_type = nullptr;  // framelift.reasons.Interrupt
-static PyObject* fault_judge = nullptr;     // framelift.rehearsal.faults.fault_of
+static PyObject* interrupt_type = nullptr;  // framelift.vocabulary.reasons.Interrupt
+static PyObject* fault_judge = nullptr;     // framelift.rehearsal.own_errors.fault_of
 
 using at::impl::PythonTorchFunctionTLS;
 using at::impl::TorchFunctionDisabledState;

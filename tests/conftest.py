@@ -26,7 +26,7 @@ def fresh() -> object:
     framelift, torch = sys.modules.get("framelift"), sys.modules.get("torch")
     if framelift is not None:
         framelift.reset()
-    if torch is not None:      # tests of twin/ run without it
+    if torch is not None:      # tests of bytecode/ run without it
         torch.manual_seed(0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(True)

@@ -1,4 +1,4 @@
-"""Writes docs/breaks.md: how many graphs are captured for each kind of break in each kind of block (the programs of tests/break_matrix.py)."""
+"""Writes docs/breaks.md: how many graphs are captured for each kind of break in each kind of block (the programs of tests/capture/break_matrix.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tests" / "capture")]
 
 from break_matrix import BLOCKS, KINDS  # noqa: E402
 from test_breaks import _made, _run  # noqa: E402
@@ -16,8 +16,8 @@ import framelift  # noqa: E402
 
 HEAD = """# Breaks: graphs per kind and block
 
-Each cell is a program of `tests/break_matrix.py`: a statement of the kind (column) inside the block (row), called three times with growing state.
-The number is how many graphs were captured over the three calls; `tests/test_breaks.py` checks that every cell gives what plain Python gives.
+Each cell is a program of `tests/capture/break_matrix.py`: a statement of the kind (column) inside the block (row), called three times with growing state.
+The number is how many graphs were captured over the three calls; `tests/capture/test_breaks.py` checks that every cell gives what plain Python gives.
 Written by `python tools/break_table.py`.
 
 """

@@ -82,7 +82,7 @@ def _items(lines: list[str]) -> list[str]:
 
 def options_page() -> str:
     """The table of options."""
-    from framelift.options import OPTIONS
+    from framelift.vocabulary.options import OPTIONS
     rows = [f"| `{name}` | `{option.default!r}` | {option.meaning} |" for name, option in OPTIONS.items() if not option.ignored]
     ignored = ", ".join(f"`{name}`" for name, option in OPTIONS.items() if option.ignored)
     return "\n".join(["# Options", "", "`framelift.config.NAME = value`, `with framelift.config.patch(NAME=value):`, or the environment variable "
@@ -111,7 +111,7 @@ def report_page() -> str:
 
 def command_line_page() -> str:
     """The help of every command."""
-    from framelift import cli, repros  # noqa: F401  (repros adds a command)
+    from framelift.surface import cli, repro_files  # noqa: F401  (repros adds a command)
     rows = ["# Command line", ""]
     for name in cli.COMMANDS:
         text = io.StringIO()

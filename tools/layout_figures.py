@@ -2,7 +2,7 @@
 
     python tools/layout_figures.py FOLDER PACKAGE [NATIVE_FOLDER]
 
-`Package` reads a folder once; tests/test_structure.py asserts on the same data that is printed here.
+`Package` reads a folder once; tests/project/test_structure.py asserts on the same data that is printed here.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from framelift.fixes import FIXES
-from framelift.reasons import REASONS, Reason
+from framelift.vocabulary.break_fixes import FIXES
+from framelift.vocabulary.reasons import REASONS, Reason
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reasons"
 

@@ -23,7 +23,7 @@ BATCHES = 4    # for each process
 
 def batches(jobs: int) -> list[list[Path]]:
     """The test files in batches of about the same size; the largest files come first in theirs."""
-    files = sorted(TESTS.glob("test_*.py"), key=lambda file: -file.stat().st_size)
+    files = sorted(TESTS.rglob("test_*.py"), key=lambda file: -file.stat().st_size)
     count = min(BATCHES * jobs, len(files))
     return [files[start::count] for start in range(count)]
 
@@ -52,7 +52,7 @@ def main() -> int:
             for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?|deselected)", last):
                 counts[word] += int(number)
             if status not in (0, NO_TESTS):
-                names = " ".join(file.name for file in files)
+                names = " ".join(str(file.relative_to(TESTS)) for file in files)
                 bad.append(f"==== exit status {status}: {names}\n{output[-12000:]}")
     print("\n".join(bad))
     print(", ".join(f"{number} {word}" for word, number in counts.items()) + f" in {time.monotonic() - start:.0f} s; {len(bad)} of {len(running)} batches failed")

@@ -19,13 +19,14 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
-# `twin` stands on its own: importing it through framelift would need torch.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src" / "framelift"))
+# `bytecode` stands on its own: importing it through framelift would need torch.
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT / "src" / "framelift"), str(_ROOT / "tests" / "bytecode")]
 
-from twin.checker import check_round_trip, check_structure, library_code  # noqa: E402
-from twin.decode import instructions  # noqa: E402
-from twin.maker import AnyProbe, make_twin  # noqa: E402
-from twin.trial import Trial  # noqa: E402
+from twin_support.checker import check_round_trip, check_structure, library_code  # noqa: E402
+from bytecode.decode import instructions  # noqa: E402
+from bytecode.maker import AnyProbe, make_twin  # noqa: E402
+from twin_support.trial import Trial  # noqa: E402
 
 TESTS = """test_abc test_asyncgen test_augassign test_binop test_bool test_builtin test_call test_class test_collections
 test_compare test_contextlib test_contextlib_async test_copy test_coroutines test_dataclasses test_decorators test_deque

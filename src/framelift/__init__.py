@@ -16,25 +16,30 @@ except ImportError as error:
     raise ImportError(f"framelift's native core does not fit or was not built for this Python and torch {torch.__version__}: in framelift's source folder, "
                       f"run `pip install --no-build-isolation .` or `make build`.  ({error})") from None
 
-from . import compat, config, decorators, exc, export, shapes, testing
-from .api import compile, is_supported, reset, stats
+from . import config, exc, export, testing
+from .surface import decorators, drop_in, dynamic_shapes as shapes
+from .surface.compiling import compile, is_supported, reset, stats
 from .backends.builtin import aot_autograd
-from .backends.registry import get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend
-from .capturing import GraphCapture, fullgraph_capture
-from .comptime import comptime
-from .compat import install, installed, is_installed, uninstall
-from .decorators import (
-    allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break, forbid_in_graph, graph_break,
-    is_dynamo_disable_recursive, nonstrict_trace, run, skip, skip_frame, step_unsupported, substitute_in_graph)
-from .explaining import dry_run, explain
-from .log import set_logs
+from .backends.registry import (
+    get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend,
+)
+from .surface.capturing import GraphCapture, fullgraph_capture
+from .surface.comptime import comptime
+from .surface.drop_in import install, installed, is_installed, uninstall
+from .surface.decorators import (
+    allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break,
+    forbid_in_graph, graph_break, is_dynamo_disable_recursive, nonstrict_trace, run, skip, skip_frame,
+    step_unsupported, substitute_in_graph,
+)
+from .surface.explain import dry_run, explain
+from .vocabulary.log import set_logs
 from .report import save_repro
-from .run.callbacks import on_compile_end, on_compile_start, register_entry_hook
-from .run.counters import counters
-from .run.module import OptimizedModule
-from .run.recompiles import Recompile
-from .shapes import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
-from .stances import set_stance
+from .capture.records.callbacks import on_compile_end, on_compile_start, register_entry_hook
+from .capture.records.counters import counters
+from .capture.module_wrapper import OptimizedModule
+from .capture.records.recompiles import Recompile
+from .surface.dynamic_shapes import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
+from .surface.stances import set_stance
 
 # one a line, so that additions do not collide
 __all__ = [

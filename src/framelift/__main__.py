@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from . import repros  # noqa: F401  (adds its command)
-from .cli import main
+from .surface import repro_files  # noqa: F401  (adds its command)
+from .surface.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .options import OPTIONS, Option
+from .vocabulary.options import OPTIONS, Option
 
 __all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 

@@ -1,6 +1,6 @@
 """The exceptions a user of framelift can meet.
 
-While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (compat.py).  So nothing here relies on
+While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (drop_in.py).  So nothing here relies on
 which class comes next: `FrameliftError` is the end of every chain of constructors.
 """
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class _Error(RuntimeError):
-    """Has the memory layout of a Python class, so that another one can take its place as a base (compat.py)."""
+    """Has the memory layout of a Python class, so that another one can take its place as a base (drop_in.py)."""
 
 
 class FrameliftError(_Error):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .api import compile
+from .surface.compiling import compile
 from .backends.builtin import aot_autograd, boxed
 from .backends.registry import lookup
 from .report import report

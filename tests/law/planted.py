@@ -16,8 +16,8 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from framelift.guard.program import build_program  # noqa: E402
-from framelift.run import driver  # noqa: E402
+from framelift.guards.native_program import build_program  # noqa: E402
+from framelift.capture import driver  # noqa: E402
 from law.generate import generate  # noqa: E402
 from law.run import size_of  # noqa: E402
 from law.runner import judge  # noqa: E402

@@ -11,11 +11,11 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import config
-from ..graph.symbols import source_called
+from ..graph.symbols.environment import source_called
 from .disk_caches import accepted_by_caches
 from .repeated_layers import fold_repeated_layers
-from .scalars import following_floats, takes_floats
-from .table import register
+from .symbolic_floats import following_floats, takes_floats
+from .registrations import register
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 
@@ -124,7 +124,7 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     graph.output(graph.graph_copy(graph_module.graph, {}))
     copy = GraphModule(graph_module, graph)
     copy.meta.update(graph_module.meta)
-    # What follows makes AOTAutograd look for inputs whose address stays (graph/naming.py).
+    # What follows makes AOTAutograd look for inputs whose address stays (graph/fx/placeholder_names.py).
     copy.meta.setdefault("dynamo_compile_id", None)
     copy._param_name_to_source = {name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())}
     for node in graph.find_nodes(op="placeholder"):

@@ -9,7 +9,7 @@ import torch
 from torch.fx.graph_module import GraphModule
 
 from ..exc import VerificationFailed
-from ..graph.state import SavedState
+from ..graph.state.torch_state import SavedState
 
 __all__ = ["checked", "difference", "reference"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
-from ..log import topic
+from ..vocabulary.log import topic
 from .builtin import aot_autograd, boxed
-from .table import register
+from .registrations import register
 
 __all__: list[str] = []
 

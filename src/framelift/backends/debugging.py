@@ -10,7 +10,7 @@ from torch.fx.graph_module import GraphModule
 
 from ..exc import FrameliftError
 from .builtin import aot_autograd
-from .table import register
+from .registrations import register
 
 __all__: list[str] = []
 

@@ -16,13 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
 from .. import _core
-from ..graph.facts import Facts, SymbolicFacts
+from ..graph.metadata.facts import Facts, SymbolicFacts
 
 __all__ = ["accepted_by_caches"]
 
 #: part of the key: to be raised when the same graph is lowered in another way
 _LOWERING = "framelift 1"
-#: where the tape leaves the facts of a node's tensor (graph/tape.py)
+#: where the tape leaves the facts of a node's tensor (graph/fx/tape.py)
 _FACTS = "tensor_facts"
 
 

@@ -1,4 +1,4 @@
-"""Finding a backend by name, and running it on one graph.  What a backend is, is said in table.py."""
+"""Finding a backend by name, and running it on one graph.  What a backend is, is said in registrations.py."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torch.fx.graph_module import GraphModule
 
 from .. import config
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
-from ..graph.state import SavedState
-from ..outside import raise_outside
+from ..graph.state.torch_state import SavedState
+from ..vocabulary.outside_exceptions import raise_outside
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
-from .table import BACKENDS, TAGS, Backend, register, register_backend
+from .registrations import BACKENDS, TAGS, Backend, register, register_backend
 
 __all__ = ["Backend", "compile_graph", "get_default_backend", "list_backends", "lookup", "lookup_backend", "names", "register", "register_backend",
            "reset_backends", "set_default_backend"]

@@ -22,7 +22,7 @@ from torch.fx.graph import Graph
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node, map_arg
 
-from ..graph.facts import Facts, SymbolicFacts
+from ..graph.metadata.facts import Facts, SymbolicFacts
 
 __all__ = ["fold_repeated_layers"]
 

@@ -14,8 +14,8 @@ import sys
 import types
 from typing import Any
 
-from .graph import ExportGuard, ExportResult, export_graph
-from .program import _export, export
+from .graph_export import ExportGuard, ExportResult, export_graph
+from .exported_program import _export, export
 
 __all__ = ["ExportGuard", "ExportResult", "export", "export_graph", "legacy"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from ..graph.naming import source_name
-from ..graph.numbers import NUMBERS
-from ..graph.symbols import FromNumber, FromSize
-from ..reasons import Interrupt
+from ..graph.fx.placeholder_names import source_name
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.environment import FromNumber, FromSize
+from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
-from .relations import Relied, relied_on
-from .session import refuse, rehearse_call
+from .shape_relations import Relied, relied_on
+from .strict_session import refuse, rehearse_call
 
 __all__ = ["Captured", "called_as", "capture", "put", "put_state"]
 

@@ -18,10 +18,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
-from ..graph.symbols import NO_MARKS, Marks
-from ..guard.explain import where
-from ..origin import Origin, arg
-from ..world.dynamism import Dynamism, marks_of
+from ..graph.symbols.environment import NO_MARKS, Marks
+from ..guards.sentences import where
+from ..vocabulary.origins import Origin, arg
+from ..vocabulary.own_code import FRAMELIFT
+from ..boundary.dynamism import Dynamism, marks_of
 
 __all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything", "separated"]
 
@@ -232,7 +233,7 @@ class _Watched(list[Any]):
             self.told.append(f"{_said(self.env, guard.expr)} at {line}")
 
 
-_PACKAGES = (__file__.rsplit("/export/", 1)[0] + "/", torch.__file__.rsplit("/", 1)[0] + "/")
+_PACKAGES = (FRAMELIFT, torch.__file__.rsplit("/", 1)[0] + "/")
 
 
 def _user_line() -> str:

@@ -16,13 +16,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from .. import config
-from ..graph.targets import getter_target
+from ..graph.fx.targets import getter_target
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
 __all__ = ["AROUND", "BodyMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
 
-#: a context in which torch.compile is framelift's (set by compat.py): operators such as torch.cond compile their bodies when they are called plainly
+#: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their bodies when they are called plainly
 AROUND: list[Callable[[], Any]] = []
 
 class BodyMet(BaseException):

@@ -8,10 +8,10 @@ import types
 from typing import Any
 
 from .. import _core
-from ..origin import const
-from ..reasons import Interrupt
-from ..world.large import LargeDict
-from ..world.world import World
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.lazy.lazy_dict import LargeDict
+from ..boundary.world import World
 
 __all__ = ["import_from", "import_name"]
 

@@ -1,6 +1,6 @@
 """One rehearsal: the Python side of the probes.  The native core calls the methods here, always paused.
 
-What an external value becomes is the world's business, what a call becomes is verdicts.py's, what a torch call becomes the
+What an external value becomes is the world's business, what a call becomes is call_rule.py's, what a torch call becomes the
 recorder's.  This file only joins them.
 """
 
@@ -19,32 +19,35 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..origin import Origin, arg, const
-from ..reasons import Interrupt
-from ..twin.resume import Point, point_of
-from ..world import attributes, class_attributes
-from ..world.dynamism import STATIC, Dynamism
-from ..world.finalisers import end_is_seen_inside, is_referred_to
-from ..world.importer import is_handle_class, is_plain, let_in, let_in_opaque
-from ..world.leaves import is_constant
-from ..world.more_shadows import was_raised_inside
-from ..world.opaque import Opaque
-from ..world.records import DELETED, Effect, Shadow
-from ..world.special_methods import names_of
-from ..world.world import ABSENT, World, type_lookup
-from . import faults  # noqa: F401  (tells its judge to the core)
-from . import grad_flags, imports, modes, parameters, substitutes_abc, substitutes_frames, substitutes_warnings, tensor_attributes, verdicts
-from .assumptions import WITHOUT_ASSUMPTIONS
-from .flags import Blocks
-from .known_values import guard_result, guard_text, guard_values
-from .marks import disabled, follow_options, forbidden
-from .membership import contains
-from .number_attributes import SYMBOLIC, read_number
-from .recorder import Recorder
-from .substitutes_identity import hashed_parts, same_object
-from .substitutes_mappings import as_dict
-from .substitutes_numbers import taken_by_c_code
-from .triton_kernels import meet_triton
+from ..vocabulary.origins import Origin, arg, const
+from ..vocabulary.reasons import Interrupt
+from ..bytecode.resume import Point, point_of
+from ..boundary.attributes import instances, classes
+from ..boundary.dynamism import STATIC, Dynamism
+from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
+from ..boundary.gateway import is_handle_class, is_plain, let_in, let_in_opaque
+from ..boundary.becomes.leaves import is_constant
+from ..boundary.becomes.copied_objects import was_raised_inside
+from ..boundary.becomes.opaque import Opaque
+from ..boundary.records import DELETED, Effect, Shadow
+from ..boundary.attributes.special_methods import names_of
+from ..boundary.world import ABSENT, World, type_lookup
+from . import own_errors  # noqa: F401  (tells its judge to the core)
+from ..overriding import modes, tensor_attributes
+from ..recording import grad_flags
+from . import imports, called_functions, call_rule
+from ..substitutes.python import abstract_classes, frame_access, python_warnings
+from ..recording.assumptions import WITHOUT_ASSUMPTIONS
+from .break_errors import Blocks
+from ..recording.known_values import guard_result, guard_text, guard_values
+from ..substitutes.marks import disabled, follow_options, forbidden
+from ..substitutes.numbers.membership import contains
+from ..substitutes.numbers.number_attributes import SYMBOLIC, read_number
+from ..recording.recorder import Recorder
+from ..substitutes.python.identity import hashed_parts, same_object
+from ..substitutes.python.mappings import as_dict
+from ..substitutes.numbers.pure_calls import taken_by_c_code
+from ..higher_order.triton_kernels import meet_triton
 
 __all__ = ["Session"]
 
@@ -224,10 +227,10 @@ class Session:
     # ---- functions and classes ------------------------------------------------------------------------------------
 
     def note_function(self, function: types.FunctionType) -> Any:
-        return parameters.note_function(self, function)
+        return called_functions.note_function(self, function)
 
     def note_unbound(self, function: types.FunctionType) -> None:
-        parameters.note_unbound(self.world, function)
+        called_functions.note_unbound(self.world, function)
 
     def note_class(self, cls: type) -> None:
         self.world.note_class(cls)
@@ -239,7 +242,7 @@ class Session:
                 self.world.lookup(cls, name)
 
     def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
-        return class_attributes.class_attribute(self.world, cls, name)
+        return classes.class_attribute(self.world, cls, name)
 
     # ---- globals and cells ----------------------------------------------------------------------------------------
 
@@ -256,7 +259,7 @@ class Session:
         raise NameError(f"name {name!r} is not defined", name=name)
 
     def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
-        attributes.write_global(self.world, globals_, name, value)
+        instances.write_global(self.world, globals_, name, value)
 
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
         world = self.world
@@ -267,7 +270,7 @@ class Session:
             world.guard(const(globals_), "ABSENT", name, name)
         if pending is DELETED or pending is ABSENT and name not in globals_:
             raise NameError(f"name {name!r} is not defined", name=name)
-        attributes.write_global(world, globals_, name, DELETED)
+        instances.write_global(world, globals_, name, DELETED)
 
     def load_cell(self, cell: types.CellType, name: str | tuple[str]) -> Any:
         world = self.world
@@ -298,7 +301,7 @@ class Session:
     def load_attr(self, obj: Any, name: str) -> Any:
         if is_a(obj, _OPERATOR_SPACES):
             getattr(obj, name, None)   # torch makes operators when they are first asked for, and keeps them
-        shown = substitutes_frames.READERS.get(type(obj))
+        shown = frame_access.READERS.get(type(obj))
         if shown is not None:
             return shown(self, obj, name)
         return _reader(obj)(self.world, obj, name)
@@ -307,29 +310,29 @@ class Session:
         if is_a(obj, torch.Tensor):
             self.store_tensor(obj, name, value)
         elif is_a(obj, type):
-            class_attributes.write_class(self.world, obj, name, value)
+            classes.write_class(self.world, obj, name, value)
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
-            class_attributes.write_function(self.world, obj, name, value)
+            classes.write_function(self.world, obj, name, value)
         elif is_a(obj, (types.MethodType, super)):
             setattr(obj, name, value)   # raises, as it does outside
         elif is_a(obj, _SEALED):
             self._check_unsealed(obj, name)
             _core.natively(setattr, (obj, name, value), None)
         else:
-            attributes.write_instance(self.world, obj, name, value)
+            instances.write_instance(self.world, obj, name, value)
 
     def _check_unsealed(self, obj: Any, name: str) -> None:
         """Only instances of the program's own classes, made inside, are written to."""
-        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or is_a(obj, verdicts.OPERATIONS):
+        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or is_a(obj, call_rule.OPERATIONS):
             raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
 
     def delete_attr(self, obj: Any, name: str) -> None:
         if is_a(obj, type):
-            class_attributes.delete_class(self.world, obj, name)
+            classes.delete_class(self.world, obj, name)
         elif is_a(obj, torch.Tensor):
             tensor_attributes.delete(self, obj, name)
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
-            class_attributes.delete_function(self.world, obj, name)
+            classes.delete_function(self.world, obj, name)
         elif is_a(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
         elif is_a(obj, super):
@@ -338,7 +341,7 @@ class Session:
             self._check_unsealed(obj, name)
             _core.natively(delattr, (obj, name), None)
         else:
-            attributes.delete_instance(self.world, obj, name)
+            instances.delete_instance(self.world, obj, name)
 
     def load_tensor(self, tensor: torch.Tensor, name: str) -> Any:
         return tensor_attributes.load(self, tensor, name)
@@ -358,7 +361,7 @@ class Session:
         cls = type(manager)
         if cls is torch.device:
             return modes.DeviceBlock(manager)
-        if not _core.is_python_class(cls) and not is_a(manager, Opaque) and cls not in verdicts.KNOWN_CONTEXTS:
+        if not _core.is_python_class(cls) and not is_a(manager, Opaque) and cls not in call_rule.KNOWN_CONTEXTS:
             raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
         return None
 
@@ -368,7 +371,7 @@ class Session:
 
     def warned(self, text: str, kind: type) -> bool:
         """C code is about to warn: whether nobody hears of it."""
-        return substitutes_warnings.is_unheard(self, text, kind)
+        return python_warnings.is_unheard(self, text, kind)
 
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "a text (it shows an address)")
@@ -405,7 +408,7 @@ class Session:
             raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
         if not _core.is_internal(cls):
             reference, flags = weakref.ref(cls), cls.__flags__ & _PATTERNS
-            substitutes_abc.registry_fact(self, lambda: (now := reference()) is None or now.__flags__ & _PATTERNS == flags)
+            abstract_classes.registry_fact(self, lambda: (now := reference()) is None or now.__flags__ & _PATTERNS == flags)
 
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
@@ -436,16 +439,16 @@ class Session:
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def classify(self, callable_: Any) -> tuple[int, Any]:
-        return verdicts.classify(callable_)
+        return call_rule.classify(callable_)
 
     def deny(self, callable_: Any, detail: Any) -> NoReturn:
-        raise Interrupt("unknown-callable", detail or verdicts.describe(callable_))
+        raise Interrupt("unknown-callable", detail or call_rule.describe(callable_))
 
     def deny_handle(self, callable_: Any, _detail: Any) -> NoReturn:
-        raise Interrupt("callable-on-handle", verdicts.describe(callable_))
+        raise Interrupt("callable-on-handle", call_rule.describe(callable_))
 
     def unwrap(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return verdicts.unwrap(self, callable_, args, kwargs)
+        return call_rule.unwrap(self, callable_, args, kwargs)
 
     # ---- what emit asks (emit.scene.Scene) ------------------------------------------------------------------------
 
@@ -458,7 +461,7 @@ class Session:
         if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
             made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))   # C code makes them, unseen
             return None if made else const(obj)
-        if is_a(obj, verdicts.OPERATIONS):
+        if is_a(obj, call_rule.OPERATIONS):
             return const(obj)
         return None
 
@@ -514,13 +517,13 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    if id(obj) not in world.sealed and not is_a(obj, verdicts.OPERATIONS):   # made inside
+    if id(obj) not in world.sealed and not is_a(obj, call_rule.OPERATIONS):   # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
     slot = type_lookup(type(obj), name)
     if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
         raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
-    if name in own and not (is_a(obj, verdicts.OPERATIONS) and (name.startswith("_") or is_a(own[name], verdicts.OPERATIONS))):
+    if name in own and not (is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
     if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
         world.guard(const(obj).to("dict"), "ABSENT", name, name)
@@ -529,29 +532,29 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
 
 def _reader(obj: Any) -> Any:
     if is_a(obj, type):
-        return class_attributes.read_class
+        return classes.read_class
     cls = type(obj)
     if cls not in _READERS and is_a(obj, _SEALED):
         return _read_sealed
-    return _READERS.get(cls) or (attributes.read_error if is_a(obj, BaseException) else attributes.read_instance)
+    return _READERS.get(cls) or (instances.read_error if is_a(obj, BaseException) else instances.read_instance)
 
 
 #: what attributes of are not written by captured code
-_SEALED = (property, staticmethod, classmethod, _core.Compiled, torch.jit.ScriptFunction, *verdicts.OPERATIONS)
+_SEALED = (property, staticmethod, classmethod, _core.Compiled, torch.jit.ScriptFunction, *call_rule.OPERATIONS)
 _core.set_sealed_types(_SEALED)
 
 _READERS = {
-    types.FunctionType: class_attributes.read_function,
-    property: class_attributes.read_function,
-    staticmethod: class_attributes.read_function,
-    classmethod: class_attributes.read_function,
-    functools._lru_cache_wrapper: class_attributes.read_function,
-    _core.Compiled: class_attributes.read_function,
-    torch.jit.ScriptFunction: class_attributes.read_function,
-    types.MethodType: class_attributes.read_method,
-    super: class_attributes.read_super,
-    weakref.ProxyType: attributes.read_proxy,
+    types.FunctionType: classes.read_function,
+    property: classes.read_function,
+    staticmethod: classes.read_function,
+    classmethod: classes.read_function,
+    functools._lru_cache_wrapper: classes.read_function,
+    _core.Compiled: classes.read_function,
+    torch.jit.ScriptFunction: classes.read_function,
+    types.MethodType: classes.read_method,
+    super: classes.read_super,
+    weakref.ProxyType: instances.read_proxy,
     **dict.fromkeys(SYMBOLIC, read_number),
-    weakref.ref: attributes.read_reference,
-    types.GenericAlias: attributes.read_alias,
+    weakref.ref: instances.read_reference,
+    types.GenericAlias: instances.read_alias,
 }

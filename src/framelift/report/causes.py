@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..fixes import break_fix
-from ..places import Place, expression, users
-from ..reasons import page
-from .events import Event, at, maybe, source
-from .fixes import recapture_fix, result_fix, settled_fix
+from ..vocabulary.break_fixes import break_fix
+from ..vocabulary.places import Place, expression, users
+from ..vocabulary.reasons import page
+from .named_events import Event, at, maybe, source
+from .recompile_fixes import recapture_fix, result_fix, settled_fix
 from .guards import is_free
 from .model import Break, Link, Recapture
 

@@ -12,12 +12,12 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..places import Place, brief, expression, is_library
-from ..run.names import names_of
-from ..run.record import Input, Note, Refused, record_of
+from ..vocabulary.places import Place, brief, expression, is_library
+from ..capture.records.names import names_of
+from ..capture.records.record import Input, Note, Refused, record_of
 from .causes import Causes
-from .events import Event, maybe, source
-from .fixes import refusal_fix, specialisation_fix
+from .named_events import Event, maybe, source
+from .recompile_fixes import refusal_fix, specialisation_fix
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
 from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time

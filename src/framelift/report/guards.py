@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._core import is_a
-from ..guard.explain import _show, path
-from ..guard.kinds import TensorFacts
-from ..guard.misses import items
-from ..origin import STEPS
-from ..places import Place, brief, place_of
+from ..guards.sentences import _show, path
+from ..guards.kinds import TensorFacts
+from ..guards.misses import items
+from ..vocabulary.origins import STEPS
+from ..vocabulary.places import Place, brief, place_of
 from .model import Guard
 
 __all__ = ["constants", "guard_tree", "is_free", "relied_on"]

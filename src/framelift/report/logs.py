@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch._guards import CompileContext, CompileId, compile_context
 
-from ..log import topic
-from ..run.events import listen
-from ..run.names import plain
-from .fixes import recapture_fix, settled_fix
+from ..vocabulary.log import topic
+from ..vocabulary.own_code import FRAMELIFT
+from ..capture.records.events import listen
+from ..capture.records.names import plain
+from .recompile_fixes import recapture_fix, settled_fix
 from .graphs import readable
 from .guards import guard_tree, is_free
 
@@ -69,7 +70,7 @@ def _numbered(capture: Any) -> CompileId:
 
 def _stack() -> list[Any]:
     """The program's calls that led here, outermost first."""
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    own = FRAMELIFT
     return torch._logging.structured.from_traceback([frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)])
 
 

@@ -13,8 +13,8 @@ import threading
 import time
 from typing import Any
 
-from ..places import Place, brief, places_of, users
-from ..run.events import listen
+from ..vocabulary.places import Place, brief, places_of, users
+from ..capture.records.events import listen
 
 __all__ = ["wanted"]
 

@@ -10,7 +10,7 @@ import linecache
 import re
 from typing import Any
 
-from ..places import Place, expression, is_library
+from ..vocabulary.places import Place, expression, is_library
 from .graphs import FRAME
 
 __all__ = ["lines_of", "reading_place"]

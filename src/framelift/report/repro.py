@@ -19,8 +19,8 @@ import torch
 
 from .._core import is_a
 from ..exc import BackendCompilerFailed
-from ..run.events import listen
-from ..run.record import Input
+from ..capture.records.events import listen
+from ..capture.records.record import Input
 from .gather import entries_of, native_of, versions
 
 __all__ = ["module_source", "repro_source", "save_repro"]
@@ -57,7 +57,7 @@ def like(size, stride, dtype, device, requires_grad):
 
 
 if __name__ == "__main__":
-    from framelift.repros import run
+    from framelift.surface.repro_files import run
     sys.exit(run(Repro(), make_inputs(), BACKEND))
 '''
 

@@ -1,0 +1,1 @@
+"""Autograd inside a rehearsal: functions with their own backward, differentiation, hooks on tensors and modules."""

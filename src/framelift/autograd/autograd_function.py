@@ -1,0 +1,325 @@
+"""`torch.autograd.Function`: forward and backward are rehearsed into two graphs, one node applies them.
+
+Without gradients to track there is no node: the forward's operations stand in the graph themselves.  Both are the program's Python, so all they
+read is guarded; a backward that changes anything outside of itself is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiable
+from torch.utils import _pytree as pytree
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.facts import new_stand_in
+from ..graph.fx.node_functions import apply_function
+from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import target_of
+from ..graph.fx.values import Body, Value
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.leaves import LEAF_TYPES
+from ..boundary.facts.unwatched_reads import UnwatchedReads
+from ..substitutes import marks
+from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
+from ..higher_order.deferred_code import runs_later
+from ..calls.call_tables import substitute
+
+__all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
+
+_ONCE = once_differentiable(lambda: None).__code__
+_BASE = torch.autograd.Function
+_MOST_OPTIONAL = 3   # outputs whose gradients may be None: each pattern is rehearsed on its own
+
+
+class Context(FunctionCtx):
+    """What a rehearsed forward and backward get as `ctx`."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return tuple(self.__dict__.get("to_save", ()))
+
+
+def _unknown(name: str) -> property:
+    def refuse(self: Any, *_value: Any) -> Any:
+        raise Interrupt("torch-operation", f"ctx.{name} of an autograd function")
+    return property(refuse, refuse)
+
+
+for _name in dir(torch._C._FunctionBase):
+    if not hasattr(Context, _name) and _name not in ("to_save", "non_differentiable", "dirty_tensors", "materialize_grads"):
+        setattr(Context, _name, _unknown(_name))
+
+
+#: `apply` as `Function` itself defines it: a Python function, or since 2.14 one of C's, bound anew at each read
+_APPLY = inspect.getattr_static(_BASE, "apply")
+
+
+def bound_apply(callable_: Any) -> Any:
+    """The handler of `MyFunction.apply` where C binds it, else None."""
+    if not is_a(callable_, types.BuiltinMethodType) or callable_.__name__ != "apply":
+        return None
+    cls = callable_.__self__
+    if not is_a(cls, type) or not issubclass(cls, _BASE) or inspect.getattr_static(cls, "apply") is not _APPLY:
+        return None
+    return lambda session, bound, args, kwargs: _apply(session, bound, (bound.__self__, *args), kwargs)
+
+
+@substitute(getattr(_APPLY, "__func__", _APPLY))
+def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    cls, *inputs = args
+    if marks.handler_of(cls) is marks.allowed:   # the program vouches for it
+        UnwatchedReads.of(session.world).follow(cls)
+        return marks.allowed(session, _applier(cls), tuple(inputs), kwargs)
+    forward, setup, backward = _methods(cls)
+    if setup is not None:
+        inputs, kwargs = _bound(forward, inputs, kwargs)
+    if kwargs:
+        raise Interrupt("torch-operation", "autograd.Function.apply with keyword arguments")
+    recorder = session.recorder
+    if recorder.in_transform():
+        return _batched(session, cls, forward, setup, inputs)
+    tensors = [x for x in inputs if recorder.is_stand_in(x)]
+    ctx = Context()
+    ctx.needs_input_grad = tuple(recorder.is_stand_in(x) and recorder.value_of(x).facts.requires_grad for x in inputs)
+
+    def run() -> Any:
+        if setup is None:
+            return _core.captured(forward, (ctx, *inputs), None)
+        output = _core.captured(forward, tuple(inputs), None)
+        _core.captured(setup, (ctx, tuple(inputs), output), None)
+        return output
+
+    if not torch.is_grad_enabled() or not any(ctx.needs_input_grad):
+        with _no_grad():
+            return _plain_result(recorder, run(), tensors, ctx)
+    return _Tracked(session, cls, backward, ctx, inputs, tensors).result(run)
+
+
+def _batched(session: Any, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
+    """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the graph themselves."""
+    recorder = session.recorder
+    tracked = any(recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x))
+    if setup is None or not _core.read(cls, "generate_vmap_rule") or not recorder.live.only_vmap() or tracked and torch.is_grad_enabled():
+        raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+    with _no_grad():
+        ctx = Context()
+        ctx.needs_input_grad = (False,) * len(inputs)
+        output = _core.captured(forward, tuple(inputs), None)
+        if any(output is x for x in inputs) or not recorder.is_stand_in(output):
+            raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+        _core.captured(setup, (ctx, tuple(inputs), output), None)
+    return output
+
+
+def _applier(cls: type) -> Any:
+    """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written as code."""
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return cls.apply(*args, **kwargs)   # type: ignore[attr-defined]
+    apply.__name__ = f"{cls.__name__}_apply"
+    return apply
+
+
+def make_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`MyFunction()`: deprecated and without state; torch warns of it here, once."""
+    return callable_(*args, **kwargs)
+
+
+@substitute(FunctionMeta.__init__)
+def _new_function_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A class made inside gets its number from a counter of the process, which nobody reads."""
+    return callable_(*args, **kwargs)
+
+
+def is_function_class(callable_: Any) -> Any:
+    """`make_function` for the classes it serves, else None."""
+    found = is_a(callable_, type) and issubclass(callable_, _BASE) and callable_.__init__ is _BASE.__init__
+    return make_function if found else None
+
+
+def _methods(cls: type) -> tuple[Any, Any, Any]:
+    """forward, setup_context (None where it is not overridden) and backward of a function class, read as the program would."""
+    forward, setup = _core.read(cls, "forward"), _core.read(cls, "setup_context")
+    backward = _core.read(cls, "backward")
+    if backward is _BASE.backward:
+        backward = _core.read(cls, "vjp")
+    return forward, None if setup is torch.autograd.function._SingleLevelFunction.setup_context else setup, backward
+
+
+def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with the forward's defaults filled in, as `apply` does where there is a setup_context."""
+    bound = inspect.signature(forward).bind(*inputs, **kwargs)
+    given = {id(x) for x in (*inputs, *kwargs.values())}
+    bound.apply_defaults()
+    if any(id(x) not in given and type(x) not in LEAF_TYPES for x in bound.args):
+        raise Interrupt("torch-operation", "autograd.Function.apply with a default value that is no plain value")
+    return list(bound.args), bound.kwargs
+
+
+@contextlib.contextmanager
+def _no_grad() -> Iterator[None]:
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(before)
+
+
+def _marked(recorder: Any, ctx: Context, name: str) -> list[Value]:
+    marked = ctx.__dict__.get(name) or ()
+    return [recorder.value_of(t) for t in marked if t is not None]
+
+
+def _plain_result(recorder: Any, result: Any, tensors: list[Any], ctx: Context) -> Any:
+    """What autograd makes of the outputs where nothing is tracked: an input that comes out is another tensor object."""
+    dirty = _marked(recorder, ctx, "dirty_tensors")
+
+    def one(out: Any) -> Any:
+        if not recorder.is_stand_in(out):
+            return out
+        value = recorder.value_of(out)
+        if any(out is t for t in tensors):
+            if value in dirty:
+                return out
+            if value.facts.requires_grad:
+                return recorder.record(target_of(torch.Tensor.detach), (out,), {}, keep=True)
+            return recorder.record(target_of(torch.Tensor.view_as), (out, out), {}, keep=True)
+        if value.facts.requires_grad and not value.view:
+            raise Interrupt("torch-operation", "an autograd function whose forward tracks gradients itself")
+        return out
+    return tuple(map(one, result)) if type(result) is tuple else one(result)
+
+
+class _Tracked:
+    """One application whose gradients are tracked."""
+
+    def __init__(self, session: Any, cls: type, backward: Any, ctx: Context, inputs: list[Any], tensors: list[Any]) -> None:
+        self.session = session
+        self.recorder = session.recorder
+        self.cls = cls
+        self.backward = backward
+        self.ctx = ctx
+        self.inputs = inputs
+        self.tensors = tensors
+
+    def result(self, run: Any) -> Any:
+        """Rehearse both bodies, record the node, and answer with what `apply` gives."""
+        state = read_state()
+        recorder = self.recorder
+        with _no_grad():
+            body = rehearse_body(self.session, run, ())
+        raw = body.result if type(body.result) is tuple else (body.result,)
+        outputs = [x for x in raw if recorder.is_stand_in(x)]
+        self.dirty = _marked(recorder, self.ctx, "dirty_tensors")
+        self.constant = _marked(recorder, self.ctx, "non_differentiable")
+        self.materialize = bool(self.ctx.__dict__.get("materialize_grads", True))
+        self._check(body, outputs)
+        operands = values_in(recorder, self.tensors)
+        given = self._given(outputs)
+        rehearsed = [self._backward(raw, outputs, pattern) for pattern in given]
+        kept = list(dict.fromkeys(value for body_, operands_, result in rehearsed for value in body_.close(recorder, operands_, result)[1]))
+        bwds = [body_.close(recorder, operands_, result, kept)[0] for body_, operands_, result in rehearsed]
+        fwd, around = body.close(recorder, operands, (tuple(outputs), [value.stand_in for value in kept]))
+        to_save = values_in(recorder, self.ctx.saved_tensors)
+        places = [recorder.value_of(t) for t in self.tensors]
+        step = Step(
+            target_of(apply_function), [Body(fwd, "fwd_body"), tuple(Body(bwd, "bwd_body") for bwd in bwds), tuple(around), *places],
+            {"given": given, "first": tuple(places.index(value) for value in operands),
+             "saved": tuple(value in to_save for value in kept), "dirty": tuple(places.index(value) for value in self.dirty),
+             "constant": tuple(i for i, out in enumerate(outputs) if recorder.value_of(out) in self.constant),
+             "materialize": self.materialize, "once": getattr(self.backward, "__code__", None) is _ONCE},
+            [*around, *places], state, body.has_effect)
+        recorder.tape.append(step)
+        made = {id(out): self._made(step, i, recorder.value_of(out)) for i, out in enumerate(outputs)}
+        result = tuple(made.get(id(x), x) for x in raw)
+        return result if type(body.result) is tuple else result[0]
+
+    def _check(self, body: Rehearsed, outputs: list[Any]) -> None:
+        name = self.cls.__qualname__
+        if len(set(map(id, outputs))) < len(outputs):
+            raise Interrupt("torch-operation", f"{name}.apply, which returns one tensor twice")
+        inputs = {id(t) for t in self.tensors}
+        for value in self.dirty:
+            if id(value.stand_in) not in inputs or value.external is not None or len(value.storage.values) > 1:
+                raise Interrupt("torch-operation", f"{name}.apply, which marks as dirty what is not simply one of its arguments")
+        for out in outputs:
+            value = self.recorder.value_of(out)
+            if value.facts.requires_grad and id(out) not in inputs and not value.view:
+                raise Interrupt("torch-operation", f"{name}.forward, which tracks gradients itself")
+
+    def _is_tracked(self, value: Value) -> bool:
+        return value not in self.constant and (value.facts.dtype.is_floating_point or value.facts.dtype.is_complex)
+
+    def _given(self, outputs: list[Any]) -> tuple[tuple[bool, ...], ...]:
+        """Which outputs may have a gradient when the backward runs: each possible pattern."""
+        tracked = [self._is_tracked(self.recorder.value_of(out)) for out in outputs]
+        if self.materialize:
+            return ((True,) * len(outputs),)
+        if sum(tracked) > _MOST_OPTIONAL:
+            raise Interrupt("torch-operation", f"{self.cls.__qualname__}.apply, whose gradients may each be None,")
+        patterns = itertools.product(*((True, False) if one else (False,) for one in tracked))
+        return tuple(pattern for pattern in patterns if any(pattern))
+
+    def _backward(self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]) -> tuple[Rehearsed, list[Value], Any]:
+        """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor argument."""
+        recorder, grads, name = self.recorder, {}, self.cls.__qualname__
+        for i, (out, is_given) in enumerate(zip(outputs, given)):
+            if is_given:
+                facts = recorder.value_of(out).facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
+                grads[id(out)] = fresh(recorder, facts, f"grad_{i}", exact=False)
+        around = Surroundings(self.session, self.backward, self.ctx)
+        with backward_state():
+            try:
+                body = rehearse_body(self.session, self.backward, (self.ctx, *(grads.get(id(x)) for x in raw)))
+            except Exception as error:
+                raise Interrupt("torch-operation", f"{name}.backward, which raises {type(error).__name__},") from error
+        changed = around.changed() or (body.writes_outside() and "a tensor")
+        if changed:
+            raise Interrupt("body-effect", f"{name}.backward ({changed})")
+        runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
+        result = body.result if type(body.result) is tuple else (body.result,)
+        if any(not (x is None or recorder.is_stand_in(x)) for x in result):
+            raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")
+        if len(result) < len(self.inputs):
+            result = ()   # autograd says that there are too few when the backward runs
+        else:
+            result = tuple(result[i] for i, x in enumerate(self.inputs) if recorder.is_stand_in(x))
+        return body, values_in(recorder, grads.values()), result
+
+    def _made(self, step: Step, index: int, inner: Value) -> torch.Tensor:
+        """The output that stands for a tensor which the forward returned."""
+        tracked = self._is_tracked(inner)
+        facts = inner.facts.but(requires_grad=tracked, is_leaf=not tracked, is_inference=False)
+        if inner in self.dirty:
+            inner.facts = facts   # the same tensor, written in place: its node stays the one it was made by
+            return inner.stand_in
+        shares = any(inner.storage is self.recorder.value_of(t).storage for t in self.tensors) or inner.storage.external
+        with torch._C.DisableTorchFunction():
+            value = Value(new_stand_in(facts), facts, inner.storage, "custom" if shares else "")
+        value.step, value.path, value.exact = step, (index,), inner.exact
+        return self.recorder.adopt(value)
+
+
+@contextlib.contextmanager
+def backward_state() -> Iterator[None]:
+    """What autograd's engine sets for a backward: no grad mode; and it is mostly called outside of autocast."""
+    autocast = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
+    for device, _ in autocast:
+        torch.set_autocast_enabled(device, False)
+    try:
+        with _no_grad():
+            yield
+    finally:
+        for device, enabled in autocast:
+            torch.set_autocast_enabled(device, enabled)

@@ -1,0 +1,224 @@
+"""Differentiation by the program itself: `torch.autograd.grad`, `Tensor.backward` and `torch.autograd.backward` in captured code.
+
+Each is a node that calls `torch.autograd.grad`.  What it gives, and to which leaves, is asked of autograd over a replay of the tape.  A backward
+then adds to the leaves' `.grad`, as the engine does.  Histories that begin outside, and hooks on leaves, stay plain Python's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.facts import Facts, facts_of, new_stand_in
+from ..graph.fx.values import AFTER_DATA, Storage, Value
+from ..vocabulary.reasons import Interrupt
+from ..higher_order.operators import record_step
+from .tensor_hooks import REGISTERING
+from ..calls.call_tables import substitute
+from ..recording.retained_gradients import retain, retained
+from ..recording.tensor_writes import store_attribute
+
+__all__: list[str] = []
+
+_NAME = "torch.autograd.grad"
+
+
+def _tensors(recorder: Any, given: Any, what: str) -> list[Any]:
+    """A tensor or a sequence of them, as values; None stays None."""
+    found = [given] if recorder.is_stand_in(given) else list(given) if is_a(given, (list, tuple)) else [given]
+    if any(not (one is None or recorder.is_stand_in(one)) for one in found):
+        raise Interrupt("torch-operation", f"{_NAME} with {what} that are no tensors")
+    return [None if one is None else recorder.value_of(one) for one in found]
+
+
+def _check(session: Any) -> None:
+    recorder = session.recorder
+    if recorder.in_transform() or recorder.tape_is_a_body():
+        raise Interrupt("torch-operation", f"{_NAME} inside a function transform or a higher-order operator")
+    if recorder.modes or recorder.overrides:
+        raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
+    if recorder.exchanged:
+        raise Interrupt("torch-operation", AFTER_DATA)
+    if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.world.effects):
+        raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
+
+
+@contextlib.contextmanager
+def _by_results(recorder: Any, inputs: Any) -> Iterator[None]:
+    """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame, all of it is plain Python's: the results of a
+    graph of a compiler's have one history, and none of them leads by another."""
+    try:
+        yield
+    except Interrupt as stop:
+        given = [one for one in (inputs if is_a(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
+        values = map(recorder.value_of, given)
+        stop.whole = stop.whole or not recorder.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
+        raise
+
+
+def _required(recorder: Any) -> list[Value]:
+    """The values without a history inside that require grad: inputs, and leaves made inside."""
+    used = {id(value): value for step in recorder.tape for value in step.inputs}
+    return [value for value in used.values() if value.facts.requires_grad and (value.external is not None or value.facts.is_leaf)]
+
+
+def _asked(recorder: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]) -> list[Facts | None]:
+    """The facts of the gradients, None where there is none; interrupts where a history goes on outside."""
+    outside = [value for value in _required(recorder) if not value.facts.is_leaf and (len(wanted) > 1 or value not in wanted)]
+    given = [one for one in grads if one is not None]
+
+    def then(results: list[Any]) -> list[Facts | None]:
+        ends, rest = results[:len(outputs)], results[len(outputs):]
+        starts, begun, rest = rest[:len(wanted)], rest[len(wanted):len(wanted) + len(outside)], iter(rest[len(wanted) + len(outside):])
+        seeds = [None if one is None else next(rest) for one in grads]
+        if begun and any(one is not None for one in torch.autograd.grad(ends, begun, seeds, retain_graph=True, allow_unused=True)):
+            raise Interrupt("torch-operation", f"{_NAME} through a history that begins outside")
+        return [None if one is None else facts_of(one) for one in torch.autograd.grad(ends, starts, seeds, **options)]
+    return recorder.replay(_NAME, [*outputs, *wanted, *outside, *given], then)
+
+
+def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any],
+               found: list[Facts | None]) -> list[Any]:
+    """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is none."""
+    recorder = session.recorder
+    if not options.get("allow_unused"):
+        options = {name: value for name, value in options.items() if name != "allow_unused"}
+    inputs = list(dict.fromkeys([*outputs, *wanted, *(one for one in grads if one is not None)]))
+    args: list[Any] = [list(outputs), list(wanted)] + ([list(grads)] if any(one is not None for one in grads) else [])
+    step = record_step(recorder, torch.autograd.grad, args, options, inputs)
+    step.stays = 0
+    recorder.differentiated = recorder.differentiated or not (options.get("retain_graph") or options.get("create_graph"))
+    recorder.differentiable = recorder.differentiable or bool(options.get("create_graph"))
+    made: list[Any] = []
+    for i, facts in enumerate(found):
+        if facts is None:
+            made.append(None)
+            continue
+        with torch._C.DisableTorchFunction():
+            value = Value(new_stand_in(facts), facts, Storage(external=False), "custom")
+        value.step, value.path, value.exact = step, (i,), False
+        made.append(recorder.adopt(value))
+    return made
+
+
+def _seeds(recorder: Any, given: Any, count: int) -> list[Any]:
+    return [None] * count if given is None else _tensors(recorder, given, "gradients")
+
+
+@substitute(torch.autograd.grad)
+def _grad(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    bound = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
+    bound.apply_defaults()
+    with _by_results(session.recorder, bound.arguments["inputs"]):
+        return _gradients_of(session, bound.arguments)
+
+
+def _gradients_of(session: Any, named: dict[str, Any]) -> Any:
+    recorder = session.recorder
+    _check(session)
+    if named["is_grads_batched"] or not named.get("only_inputs", True) or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS):
+        raise Interrupt("torch-operation", f"{_NAME} with unusual options")
+    if recorder.retained:   # which of them this comes by, autograd alone knows
+        raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
+    outputs, wanted = _tensors(recorder, named["outputs"], "outputs"), _tensors(recorder, named["inputs"], "inputs")
+    if None in outputs or None in wanted or not wanted:
+        raise Interrupt("torch-operation", f"{_NAME} of nothing")
+    options = {name: named[name] for name in _FLAGS if named[name]}
+    seeds = _seeds(recorder, named["grad_outputs"], len(outputs))
+    with torch._C.DisableTorchFunction():
+        found = _asked(recorder, outputs, wanted, seeds, options)
+    return tuple(_gradients(session, outputs, wanted, seeds, options, found))
+
+
+_FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
+
+
+@substitute(torch.Tensor.backward)
+def _tensor_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
+        with _by_results(session.recorder, inputs):
+            _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
+    bound(*args, **kwargs)
+
+
+@substitute(torch.autograd.backward)
+def _autograd_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: Any = False, grad_variables: Any = None,
+              inputs: Any = None) -> None:
+        if grad_variables is not None:
+            raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
+        with _by_results(session.recorder, inputs):
+            _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
+    bound(*args, **kwargs)
+
+
+def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
+    recorder = session.recorder
+    _check(session)
+    if create_graph or type(retain_graph) not in (bool, type(None)):
+        raise Interrupt("torch-operation", "a backward that can be differentiated itself")
+    outputs = _tensors(recorder, tensors, "tensors")
+    if None in outputs:
+        raise Interrupt("torch-operation", f"{_NAME} of nothing")
+    leaves = _receivers(recorder, inputs)
+    seeds = _seeds(recorder, gradients, len(outputs))
+    with torch._C.DisableTorchFunction():
+        found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
+    leaves = [leaf for leaf, facts in zip(leaves, found) if facts is not None]
+    found = [facts for facts in found if facts is not None]
+    if any(recorder.value_of(leaf.stand_in) is not leaf for leaf in leaves):
+        raise Interrupt("torch-operation", "a backward to a tensor whose requires_grad was switched off meanwhile")
+    reached = [leaf.external for leaf in leaves if leaf.external is not None]
+    if _core.hooked(tuple(reached)):
+        raise Interrupt("torch-operation", "a backward to tensors that have hooks")
+    recorder.reached += reached
+    made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found) if leaves else []
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)   # as the engine does
+    try:
+        for leaf, grad in zip(leaves, made):
+            _accumulate(session, leaf, grad)
+    finally:
+        torch._C._set_grad_enabled(before)
+
+
+def _receivers(recorder: Any, inputs: Any) -> list[Value]:
+    """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for, which retains it from then on."""
+    if inputs is None:
+        found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
+    else:
+        found = list(dict.fromkeys(_tensors(recorder, inputs, "inputs")))
+        for value in found:
+            if value is not None and not value.facts.is_leaf and value.facts.requires_grad:
+                retain(recorder, value)
+        if not all(value in found for value in retained(recorder)):
+            raise Interrupt("torch-operation", "a backward to some tensors, beside others that retain their gradients")
+    if not found or any(value is None or not value.facts.requires_grad for value in found):
+        raise Interrupt("torch-operation", "a backward that reaches no leaves")
+    return found
+
+
+def _accumulate(session: Any, leaf: Value, grad: torch.Tensor) -> None:
+    """`leaf.grad` gets memory of its own, laid out as the leaf is; or what is there is added to."""
+    recorder, tensor = session.recorder, leaf.stand_in
+    there = session.load_tensor(tensor, "grad")
+    if there is not None and leaf.facts.is_leaf:
+        recorder.call(torch.Tensor.add_, (there, grad), {})
+        return
+    if not leaf.facts.is_leaf:
+        session.world.overlay[(id(tensor), "grad")] = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if there is None else (
+            recorder.call(torch.add, (grad, there), {}))
+        return
+    kept = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if leaf.facts.is_contiguous() else recorder.call(
+        torch.Tensor.copy_, (recorder.call(torch.empty_like, (tensor,), {"requires_grad": False}), grad), {})
+    if leaf.external is not None:
+        store_attribute(session, tensor, "grad", kept)
+    else:
+        session.world.overlay[(id(tensor), "grad")] = kept
+        leaf.gathered = True

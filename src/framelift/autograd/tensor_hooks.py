@@ -1,0 +1,125 @@
+"""Hooks on gradients: `Tensor.register_hook` in captured code.
+
+On a tensor from outside, registering is an effect of the entry: the hook itself runs in plain Python when gradients come.  On a result, the hook
+is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing outside of itself.
+
+torch counts the hooks of the process, those of modules too: `RemovableHandle.next_id`.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from .. import _core
+from ..graph.fx.node_functions import hook_gradient
+from ..graph.symbols.numbers import Int
+from ..graph.fx.values import Body
+from ..vocabulary.reasons import Interrupt
+from ..higher_order.bodies import fresh, values_in
+from ..higher_order.operators import pure_body, record_step
+from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..calls.call_tables import substitute
+
+__all__ = ["REGISTERING", "Handle"]
+
+#: what an effect of the entry may call to register a hook
+REGISTERING = (torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+
+
+class Handle:
+    """What registering gives: it can be dropped, and nothing else."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        raise Interrupt("torch-operation", "the handle of a hook")
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise Interrupt("torch-operation", "the handle of a hook")
+
+
+@substitute(torch.Tensor.register_post_accumulate_grad_hook)
+def _register_post_accumulate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
+        return tensor, hook
+    tensor, hook = bound(*args, **kwargs)
+    value = session.recorder.value_of(tensor)
+    if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
+        raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, but on a leaf from outside,")
+    session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
+    _counted_by_effects(session)
+    return Handle()
+
+
+@substitute(torch.Tensor.register_hook)
+def _register_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
+        return tensor, hook
+    tensor, hook = bound(*args, **kwargs)
+    recorder = session.recorder
+    value = recorder.value_of(tensor)
+    if not value.facts.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if value.external is not None:
+        session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
+        _counted_by_effects(session)
+        return Handle()
+    facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
+    grad = fresh(recorder, facts, "grad", exact=False)
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)   # as in a backward
+    try:
+        body = pure_body(session, "a tensor's hook", hook, (grad,))
+    finally:
+        torch._C._set_grad_enabled(before)
+    if body.result is not None and not recorder.is_stand_in(body.result):
+        raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
+    module, around = body.close(recorder, values_in(recorder, (grad,)), body.result)
+    looks_at_nothing_outside(session, "a tensor's hook", hook)
+    record_step(recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True)
+    if session.notes.get(_OF_MODULES):
+        _count(session)
+    else:
+        session.notes[_OF_RESULTS] = session.notes.get(_OF_RESULTS, 0) + 1
+    return Handle()
+
+
+#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of tensors from outside were
+_OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
+_init = types.FunctionType(RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__")   # its own code is a substitute's
+_init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
+
+
+def _count(session: Any) -> None:
+    """One more hook, as registering it counts it."""
+    _core.captured(_init, (object.__new__(RemovableHandle), collections.OrderedDict()), None)
+
+
+def _counted_by_effects(session: Any) -> None:
+    """Hooks on tensors from outside are counted when the entry registers them, so nobody may look at the count before."""
+    session.notes[_OF_INPUTS] = True
+    if session.notes.get(_OF_MODULES):
+        raise Interrupt("torch-operation", "a hook on a tensor from outside beside hooks registered on modules")
+
+
+@substitute(RemovableHandle.__init__)
+def _count_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
+    if session.notes.get(_OF_INPUTS):
+        raise Interrupt("torch-operation", "a hook registered on a module beside hooks on tensors from outside")
+    session.notes[_OF_MODULES] = True
+    for _ in range(session.notes.pop(_OF_RESULTS, 0)):   # the graph registers those, before the count becomes what it is at the end
+        _count(session)
+    _core.captured(_init, args, kwargs)
+    handle, table = args[0], kwargs.get("hooks_dict", args[-1])
+    number = vars(handle).get("id")
+    if type(number) is Int and number.hint is not None and type(table) is collections.OrderedDict:
+        keys = list(table)
+        others = [key for key in keys if type(key) is int]
+        if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (not others or number > max(others)):
+            number.is_new = True

@@ -1,0 +1,1 @@
+"""Attribute reads and writes on external instances and classes, in CPython's own order, guarded where they are found."""

@@ -1,0 +1,496 @@
+"""Attribute reads and writes on external classes, functions and super objects, and on classes met through internal instances."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from .instances import (
+    INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_special, is_data_descriptor, leaf_attribute,
+)
+from ..lazy.class_dict import class_dict, class_entry_is_there
+from ..gateway import let_in, let_in_opaque
+from ..lazy.instance_dict import InstanceDict
+from ..lazy.view import View
+from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
+from ..records import DELETED
+from ..world import ABSENT, World
+
+__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
+           "write_class", "delete_class", "generic_delete_class"]
+
+_mro = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
+_NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
+                              "mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
+                              "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
+_ORDER = frozenset({"__mro__", "__bases__", "__base__", "mro"})
+_OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
+             types.ClassMethodDescriptorType)
+#: attributes that `type` keeps in each class for itself, and what they are
+_OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
+_LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
+#: the data descriptors of `type` and `object`: they come before what a class holds
+_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in vars(base).items() if is_data_descriptor(found)}
+
+
+def _reader(name: str) -> Callable[[type], Any]:
+    def read(cls: type) -> Any:
+        return _OF_TYPE[name].__get__(cls)
+    read.__name__ = name
+    return read
+
+
+#: texts that `type` keeps, read past a metaclass of the program's
+_TEXT_OF_TYPE: dict[str, Callable[[type], Any]] = {name: _reader(name) for name in _LEAVES_OF_TYPES}
+
+
+def read_class(world: World, cls: type, name: str) -> Any:
+    """`cls.name` for any class: its metaclass's `__getattribute__`, then `__getattr__` when that has no answer."""
+    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
+        return _read_internal(world, cls, name)
+    meta = type(cls)
+    getter = world.lookup(meta, "__getattribute__")
+    if type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:   # a member of an enumeration of torch's
+        value = let_in(world, found, const(cls).to("attr", name))
+        _core.know(cls, name, VALUE, value)
+        return value
+    missing: AttributeError | None = None
+    if getter is type.__getattribute__:
+        value = _generic_read(world, cls, name)
+        if value is not ABSENT:
+            return value
+    else:
+        try:
+            return call_special(world, cls, "__getattribute__", getter, name)
+        except AttributeError as error:
+            missing = error
+    fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
+    if fallback is not ABSENT:
+        return call_special(world, cls, "__getattr__", fallback, name)
+    raise missing or _no_class_attribute(world, cls, name)
+
+
+def _is_inherited(world: World, cls: type, name: str) -> bool:
+    """Whether a class made inside has this attribute from a class outside, or by a pending write to one."""
+    for base in _mro(cls):
+        pending = world.overlay.get((id(base), name), ABSENT)
+        if pending is not DELETED and (pending is not ABSENT or name in _own(base)):
+            return not _core.is_internal(base)
+    return False
+
+
+def _read_internal(world: World, cls: type, name: str) -> Any:
+    """CPython's own read of a class made inside.  What decides it outside is guarded: metaclasses, and that the bases have no such name."""
+    for asked in ("__getattribute__", "__getattr__", name):
+        world.lookup(type(cls), asked)
+    if name in _ORDER:
+        world.note_order(cls)
+    world.lookup(cls, name)
+    return _core.natively(getattr, (cls, name), None)
+
+
+def generic_read_class(world: World, cls: type, name: str) -> Any:
+    """What `type.__getattribute__` gives."""
+    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
+        world.lookup(cls, name)
+        return _core.natively(type.__getattribute__, (cls, name), None)
+    value = _generic_read(world, cls, name)
+    if value is ABSENT:
+        raise _no_class_attribute(world, cls, name)
+    return value
+
+
+def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
+    if not _core.is_python_class(cls) and not _core.is_internal(cls) and not _is_pending(world, cls, name):
+        try:   # by the name that C code gave the type
+            type.__getattribute__(cls, name)
+        except AttributeError as error:
+            return error.with_traceback(None)
+    error = AttributeError(f"type object {_TEXT_OF_TYPE['__name__'](cls)!r} has no attribute {name!r}")
+    error.name, error.obj = name, cls
+    return error
+
+
+def _generic_read(world: World, cls: type, name: str) -> Any:
+    """What `type.__getattribute__` finds, or ABSENT."""
+    meta = type(cls)
+    if issubclass(meta, enum.EnumMeta):
+        member = _own(cls).get("_member_map_", {}).get(name, ABSENT)
+        if member is not ABSENT:
+            value = let_in(world, member, const(cls).to("attr", name))
+            _core.know(cls, name, VALUE, value)
+            return value
+    on_meta = _on_meta(world, meta, name)
+    if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
+        return _from_class(world, meta, meta, name, on_meta, cls)
+    if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
+        return _read_of_type(world, cls, name)
+    found = world.lookup(cls, name)
+    if found is not ABSENT:
+        return _from_class(world, cls, cls, name, found, None)
+    if on_meta is not ABSENT:
+        return _from_class(world, meta, meta, name, on_meta, cls)
+    if name in _NATIVE_ON_TYPES:
+        return type.__getattribute__(cls, name)
+    if hasattr(type, name):
+        raise Interrupt("opaque-object", f"type.{name}")
+    return ABSENT
+
+
+def _is_pending(world: World, cls: type, name: str) -> bool:
+    return any((id(base), name) in world.overlay for base in _mro(cls))
+
+
+def _read_of_type(world: World, cls: type, name: str) -> Any:
+    """What data descriptors of `type` give for a class."""
+    if name == "__dict__":
+        return class_dict(world, cls)
+    if name in _LEAVES_OF_TYPES:
+        return _leaf_of_type(world, cls, name)
+    if name in _OWN_ENTRIES:
+        return _own_entry(world, cls, name)
+    if name in _ORDER:
+        world.note_order(cls)
+    if name in _NATIVE_ON_TYPES:
+        return type.__getattribute__(cls, name)
+    raise Interrupt("opaque-object", f"type.{name}")
+
+
+def _leaf_of_type(world: World, cls: type, name: str) -> Any:
+    """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any entry."""
+    entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
+    if not is_leaf(entry):
+        return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
+    value = _TEXT_OF_TYPE[name](cls)
+    plain = world.lookup(type(cls), "__getattribute__") is type.__getattribute__
+    world.guard(const(cls).to("attr", name) if plain else const(cls).to("ask", _TEXT_OF_TYPE[name]), "EQ", value)
+    return value
+
+
+def _on_meta(world: World, meta: type, name: str) -> Any:
+    """What the program's own metaclasses hold under a name; what `type` has is CPython's."""
+    found = ABSENT if meta is type else world.lookup(meta, name)
+    if not is_a(found, _OF_TYPES):
+        return found
+    if not hasattr(type, name) and name not in _own(type):
+        raise Interrupt("opaque-object", f"{meta.__qualname__}.{name}")
+    return ABSENT
+
+
+def _own_entry(world: World, cls: type, name: str) -> Any:
+    """What `type` itself looks for in the class alone, past the order of its bases."""
+    if (id(cls), name) in world.overlay:
+        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+    try:
+        value = type.__getattribute__(cls, name)   # annotations that are not there yet are made now, as by any first read
+    except AttributeError:
+        world.guard(const(cls), "CHECK", (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"), name)
+        raise
+    if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
+        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+    return let_in(world, value, const(cls).to("attr", name))
+
+
+def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
+    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
+    kind = bound_as(world, type(found))
+    pending, place = world.place_of(holder, name)
+    if kind is types.FunctionType or kind is _core.Compiled:
+        value = found if instance is None else types.MethodType(found, instance)
+    elif kind is staticmethod:
+        value = found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
+    elif kind is classmethod:
+        value, lasts = bound_to_class(world, found, cls)
+        if not lasts:
+            return value
+    elif kind is types.GetSetDescriptorType or kind is types.MemberDescriptorType:
+        if instance is not None:
+            return _through_descriptor(world, instance, name, found)
+        value = found
+    elif kind is property:
+        if instance is not None:
+            return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
+        value = found
+    elif kind is functools._lru_cache_wrapper:
+        value = found if instance is None else types.MethodType(found, instance)
+    elif pending:
+        value = found
+    elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+                            types.BuiltinFunctionType)):
+        value = found.__get__(instance, cls) if hasattr(found, "__get__") else found
+    elif hasattr(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
+        getter = world.lookup(kind, "__get__")
+        if not is_a(getter, types.FunctionType):
+            raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+        descriptor = let_in(world, found, const(place).to("lookup", name))
+        return _core.captured(getter, (descriptor, instance, cls), None)
+    else:
+        value = let_in(world, found, const(place).to("lookup", name))
+    # By way of `super` the name leads elsewhere; and a metaclass's own code is asked at each read.
+    if instance is None and holder is cls and world.lookup(type(cls), "__getattribute__") is type.__getattribute__:
+        _core.know(cls, name, VALUE, value)
+    return value
+
+
+def read_super(world: World, obj: super, name: str) -> Any:
+    """`super(cls, self).name`: the MRO after `cls`, guarding each class passed on the way."""
+    this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
+    if name == "__class__" or start is None:
+        return getattr(obj, name)
+    world.note_order(start)
+    mro = _mro(start)
+    for base in mro[mro.index(this) + 1:]:
+        pending = world.overlay.get((id(base), name), ABSENT)
+        found = world.lookup(base, name)
+        if pending is DELETED or (pending is ABSENT and name not in _own(base)):
+            continue
+        if pending is ABSENT and _core.is_internal(base):
+            return _core.natively(super.__getattribute__, (obj, name), None)
+        instance = None if receiver is start and is_a(receiver, type) else receiver
+        return _from_class(world, start, base, name, found, instance)
+    error = AttributeError(f"'super' object has no attribute {name!r}")
+    error.name, error.obj = name, obj
+    raise error
+
+
+def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
+    """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without `super`."""
+    if is_a(instance, torch.Tensor):
+        return world.of_tensor(instance, name, found)
+    if is_leaf(instance) and not _core.is_python_class(type(instance)):
+        return found.__get__(instance)
+    if world.lookup(type(instance), name) is not found or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__:
+        raise Interrupt("opaque-object", f"super().{name}")
+    return _core.read(instance, name)
+
+
+_NAMES = frozenset({"__name__", "__module__"})
+_TEXTS = frozenset({"__name__", "__qualname__"})
+_READ_ONLY = frozenset({"__globals__", "__closure__", "__builtins__"})
+_GENERATING = 0x20 | 0x80 | 0x200   # the flags of code that makes a generator or the like, which takes the function's name from C
+_FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"})
+
+
+def read_function(world: World, function: Any, name: str) -> Any:
+    """`f.name` for an external function (or property, staticmethod, classmethod object)."""
+    root = world.function_origins.get(id(function)) or const(function)
+    own = getattr(function, "__dict__", None)
+    pending = world.overlay.get((id(function), name), ABSENT)
+    if pending is not ABSENT and pending is not DELETED:
+        return pending
+    if pending is DELETED:
+        raise _no_attribute(function, name)
+    if own is not None and name in own:
+        value = let_in(world, own[name], root.to("dict").to("item", name))
+        _core.know(function, name, VALUE, value)
+        return value
+    if own is not None and type(function) is not types.FunctionType and not hasattr(type(function), name):
+        world.guard(root.to("dict"), "ABSENT", name, name)
+        return getattr(function, name)   # raises
+    if name in _FUNCTION_LEAVES:
+        return leaf_attribute(world, function, name)
+    if name == "__code__":
+        world.guard(root, "CODE", function.__code__)
+        return function.__code__
+    if name in ("__wrapped__", "__func__", "fget", "fset", "fdel", "__isabstractmethod__") and hasattr(function, name):
+        return let_in(world, getattr(function, name), root.to("attr", name))
+    if name in ("__get__", "__call__", "__class__", "__eq__", "__hash__", "setter", "getter", "deleter"):
+        return getattr(function, name)
+    if name == "__dict__" and own is not None:
+        return InstanceDict.of(world, function)
+    if name in ("__globals__", "__closure__", "__builtins__"):
+        return let_in_opaque(world, getattr(function, name), root.to("attr", name), detail=f"function.{name}")
+    if own is not None:
+        world.guard(root.to("dict"), "ABSENT", name, name)
+    return getattr(function, name)
+
+
+def _no_attribute(function: Any, name: str) -> AttributeError:
+    kind = "function" if type(function) is types.FunctionType else "functools._lru_cache_wrapper"
+    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=function)
+
+
+def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
+    """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
+    if name in _READ_ONLY or name in _TEXTS and not is_a(value, str):
+        setattr(function, name, value)   # raises, in CPython's own words
+    if name.startswith("__") and (name not in _NAMES or type(value) is not str) or name == "__name__" and function.__code__.co_flags & _GENERATING:
+        raise Interrupt("effect-object", f"{function.__qualname__}.{name}")
+    world.overlay[(id(function), name)] = value
+    world.write("setattr", function, name, value)
+    _core.know(function, name, VALUE, value)
+
+
+def delete_function(world: World, function: types.FunctionType, name: str) -> None:
+    """`del f.name` for an external function: pending."""
+    if name in _READ_ONLY or name in _TEXTS or name == "__code__":
+        delattr(function, name)   # raises, in CPython's own words
+    if name.startswith("__"):
+        raise Interrupt("effect-object", f"del {function.__qualname__}.{name}")
+    pending = world.overlay.get((id(function), name), ABSENT)
+    if pending is DELETED:
+        raise _no_attribute(function, name)
+    if pending is ABSENT:
+        read_function(world, function, name)   # raises where there is nothing to delete
+    world.overlay[(id(function), name)] = DELETED
+    world.write("delattr", function, name, None)
+    _core.forget(function, name)
+
+
+def read_method(world: World, method: types.MethodType, name: str) -> Any:
+    """`m.name` for a bound method: what methods have themselves, else the function's."""
+    if issubclass(type(method.__self__), View):
+        return _read_view_method(method, name)
+    if name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None:   # not what the class itself has, as its name
+        return getattr(method, name)
+    return _core.read(method.__func__, name)
+
+
+def _read_view_method(method: types.MethodType, name: str) -> Any:
+    """The same for a method of a view: outside it is one of C code."""
+    if name in ("__self__", "__name__", "__call__"):
+        return getattr(method, name)
+    if name == "__class__":
+        return types.BuiltinFunctionType
+    if hasattr(getattr(method.__self__.solid(), method.__name__, method), name):
+        raise Interrupt("opaque-object", f"a built-in method's {name}")
+    raise AttributeError(f"'builtin_function_or_method' object has no attribute {name!r}", name=name, obj=method)
+
+
+def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
+    """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
+    getter = world.lookup(cls, "__getattribute__")
+    if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
+        return NATIVE, None
+    if world.lookup(cls, name) is ABSENT:
+        world.lookup(cls, "__getattr__")
+    return class_entry(world, cls, name)
+
+
+def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
+    """The same for `object.__getattribute__`, whatever code of its own the class has for reads."""
+    found = world.lookup(cls, name)
+    if found is ABSENT:
+        return NATIVE, None
+    kind = type(found)
+    if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
+        return NATIVE, None
+    holder = next(base for base in _mro(cls) if ((id(base), name) in world.overlay or name in _own(base))
+                  and world.overlay.get((id(base), name)) is not DELETED)
+    if (id(holder), name) in world.overlay:
+        return INSTANCE, found
+    if _core.is_internal(holder):
+        return NATIVE, None
+    if hasattr(kind, "__get__") or hasattr(kind, "__set__"):
+        let_in(world, found, const(holder).to("lookup", name))
+        return NATIVE, None
+    return INSTANCE, let_in(world, found, const(holder).to("lookup", name))
+
+
+def write_class(world: World, cls: type, name: str, value: Any) -> None:
+    """`cls.name = value`: pending where the class is external."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, setattr, (cls, name, value))
+        return
+    setter = world.lookup(type(cls), "__setattr__")
+    if setter is not type.__setattr__:
+        call_special(world, cls, "__setattr__", setter, name, value)
+        return
+    generic_write_class(world, cls, name, value)
+
+
+def _written_inside(world: World, name: str, write: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """A class made inside is written to at once; what was found on the way to it may be found no more."""
+    _core.natively(write, args, None)
+    _forget(world, name)
+
+
+def _forget(world: World, name: str) -> None:
+    world.forget_lookups()
+    _core.forget_name(name)
+
+
+_IMMUTABLE = 1 << 8   # the flag of classes whose attributes stay as they are
+
+
+def _check_writable(cls: type, name: str) -> None:
+    """C code reads special names unseen.  A class with memory of C code's own may be read by that too, tensors excepted."""
+    if name.startswith("__") and name.endswith("__") or not (_core.is_python_class(cls) or issubclass(cls, torch.Tensor)):
+        raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
+
+
+def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
+    """What `type.__setattr__` does, as a pending write."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, type.__setattr__, (cls, name, value))
+        return
+    if _flags(cls) & _IMMUTABLE:
+        type.__setattr__(cls, name, value)   # raises, in CPython's own words
+    _check_writable(cls, name)
+    if not (is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not hasattr(type(value), "__get__")):
+        raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
+    on_meta = _on_meta(world, type(cls), name)
+    if hasattr(type(on_meta), "__set__"):
+        _set_by_meta(world, cls, name, on_meta, value)
+        return
+    world.lookup(cls, name)
+    world.put(cls, name, value)
+    world.write("settype", cls, name, value)
+    _forget(world, name)
+
+
+def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> None:
+    """A write to an attribute that a descriptor of the metaclass sees to."""
+    if type(found) is property:
+        if found.fset is None:
+            found.__set__(cls, value)   # raises, in CPython's own words
+        _core.captured(found.fset, (cls, value), None)
+        return
+    setter = world.lookup(type(found), "__set__")
+    if not is_a(setter, types.FunctionType):
+        raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+    pending, place = world.place_of(type(cls), name)
+    descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))
+    _core.captured(setter, (descriptor, cls, value), None)
+
+
+def delete_class(world: World, cls: type, name: str) -> None:
+    """`del cls.name`: pending where the class is external."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, delattr, (cls, name))
+        return
+    deleter = world.lookup(type(cls), "__delattr__")
+    if deleter is not type.__delattr__:
+        call_special(world, cls, "__delattr__", deleter, name)
+        return
+    generic_delete_class(world, cls, name)
+
+
+def generic_delete_class(world: World, cls: type, name: str) -> None:
+    """What `type.__delattr__` does, as a pending write."""
+    if _core.is_internal(cls):
+        _written_inside(world, name, type.__delattr__, (cls, name))
+        return
+    if _flags(cls) & _IMMUTABLE:
+        type.__delattr__(cls, name)   # raises, in CPython's own words
+    _check_writable(cls, name)
+    pending = world.overlay.get((id(cls), name), ABSENT)
+    if pending is DELETED or hasattr(type(_on_meta(world, type(cls), name)), "__delete__"):
+        raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
+    if pending is ABSENT and not class_entry_is_there(world, cls, name):
+        type.__delattr__(cls, name)   # raises, in CPython's own words
+    world.overlay[(id(cls), name)] = DELETED
+    world.write("deltype", cls, name, None)
+    _forget(world, name)

@@ -1,0 +1,422 @@
+"""Attribute reads and writes on external objects: CPython's own algorithm, guarding exactly what it looked at.
+
+Handles and modules: `read_instance`, `write_instance`.  Classes: classes.py.  What can be answered without
+asking again is told to the probes with `_core.know`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import sys
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import Origin, const
+from ...vocabulary.reasons import Interrupt
+from ..gateway import let_in
+from ..lazy.instance_dict import InstanceDict, instance_entry
+from ..becomes.leaves import is_leaf
+from .owners import own_dict
+from ..records import DELETED
+from ..world import ABSENT, World
+
+__all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
+           "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
+           "bound_as", "bound_to_class", "call_special"]
+
+#: slot wrappers of types whose attribute lookup is the generic one
+_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
+                                                      frozenset))
+VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
+#: what autograd keeps for the backward of a custom function, as its `ctx` shows it
+_CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
+_DESCRIPTORS = (staticmethod, classmethod, property)
+#: they bind to what they are looked up for
+_METHODS = (types.FunctionType, _core.Compiled, functools._lru_cache_wrapper)
+_C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+
+
+def is_data_descriptor_type(cls: type) -> bool:
+    """Whether instances of this class are data descriptors."""
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+
+
+def origin_of_external(world: World, obj: Any) -> Origin:
+    """The origin of a handle; modules, classes and functions are their own roots."""
+    found = world.origin_of(obj)
+    return found if found is not None else const(obj)
+
+
+#: what a copy of an exception has: its arguments, and what its type gives without looking at chain or traceback
+_ERROR_READS = frozenset(("args", "__class__", "__str__", "__repr__", "__dict__", "__eq__", "__ne__", "__hash__"))
+
+
+def read_error(_world: World, obj: BaseException, name: str) -> Any:
+    """`obj.name` for an exception from outside, which is seen as a copy without chain and traceback."""
+    if name not in _ERROR_READS and hasattr(obj, name):
+        raise Interrupt("opaque-object", f"{type(obj).__name__}.{name}")
+    return getattr(obj, name)
+
+
+def read_proxy(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a weak proxy made inside: what it stands for is asked."""
+    return _core.read(world.proxied[id(obj)](), name)
+
+
+def read_reference(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a weak reference."""
+    if name == "__callback__" and world.origin_of(obj) is not None:
+        raise Interrupt("opaque-object", "the callback of a weak reference")
+    return getattr(obj, name)
+
+
+#: what a generic alias answers itself; all else is its class's
+_OF_ALIAS = frozenset({"__class__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__mro_entries__",
+                       *(name for name, found in vars(types.GenericAlias).items() if is_data_descriptor_type(type(found)))})
+
+
+def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
+    """`list[int].name`."""
+    return getattr(obj, name) if name in _OF_ALIAS else _core.read(obj.__origin__, name)
+
+
+def read_instance(world: World, obj: Any, name: str) -> Any:
+    """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
+    cls = type(obj)
+    getter = world.lookup(cls, "__getattribute__")
+    value = ABSENT
+    missing: AttributeError | None = None
+    if getter in _GENERIC:
+        value = generic_read(world, obj, name)
+    else:
+        try:
+            return call_special(world, obj, "__getattribute__", getter, name)
+        except AttributeError as error:
+            missing = error
+    if value is not ABSENT:
+        return value
+    fallback = world.lookup(cls, "__getattr__")
+    if fallback is not ABSENT:
+        return _fall_back(world, obj, name, fallback)
+    if is_a(obj, types.ModuleType):
+        fallback = instance_entry(world, obj, "__getattr__")
+        if fallback is not ABSENT:
+            return _core.captured(fallback, (name,), None)
+    raise missing or no_attribute(obj, name)
+
+
+def call_special(world: World, obj: Any, special: str, found: Any, *args: Any) -> Any:
+    """Call what the class of `obj` holds under the name of a special method, bound to `obj` as its kind asks for."""
+    return _core.captured(*_bound_special(world, obj, special, found, args), None)
+
+
+def _bound_special(world: World, obj: Any, special: str, found: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    kind = type(found)
+    if kind in _METHODS or kind in _C_DESCRIPTORS:
+        return found, (obj, *args)
+    inside, place = world.place_of(type(obj), special)
+    if kind is staticmethod:
+        return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
+    if world.lookup(kind, "__get__") is not ABSENT:   # bound by code of its own
+        raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+    return found if inside else let_in(world, found, const(place).to("lookup", special)), args
+
+
+def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
+    """Tell the probes what `obj.name` gives from now on, unless code of the program is asked at each read."""
+    if world.lookup(type(obj), "__getattribute__") in _GENERIC:
+        _core.know(obj, name, answer, payload)
+
+
+def generic_read(world: World, obj: Any, name: str) -> Any:
+    """What `object.__getattribute__` finds, or ABSENT."""
+    if name == "__dict__" and is_a(obj, _thread._local):   # made for each thread; no class has a descriptor of it
+        return InstanceDict.of(world, obj)
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and is_data_descriptor(found):
+        return _read_data_descriptor(world, obj, name, found)
+    entry = instance_entry(world, obj, name)
+    if entry is not ABSENT:
+        _know(world, obj, name, VALUE, entry)
+        return entry
+    if found is not ABSENT:
+        return _read_class_entry(world, obj, name, found)
+    return ABSENT
+
+
+def no_attribute(obj: Any, name: str) -> AttributeError:
+    """The error CPython raises for a missing attribute."""
+    kind = f"module {obj.__name__!r}" if is_a(obj, types.ModuleType) else f"{type(obj).__name__!r} object"
+    error = AttributeError(f"{kind} has no attribute {name!r}")
+    error.name, error.obj = name, obj
+    return error
+
+
+def is_data_descriptor(found: Any) -> bool:
+    """Whether what a class holds comes before an object's own attribute of that name."""
+    return is_data_descriptor_type(type(found))
+
+
+def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
+    """Whether a slot of an object holds nothing: reading or deleting it raises."""
+    try:
+        slot.__get__(obj)
+    except AttributeError:
+        return True
+    return False
+
+
+def bound_as(world: World, kind: type) -> type:
+    """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone."""
+    for base in _DESCRIPTORS:
+        if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is vars(base)["__get__"]:
+            return base
+    return kind
+
+
+def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
+    """What a classmethod object gives for a class, and whether it gives the same again.  Up to CPython 3.12 it asks a descriptor it was made of."""
+    inner = method.__func__
+    kind = bound_as(world, type(inner))
+    if kind in _METHODS or sys.version_info >= (3, 13) or world.lookup(kind, "__get__") is ABSENT:
+        if not callable(inner):   # CPython's own method objects hold anything; those that Python code makes do not
+            raise Interrupt("unsupported-code", "a classmethod of what cannot be called")
+        return types.MethodType(inner, cls), True
+    if kind is property and inner.fget is not None:
+        return _core.captured(inner.fget, (cls,), None), False
+    raise Interrupt("opaque-object", f"a classmethod of {kind.__module__}.{kind.__qualname__}")
+
+
+def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
+    cls = bound_as(world, type(found))
+    if cls is property:
+        if found.fget is None:
+            return found.__get__(obj, type(obj))   # raises, in CPython's own words
+        _know(world, obj, name, GETTER, found.fget)
+        return _core.captured(found.fget, (obj,), None)
+    if cls is types.MemberDescriptorType:
+        if name == "__dict__" and is_a(obj, types.ModuleType):
+            return InstanceDict.of(world, obj)
+        pending = world.overlay.get((id(obj), name), ABSENT)
+        if pending is DELETED:
+            raise no_attribute(obj, name)
+        value = pending
+        if pending is ABSENT:
+            origin = origin_of_external(world, obj)
+            if _is_empty(found, obj):
+                world.guard(origin, "CHECK", (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"), ("slot", name))
+                raise no_attribute(obj, name)
+            value = let_in(world, found.__get__(obj), origin.to("slot", name))
+        _know(world, obj, name, VALUE, value)
+        return value
+    if cls is types.GetSetDescriptorType:
+        if name == "__dict__":
+            return InstanceDict.of(world, obj)
+        if name == "__class__":
+            return type(obj)
+        if name == "__weakref__":
+            return None
+        if name in _CONTEXT and is_a(obj, torch._C._FunctionBase):
+            value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
+            _know(world, obj, name, VALUE, value)
+            return value
+        raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
+    return _call_get(world, obj, name, found)
+
+
+def _call_get(world: World, obj: Any, name: str, found: Any) -> Any:
+    getter = world.lookup(type(found), "__get__")
+    if getter is ABSENT:
+        entry = instance_entry(world, obj, name)
+        return entry if entry is not ABSENT else found
+    if not is_a(getter, types.FunctionType):
+        raise Interrupt("opaque-object", f"{type(found).__module__}.{type(found).__qualname__}")
+    descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
+    return _core.captured(getter, (descriptor, obj, type(obj)), None)
+
+
+def _holder(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
+    """The class holds a function, a bound kind, or a plain value."""
+    cls = bound_as(world, type(found))
+    if cls is types.FunctionType or cls is _core.Compiled:
+        _know(world, obj, name, METHOD, found)
+        return types.MethodType(found, obj)
+    if cls is staticmethod:
+        value = let_in(world, found.__func__, const(found).to("attr", "__func__"))
+        _know(world, obj, name, VALUE, value)
+        return value
+    if cls is classmethod:
+        value, lasts = bound_to_class(world, found, type(obj))
+        if lasts:
+            _know(world, obj, name, VALUE, value)
+        return value
+    if cls is functools._lru_cache_wrapper:   # binds as a function does
+        value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
+        _know(world, obj, name, VALUE, value)
+        return value
+    if is_a(found, _C_DESCRIPTORS):
+        _know(world, obj, name, NATIVE, None)
+        return found.__get__(obj, type(obj))
+    if hasattr(cls, "__get__") and not is_a(found, type):
+        return _call_get(world, obj, name, found)
+    pending, place = world.place_of(type(obj), name)
+    value = found if pending else let_in(world, found, const(place).to("lookup", name))
+    _know(world, obj, name, VALUE, value)
+    return value
+
+
+def _holder_or(cls: type, name: str) -> type:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base
+    return cls
+
+
+_MODULE_GETATTR = torch.nn.Module.__getattr__
+
+
+def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
+    if fallback is _MODULE_GETATTR:
+        value = _module_entry(world, obj, name)
+        if value is not ABSENT:
+            return value
+    return call_special(world, obj, "__getattr__", fallback, name)
+
+
+def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
+    """The fast path for parameters, buffers and submodules: the same dictionaries `Module.__getattr__` looks into."""
+    own = own_dict(obj)
+    origin = origin_of_external(world, obj).to("dict")
+    for part in ("_parameters", "_buffers", "_modules"):
+        if (id(obj), part) in world.overlay or part not in own:
+            return ABSENT   # unusual: let the method itself decide
+        table = own[part]
+        if type(table) is not dict:
+            return ABSENT
+        known = world.memo.get(id(table))
+        if known is not None:       # a shadow exists: it is the truth from then on
+            if name in known.seen:
+                return known.seen[name]
+            continue
+        place = origin.to("item", part)
+        world.guard(place, "TYPE", dict)
+        if name in table:
+            value = let_in(world, table[name], place.to("item", name))
+            world.read_through(table, obj, name)
+            _know(world, obj, name, VALUE, value)
+            return value
+        world.guard(place, "ABSENT", name, name)
+    return ABSENT
+
+
+def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
+    """`obj.name = value` for a handle or module."""
+    if is_a(obj, (BaseException, types.TracebackType)):
+        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+    if type(obj) is weakref.ProxyType:
+        _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
+        return
+    setter = world.lookup(type(obj), "__setattr__")
+    if setter not in (object.__setattr__, _thread._local.__setattr__):
+        call_special(world, obj, "__setattr__", setter, name, value)
+        return
+    generic_write(world, obj, name, value)
+
+
+def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
+    """What `object.__setattr__` does, as a pending write."""
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and is_data_descriptor(found):
+        cls = type(found)
+        if cls is property:
+            if found.fset is None:
+                return found.__set__(obj, value)   # raises, in CPython's own words
+            _core.captured(found.fset, (obj, value), None)
+            return
+        if cls is not types.MemberDescriptorType:
+            setter = world.lookup(cls, "__set__")
+            if not is_a(setter, types.FunctionType):
+                raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+            descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
+            _core.captured(setter, (descriptor, obj, value), None)
+            return
+    elif own_dict(obj) is None:
+        there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
+        raise AttributeError(f"{type(obj).__name__!r} object {there}")
+    if is_a(obj, types.ModuleType):   # its attributes are the globals of its functions
+        write_global(world, own_dict(obj), name, value)
+        return
+    world.put(obj, name, value)
+    world.write("setdict" if is_a(obj, _thread._local) else "setattr", obj, name, value)
+    _know(world, obj, name, VALUE, value)
+
+
+def write_global(world: World, table: Any, name: str, value: Any) -> None:
+    """A write (or, with DELETED, a delete) to a module's globals, seen by name and as an attribute alike."""
+    world.overlay[(id(table), name)] = value
+    world.own_root(table)
+    world.write("delglobal" if value is DELETED else "setglobal", table, name, None if value is DELETED else value)
+    _core.forget_name(name)
+
+
+def delete_instance(world: World, obj: Any, name: str) -> None:
+    """`del obj.name` for a handle or module."""
+    if type(obj) is types.TracebackType:
+        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+    if type(obj) is weakref.ProxyType:
+        _core.captured(delattr, (world.proxied[id(obj)](), name), None)
+        return
+    deleter = world.lookup(type(obj), "__delattr__")
+    if deleter not in (object.__delattr__, _thread._local.__delattr__):
+        call_special(world, obj, "__delattr__", deleter, name)
+        return
+    generic_delete(world, obj, name)
+
+
+def generic_delete(world: World, obj: Any, name: str) -> None:
+    """What `object.__delattr__` does, as a pending write."""
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and is_data_descriptor(found):
+        if type(found) is property:
+            if found.fdel is None:
+                return found.__delete__(obj)   # raises, in CPython's own words
+            _core.captured(found.fdel, (obj,), None)
+            return
+        if type(found) is not types.MemberDescriptorType:
+            raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
+        try:
+            _read_data_descriptor(world, obj, name, found)
+        except AttributeError:
+            raise AttributeError(name) from None   # nothing to delete, in CPython's own words
+        world.overlay[(id(obj), name)] = DELETED
+        world.write("delattr", obj, name, None)
+        _core.forget(obj, name)
+        return
+    if instance_entry(world, obj, name) is ABSENT:
+        raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
+    if is_a(obj, types.ModuleType):
+        write_global(world, own_dict(obj), name, DELETED)
+        return
+    world.overlay[(id(obj), name)] = DELETED
+    world.write("deldict" if is_a(obj, _thread._local) else "delattr", obj, name, None)
+    _core.forget(obj, name)
+
+
+def leaf_attribute(world: World, obj: Any, name: str) -> Any:
+    """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by equality."""
+    value = getattr(obj, name)
+    origin = (world.function_origins.get(id(obj)) or const(obj)).to("attr", name)
+    if is_leaf(value):
+        world.guard(origin, "EQ", value)
+        return value
+    return let_in(world, value, origin)

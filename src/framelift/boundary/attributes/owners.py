@@ -1,0 +1,59 @@
+"""Dictionaries that hold an object's attributes: one and the same thing by two names.
+
+Where a program meets such a dictionary by itself (as an argument, say), what it writes there it must find in the object, and the other way
+round.  So it sees the object's view of it; and that other dictionaries are no object's is guarded where one of the two is written.
+"""
+
+from __future__ import annotations
+
+import _thread
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..._core import is_a
+from ...vocabulary.origins import Origin
+from ...vocabulary.reasons import Interrupt
+
+__all__ = ["Owners", "own_dict"]
+
+
+def own_dict(obj: Any) -> dict[str, Any] | None:
+    """The object's instance dictionary, past any `__getattribute__`."""
+    if is_a(obj, _thread._local):
+        return obj.__dict__   # this thread's
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+    return found if is_a(found, dict) else None
+
+
+class Owners:
+    """Which dictionaries are an object's, as far as the rehearsal met the objects, and which were taken for nobody's."""
+
+    def __init__(self) -> None:
+        self._owners: dict[int, tuple[Any, Origin]] = {}   # by id of the dictionary
+        self._nobodys: set[int] = set()
+
+    def met(self, obj: Any, origin: Origin) -> None:
+        """An object came in."""
+        own = own_dict(obj)
+        if own is None:
+            return
+        if id(own) in self._nobodys:   # the part before a break here knows of no owner, so nothing is noted
+            raise Interrupt("effect-object", f"the __dict__ of a {type(obj).__qualname__}, met before its object,")
+        self._owners.setdefault(id(own), (obj, origin))
+
+    def of(self, table: dict[Any, Any]) -> tuple[Any, Origin] | None:
+        """Whose dictionary this is; where nobody is known, it is nobody's from now on."""
+        found = self._owners.get(id(table))
+        if found is None:
+            self._nobodys.add(id(table))
+        return found
+
+    def places(self, written: Callable[[Any], bool], all_written: bool) -> Iterable[Origin]:
+        """Where the dictionaries of objects are that must not be among the others; `all_written`: one of the others was written."""
+        if not self._nobodys:
+            return ()
+        return [origin.to("dict") for obj, origin in self._owners.values() if not is_a(obj, types.ModuleType) and (all_written or written(obj))]

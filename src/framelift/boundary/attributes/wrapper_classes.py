@@ -1,0 +1,24 @@
+"""What operations on wrapper subclasses may depend on beside the tensors: the methods of the class, and what their code reads."""
+
+from __future__ import annotations
+
+import types
+
+from ..facts.unwatched_reads import UnwatchedReads
+from ..world import ABSENT, World
+
+__all__ = ["note_wrapper_class"]
+
+_METHODS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__", "__new__", "__init__")
+
+
+def note_wrapper_class(world: World, kind: type) -> None:
+    """Guard the methods of a wrapper class, and what they may read."""
+    functions = []
+    for name in _METHODS:
+        found = world.lookup(kind, name)
+        function = getattr(found, "__func__", found) if found is not ABSENT else None
+        if type(function) is types.FunctionType and not kind.__module__.startswith("torch."):
+            functions.append(function)
+    if functions:
+        UnwatchedReads.of(world).follow_class(kind, functions)

@@ -1,0 +1,160 @@
+"""numpy arrays inside a rehearsal: torch's own implementation of numpy over stand-ins, under numpy's class.
+
+An array from outside is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor does not
+have are opaque.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...vocabulary.origins import Origin
+from ...vocabulary.reasons import Interrupt
+from ..world import World
+
+__all__ = ["Array", "Scalar", "array_over", "import_array", "numpy", "owns_memory", "tensor_of", "tnp"]
+
+try:
+    import numpy
+    import torch._numpy as tnp
+except ImportError:
+    numpy = tnp = None   # type: ignore[assignment]
+
+_Base: Any = object if tnp is None else tnp.ndarray
+_TENSORS = "torch._numpy"   # the modules whose code may ask an array for its tensor
+
+
+class _Absent:
+    """An attribute that torch's class has and numpy's has not."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: Any, kind: Any = None) -> Any:
+        if array is None:
+            raise AttributeError(self.name)
+        raise _no_attribute(array, self.name)
+
+
+class Array(_Base):  # type: ignore[misc]
+    """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's own code."""
+
+    __slots__ = ("_held", "_owns")
+    __dict__ = _Absent("__dict__")   # type: ignore[assignment]
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return numpy.ndarray
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The stand-in, for torch's implementation."""
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(_TENSORS):
+            return _HELD.__get__(self)  # type: ignore[no-any-return]
+        raise _no_attribute(self, "tensor")
+
+    def __getattr__(self, name: str) -> Any:
+        if any(name in vars(kind) for kind in self.__class__.__mro__):
+            raise Interrupt("unknown-callable", f"numpy.{name}")
+        raise _no_attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Interrupt("unknown-callable", f"a write to numpy.{name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise Interrupt("unknown-callable", f"a write to numpy.{name}")
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__class__)
+
+
+def _no_attribute(array: Any, name: str) -> AttributeError:
+    return AttributeError(f"'numpy.{array.__class__.__name__}' object has no attribute {name!r}", name=name, obj=array)
+
+
+class Scalar(Array):
+    """What captured code sees where numpy gives a scalar of its own and torch's implementation an array without dimensions."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return numpy.dtype(str(_HELD.__get__(self).dtype).removeprefix("torch.")).type  # type: ignore[no-any-return]
+
+
+#: special methods that C code asks a class for, which cannot be answered -> the reason.  Text depends on numpy's print options too;
+#: numbers are asked for by torch's operators, before they say whose call it is; without the others C code would say that there is no such operation.
+_UNANSWERED = {
+    "tensor-item": "__index__ __int__ __float__ __complex__",
+    "tensor-repr": "__repr__ __str__ __format__",
+    "unknown-callable": "__round__ __floor__ __ceil__ __trunc__ __delitem__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __sizeof__",
+}
+
+
+def _unanswered(name: str, reason: str) -> Any:
+    def method(self: Any, *_args: Any) -> Any:
+        raise Interrupt(reason, f"numpy.{self.__class__.__name__}" + (f".{name}" if reason == "unknown-callable" else ""))
+    method.__name__ = name
+    return method
+
+
+_HELD: Any = Array.__dict__["_held"]
+_OWNS: Any = Array.__dict__["_owns"]
+if tnp is not None:
+    Array.__name__ = "numpy.ndarray"   # what C code calls it in its complaints
+    for _reason, _names in _UNANSWERED.items():
+        for _name in _names.split():
+            setattr(Array, _name, _unanswered(_name, _reason))
+    Scalar.__hash__ = _unanswered("__hash__", "tensor-item")  # type: ignore[method-assign]
+    for _name in {"__weakref__", "__module__"}.union(dir(tnp.ndarray)).difference(dir(numpy.ndarray), {"__dict__"}):
+        setattr(Array, _name, _Absent(_name))
+
+
+def array_over(tensor: torch.Tensor, kind: type = Array, owns: bool = False) -> Any:
+    """An array over a stand-in.  `owns`: numpy's array has memory of its own, and no other array of ours is over this stand-in."""
+    made = object.__new__(kind)
+    _HELD.__set__(made, tensor)
+    _OWNS.__set__(made, owns)
+    return made
+
+
+def tensor_of(array: Any) -> torch.Tensor:
+    """The tensor of an array, ours or torch's own."""
+    return _HELD.__get__(array) if issubclass(type(array), Array) else array.tensor  # type: ignore[no-any-return]
+
+
+def owns_memory(array: Any) -> bool:
+    """Whether numpy's array would have memory of its own."""
+    return _OWNS.__get__(array)  # type: ignore[no-any-return]
+
+
+def as_tensor(array: Any) -> torch.Tensor:
+    """The tensor over an array's memory."""
+    return torch.from_numpy(array)
+
+
+def _is_plain(array: Any) -> bool:
+    return type(array) is numpy.ndarray and array.flags.writeable and array.dtype.isnative
+
+
+def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
+    """An array from outside as captured code sees it; None where a tensor cannot stand for it."""
+    known = [record.original for record in world.memo.values() if type(record.original) is numpy.ndarray]
+    if not _is_plain(value) or any(numpy.may_share_memory(value, other) for other in known):
+        return None
+    try:
+        tensor = as_tensor(value)
+    except (TypeError, ValueError):   # a dtype or layout that tensors do not have
+        return None
+    world.keep.append(tensor)
+    world.guard(origin, "CHECK", (_is_plain, "is a plain array"), "plain")
+    place = origin.to("ask", as_tensor)
+    seen = let_in(world, tensor, place)
+    world.distinct.remove(place)   # made at each look, so that it has no identity; the arrays have
+    return world.register(value, array_over(seen), origin)
+
+

@@ -1,0 +1,320 @@
+"""Shadows: private copies of external built-in containers, same type, contents imported.
+
+One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these types get a copy of
+their own class with its instance attributes imported too.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ... import _core, config
+from ..._core import is_a
+from ...guards.kinds import same_leaf
+from ...vocabulary.origins import Origin, const
+from ...vocabulary.reasons import Interrupt
+from ..lazy.lazy_deque_set import LazyDeque, LazySet
+from .leaves import holds_nan, is_constant, is_leaf
+from ..lazy.lazy_dict import LargeDict
+from ..lazy.lazy_list import LazyList
+from .opaque import opaque_for
+from ..records import Shadow
+from ..world import World
+
+__all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_attributes", "import_container", "is_container", "is_watched_factory", "solid_container"]
+
+LetIn = Callable[[World, Any, Origin], Any]
+_mro, _own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
+
+    `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.
+    """
+
+    empty: Callable[..., Any]
+    fill: Callable[[World, Any, Any, Origin, LetIn], None]
+    snapshot: Callable[[Any], Any]
+    parts: Callable[[World, Any, Origin, LetIn], Any] | None = None
+
+
+def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "LEN", list.__len__(value))
+    for i in range(list.__len__(value)):
+        list.append(copy, let_in(world, list.__getitem__(value, i), origin.to("item", i)))
+
+
+def _fill_deque(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "LEN", collections.deque.__len__(value))
+    world.guard(origin.to("attr", "maxlen"), "EQ", _MAXLEN(value))
+    for i, item in enumerate(collections.deque.copy(value)):
+        collections.deque.append(copy, let_in(world, item, origin.to("item", i)))
+
+
+def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "KEYS", tuple(dict.keys(value)))
+    for key, item in dict.items(value):
+        dict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
+
+
+def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    world.guard(origin, "KEYS", tuple(collections.OrderedDict.keys(value)))
+    for key in collections.OrderedDict.keys(value):
+        item = dict.__getitem__(value, key)
+        collections.OrderedDict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
+
+
+def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    factory, place = _FACTORY(value), origin.to("attr", "default_factory")
+    if _core.is_python_class(factory):
+        world.note_class(factory)
+    made = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
+    _SET_FACTORY(copy, made)
+    _fill_dict(world, copy, value, origin, let_in)
+
+
+_FACTORY, _SET_FACTORY = (getattr(collections.defaultdict.default_factory, name) for name in ("__get__", "__set__"))
+
+#: C callables that may be called for a missing key from C
+FACTORIES: tuple[Any, ...] = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, collections.deque,
+                              collections.OrderedDict)
+
+
+def is_watched_factory(factory: Any) -> bool:
+    """Whether what a call of it from C does is seen: Python code, or making something empty."""
+    kind = type(factory)
+    if kind in (functools.partial, types.MethodType):
+        return type(factory.func if kind is functools.partial else factory.__func__) is types.FunctionType
+    return kind is types.FunctionType or any(factory is known for known in FACTORIES) or _core.is_python_class(factory)
+
+
+def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
+    world.guard(origin, "IS", factory)
+    return world.register(factory, opaque_for(factory), origin, mutable=False)
+
+
+def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    # Sets iterate in an order of their own history, so that order is part of the guard.
+    order = tuple(set.__iter__(value))
+    world.scalars[origin.to("len")] = len(order)
+    said = ", ".join(repr(key) if is_leaf(key) else f"a {type(key).__qualname__}" for key in order)   # nobody's own __repr__ runs
+    world.guard(origin, "CHECK", (_same_order(order), f"iterates as ({said})"))
+    _keys_are_themselves(world, order, let_in)
+    _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
+    layout = _core.set_layout(copy)
+
+    def took_in() -> None:
+        now = _core.set_layout(copy)
+        if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:   # more than removals
+            world.guard(origin, "CHECK", (lambda one: _core.set_layout(one) == layout, "lies in memory as it did"), "layout")
+    world.finishing.append(took_in)
+
+
+def _same_order(order: tuple[Any, ...]) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        now = tuple(set.__iter__(value))
+        return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
+    return check
+
+
+def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    frozen = bytes(value)
+    world.guard(origin, "CHECK", (lambda now: bytes(now) == frozen, f"== {frozen!r}"))
+    bytearray.extend(copy, value)
+
+
+_MAXLEN = collections.deque.maxlen.__get__   # type: ignore[attr-defined]
+
+KINDS: dict[type, Kind] = {
+    list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
+    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c))),
+    collections.OrderedDict: Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
+                                   lambda c: dict(collections.OrderedDict.items(c))),
+    collections.defaultdict: Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
+    set: Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
+    collections.deque: Kind(lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque
+                             else _sub_deque(v), _fill_deque, lambda c: list(collections.deque.__iter__(c))),
+    bytearray: Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
+}
+
+
+def _sub_deque(value: Any) -> Any:
+    made = collections.deque.__new__(type(value))
+    collections.deque.__init__(made, maxlen=_MAXLEN(value))
+    return made
+
+
+def solid_container(cls: type) -> type | None:
+    """The built-in container type that `cls` is, or is a Python subclass of; None otherwise."""
+    for base in _mro(cls):
+        if base in KINDS or base is tuple or base is frozenset:
+            return base
+        if not _core.is_python_class(base):
+            return None
+    return None
+
+
+def is_container(cls: type) -> bool:
+    """Whether instances of `cls` are imported as shadows."""
+    return solid_container(cls) is not None
+
+
+def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    """A shadow of `value`; registered before it is filled, so that cycles end."""
+    cls = type(value)
+    solid = solid_container(cls)
+    assert solid is not None
+    owner = world.owners.of(value) if cls is dict else None
+    if owner is not None:
+        return _attributes_of(world, value, origin, let_in, *owner)
+    world.guard(origin, "TYPE", cls)
+    if cls is not solid:
+        world.note_class(cls)
+    size = solid.__len__(value) if hasattr(solid, "__len__") else 0
+    # The table of modules grows at any moment, also while capturing.
+    if cls is dict and (size > config.large_container or value is sys.modules or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
+        table = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
+        return world.register(value, table, origin)
+    view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(solid, value)
+    if view is not None and (cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)):
+        if cls is set and not all(map(_is_plain_element, set.__iter__(value))):   # which objects a set that grows has is asked one capture each
+            return world.register(value, opaque_for(value, "opaque-object", "set keyed by objects that grows"), origin)
+        return world.register(value, view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
+    if size > config.large_container or unsafe:
+        reason = "too-large" if size > config.large_container else "opaque-object"
+        detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
+        return world.register(value, opaque_for(value, reason, detail), origin)
+    if cls is not solid and (solid is frozenset and _core.own_dict(value) is not None or any(map(_has_slots, _mro(cls)[:_mro(cls).index(solid)]))):
+        if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
+            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}, an exception with slots")
+        return world.register(value, opaque_for(value, "opaque-object", f"{cls.__qualname__}, a {solid.__name__} with attributes"), origin)
+    if solid is tuple:
+        return _import_tuple(world, value, origin, let_in)
+    if solid is frozenset:
+        world.guard(origin, "IS", value)
+        _keys_are_themselves(world, frozenset.__iter__(value), let_in)
+        return world.register(value, value, origin, mutable=False)
+    kind = KINDS[solid]
+    copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
+    world.table_opened(value)
+    world.register(value, copy, origin)
+    kind.fill(world, copy, value, origin, let_in)
+    import_attributes(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
+    return copy
+
+
+#: containers that are read element by element once their length changed
+_VIEWS: dict[type, Any] = {list: LazyList, collections.deque: LazyDeque, set: LazySet}
+
+
+def _attributes_of(world: World, value: dict[str, Any], origin: Origin, let_in: LetIn, owner: Any, at: Origin) -> Any:
+    """A dictionary that is an object's: what is written there are the object's attributes."""
+    if let_in(world, owner, at) is not owner:
+        raise Interrupt("effect-object", f"the __dict__ of a {type(owner).__qualname__}")
+    world.view_of(world, owner)
+    return let_in(world, value, origin)
+
+
+def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    """The shadow of a container that a view stands for: what the view does is done to it."""
+    kind = KINDS[type(value)]
+    copy = kind.empty(value)
+    world.table_opened(value)
+    kind.fill(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
+    return copy
+
+
+def _has_unsafe_keys(solid: type, value: Any) -> bool:
+    """Keys compare and hash natively: only leaves, and what is told apart by identity, can be trusted."""
+    if issubclass(solid, dict):
+        return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
+    return solid in (set, frozenset) and not all(_is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value))
+
+
+def _is_plain_element(key: Any) -> bool:
+    return is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)
+
+
+def _is_plain_constant(key: Any) -> bool:
+    """A function, class or module that is hashed and compared by its identity: a metaclass may do that by code of the program's."""
+    return is_constant(key) and (not is_a(key, type) or _core.is_plain_class(key))
+
+
+def _is_handle_key(key: Any) -> bool:
+    """An object found by its identity that is itself inside: where it lies in a set is the same there."""
+    return all(base is object or _core.is_python_class(base) for base in _mro(type(key))) and _is_object_key(key)
+
+
+def _is_plain_key(key: Any) -> bool:
+    """A key that is itself inside and outside."""
+    if is_leaf(key):
+        return not holds_nan(key)
+    return _is_plain_constant(key) or type(key) is tuple and all(map(_is_plain_key, key))
+
+
+def _is_object_key(key: Any) -> bool:
+    """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
+    if not _core.is_plain_class(type(key)):
+        return False
+    hashing, comparing = (_core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__"))   # past a metaclass
+    if is_a(key, torch.Tensor):
+        return hashing is torch.Tensor.__hash__ and comparing is torch.Tensor.__eq__
+    if is_a(key, enum.Enum):   # exists once; its hash is its name's
+        return hashing in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and comparing in (object.__eq__, str.__eq__, int.__eq__)
+    return hashing is object.__hash__ and comparing is object.__eq__
+
+
+def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+    if not _is_plain_key(key):
+        return let_in(world, key, const(key))
+    world.meet_key(key)
+    return key
+
+
+def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:
+    for key in keys:
+        if _key_inside(world, key, let_in) is not key:
+            raise Interrupt("opaque-object", f"a set with a {type(key).__qualname__}")
+
+
+def _has_slots(cls: type) -> bool:
+    return any(type(entry) is types.MemberDescriptorType for entry in _own(cls).values())
+
+
+def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
+    world.guard(origin, "LEN", tuple.__len__(value))
+    items = [let_in(world, item, origin.to("item", i)) for i, item in enumerate(tuple.__iter__(value))]
+    copy = tuple.__new__(type(value), items)
+    has_attributes = _core.own_dict(value) is not None
+    world.register(value, copy, origin, mutable=has_attributes)
+    if has_attributes:
+        import_attributes(world, copy, value, origin, let_in)
+        world.add_shadow(Shadow(copy, value, origin, ()))
+    return copy
+
+
+def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    """The instance attributes of what is seen as a copy; those of its shadow are pending writes."""
+    own = _core.own_dict(value)
+    if not own:
+        if own is not None:
+            world.guard(origin.to("dict"), "KEYS", ())
+        return
+    world.guard(origin.to("dict"), "KEYS", tuple(own))
+    inside = _core.own_dict(copy)
+    for name, item in own.items():
+        inside[name] = let_in(world, item, origin.to("dict").to("item", name))
+    world.attributes_before[id(copy)] = dict(inside)

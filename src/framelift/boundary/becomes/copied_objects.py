@@ -1,0 +1,143 @@
+"""Shadows of external objects that are no containers: random generators, exceptions, simple namespaces.
+
+Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is remembered of it to see a
+change at the end.
+"""
+
+from __future__ import annotations
+
+import _random
+import builtins
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import Origin
+from ...vocabulary.reasons import Interrupt
+from .containers import KINDS, Kind, LetIn
+from ..world import World
+
+__all__ = ["CHAIN", "EXCEPTION_FIELDS", "TRACE", "exception_fields", "is_held", "was_raised_inside"]
+
+# ---- random generators ----------------------------------------------------------------------------------------------
+# The state is copied, and guarded only when a number is drawn that depends on it (substitutes/python/python_random.py).
+
+
+def _fill_random(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    _random.Random.setstate(copy, _random.Random.getstate(value))
+
+
+# In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the state was before.
+KINDS[_random.Random] = Kind(lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)])
+
+
+# ---- namespaces -----------------------------------------------------------------------------------------------------
+
+def _fill_nothing(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    """Its attributes are all there is, and those are imported for every shadow."""
+
+
+KINDS[types.SimpleNamespace] = Kind(lambda v: types.SimpleNamespace.__new__(type(v)), _fill_nothing, lambda c: None)
+
+
+# ---- exceptions -----------------------------------------------------------------------------------------------------
+
+#: what exceptions of these classes hold besides arguments and chain
+EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
+    BaseException: (), StopIteration: ("value",), SystemExit: ("code",), NameError: ("name",),
+    AttributeError: ("name", "obj"), ImportError: ("msg", "name", "path"),
+}
+if "name_from" in vars(ImportError):
+    EXCEPTION_FIELDS[ImportError] += ("name_from",)
+#: where it was raised; of one that comes from outside nothing is to be seen but which object it is (`importer`)
+TRACE: Any = BaseException.__traceback__
+CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": BaseException.__context__}
+
+
+def exception_fields(kind: type) -> dict[str, Any] | None:
+    """The descriptors of a built-in exception's own fields; None where it holds more than is known."""
+    known = next(k for k in kind.__mro__ if k in EXCEPTION_FIELDS)
+    return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]} if kind.__basicsize__ == known.__basicsize__ else None
+
+
+def was_raised_inside(error: BaseException) -> bool:
+    """Whether an exception went through frames of captured code."""
+    trace = TRACE.__get__(error)
+    return trace is not None and not _core.is_external(trace)
+
+
+def _fill_exception(fields: dict[str, Any]) -> Callable[[World, Any, Any, Origin, LetIn], None]:
+    def fill(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+        for name, slot in {"args": BaseException.args, **fields, **CHAIN, "__traceback__": TRACE}.items():
+            slot.__set__(copy, let_in(world, slot.__get__(value), origin.to("attr", name)))
+        suppress = BaseException.__suppress_context__
+        world.guard(origin.to("attr", "__suppress_context__"), "EQ", suppress.__get__(value))
+        suppress.__set__(copy, suppress.__get__(value))
+    return fill
+
+
+def _exception_snapshot(fields: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    slots = {"args": BaseException.args, **fields, **CHAIN, "__suppress_context__": BaseException.__suppress_context__, "__traceback__": TRACE}
+    return lambda copy: {name: slot.__get__(copy) for name, slot in slots.items()}
+
+
+def _add_exceptions() -> None:
+    for kind in vars(builtins).values():
+        if is_a(kind, type) and issubclass(kind, BaseException):
+            fields = exception_fields(kind)
+            if fields is not None:
+                KINDS[kind] = Kind(lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields))
+
+
+_add_exceptions()
+
+
+def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[BaseException]:
+    """The exceptions of a group, which is made of them: so none of them may lead back to it."""
+    waiting, seen = list(group.exceptions), {id(group)}
+    while waiting:
+        one = waiting.pop()
+        if one is group:
+            raise Interrupt("opaque-object", f"{type(group).__qualname__} that its own exceptions lead back to")
+        if is_a(one, BaseException) and id(one) not in seen:
+            seen.add(id(one))
+            waiting += [slot.__get__(one) for slot in CHAIN.values()]
+            waiting += [*BaseException.args.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ())]
+        elif type(one) in (list, tuple):
+            waiting += one
+    place = origin.to("attr", "exceptions")
+    world.guard(origin.to("attr", "message"), "EQ", group.message)
+    world.guard(place, "LEN", len(group.exceptions))
+    return [let_in(world, one, place.to("item", i)) for i, one in enumerate(group.exceptions)]
+
+
+def _made_group(group: Any, members: list[BaseException]) -> Any:
+    return BaseExceptionGroup.__new__(type(group), group.message, members)
+
+
+for _group in (BaseExceptionGroup, ExceptionGroup):
+    KINDS[_group] = Kind(_made_group, _fill_exception({}), _exception_snapshot({}), _members)
+
+
+# ---- locks ----------------------------------------------------------------------------------------------------------
+# A lock that nobody holds is taken and given back inside a private one: the program as a whole is what another thread would wait for.
+
+def _fill_lock(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
+    if is_held(value):
+        raise Interrupt("opaque-object", "lock that is held")
+    world.guard(origin, "CHECK", (lambda now: not is_held(now), "is not held"), "held")
+
+
+def is_held(lock: Any) -> bool:
+    """Whether any thread holds the lock."""
+    if is_a(lock, _LOCK):
+        return lock.locked()
+    return "count=0" not in repr(lock)   # a re-entrant lock tells in no other way
+
+
+_LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
+for _kind in (_LOCK, _RLOCK):
+    KINDS[_kind] = Kind(lambda v: threading.Lock() if is_a(v, _LOCK) else threading.RLock(), _fill_lock, is_held)

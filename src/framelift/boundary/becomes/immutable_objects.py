@@ -1,0 +1,60 @@
+"""Immutable objects of C types that are no leaves: they are themselves inside, and guarded by what makes them equal.
+
+Instances of Python classes over a built-in value are here too: handles whose value is guarded.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ...guards.kinds import same_leaf
+from ...vocabulary.origins import Origin
+from ..world import World
+
+__all__ = ["DESCRIPTIONS", "import_value", "plain_value", "value_kind"]
+
+
+def _match(value: Any) -> Any:
+    return (value.re, value.string, value.pos, value.endpos, value.regs) if type(value.string) in (str, bytes) else None
+
+
+def _moment(value: Any) -> Any:
+    return repr(value) if type(value.tzinfo) in (type(None), datetime.timezone) else None
+
+
+#: type -> what tells two objects of it apart; None for one that is not known enough
+DESCRIPTIONS: dict[type, Callable[[Any], Any]] = {
+    datetime.date: repr, datetime.timedelta: repr, datetime.timezone: repr, datetime.datetime: _moment, datetime.time: _moment, re.Match: _match,
+}
+
+
+def import_value(world: World, value: Any, origin: Origin) -> Any:
+    """The object itself; None where it is not known enough."""
+    describe, cls = DESCRIPTIONS[type(value)], type(value)
+    described = describe(value)
+    if described is None:
+        return None
+    world.guard(origin, "CHECK", (lambda now: type(now) is cls and describe(now) == described, f"is {value!r}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+#: built-in types of values -> the plain value inside an instance of a subclass
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    int: int.__pos__, float: float.__pos__, complex: complex.__pos__,
+    str: lambda value: str.__getitem__(value, slice(None)), bytes: lambda value: bytes.__getitem__(value, slice(None)),
+}
+
+
+def value_kind(cls: type) -> type | None:
+    """The built-in type of values that a Python class is made over, if it is."""
+    return next((base for base in type.__dict__["__mro__"].__get__(cls) if base in _PLAIN), None)
+
+
+def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:
+    """Guard the built-in value inside an instance."""
+    inside = _PLAIN[kind]
+    before = inside(value)
+    world.guard(origin, "CHECK", (lambda now: issubclass(type(now), kind) and same_leaf(inside(now), before), f"== {before!r}"), "value")

@@ -1,0 +1,51 @@
+"""Immutable leaves: values that are themselves inside and outside, guarded by equality."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+
+__all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
+
+LEAF_TYPES = frozenset({
+    type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.qscheme,
+    torch.finfo, torch.iinfo, torch._C._SDPBackend,
+})
+_LEAF_IDS = frozenset(map(id, LEAF_TYPES))
+
+#: identity decides: functions, classes, modules, built-ins and descriptors are themselves inside and outside
+CONSTANT_TYPES = (
+    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
+    types.CodeType, property, staticmethod, classmethod, types.GenericAlias, types.UnionType,
+)
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
+    cls = type(value)
+    if id(cls) in _LEAF_IDS:   # a metaclass may have code of its own for hashing the class
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(map(is_leaf, value))
+    if cls is slice:
+        return is_leaf(value.start) and is_leaf(value.stop) and is_leaf(value.step)
+    return False
+
+
+def holds_nan(value: Any) -> bool:
+    """Whether a leaf is, or has in it, a number that is not equal to itself: containers find such a one by its identity alone."""
+    cls = type(value)
+    if cls is float or cls is complex:
+        return bool(value != value)
+    return (cls is tuple or cls is frozenset) and any(map(holds_nan, value))
+
+
+def is_constant(value: Any) -> bool:
+    """Whether `value` is told apart by identity alone."""
+    return is_a(value, CONSTANT_TYPES)

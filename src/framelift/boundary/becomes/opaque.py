@@ -1,0 +1,70 @@
+"""Placeholders for external objects whose behaviour is not known: any use interrupts, passing them around does not."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from ... import _core
+from ...guards.kinds import full_name
+from ...vocabulary.reasons import Interrupt
+
+__all__ = ["Opaque", "opaque_for", "refused", "unknown_object"]
+
+_real: dict[int, tuple[type | None, str, str]] = {}
+
+
+class Opaque:
+    """Stands for an external object; only `is`, `isinstance` (its class is guarded) and handing on are possible."""
+
+    __slots__ = ("__weakref__",)
+
+    def __getattribute__(self, name: str) -> Any:
+        cls, reason, detail = _real[id(self)]
+        if name == "__class__" and cls is not None and not _has_own_reads(cls):
+            return cls
+        raise Interrupt(reason, detail)
+
+    def __del__(self) -> None:
+        _real.pop(id(self), None)
+
+
+def _has_own_reads(cls: type) -> bool:
+    """Whether code of the program sees that `isinstance` reads `__class__`."""
+    return type(_core.type_lookup(cls, "__getattribute__", None)) is types.FunctionType or (
+        _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"])
+
+
+def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+    raise refused(self)
+
+
+_SPECIAL = """
+setattr delattr call len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit aenter aexit
+await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor ceil round neg pos abs invert
+add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
+divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor
+reduce reduce_ex getstate sizeof dir copy deepcopy array
+""".split()
+for _special in _SPECIAL:
+    setattr(Opaque, f"__{_special}__", _refuse)
+
+
+def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> Opaque:
+    """A new placeholder for `value`; the caller records which object it stands for."""
+    made = Opaque()
+    _real[id(made)] = (type(value), reason, detail or full_name(type(value)))
+    return made
+
+
+def refused(placeholder: Opaque) -> Interrupt:
+    """The interrupt for a use of what a placeholder stands for."""
+    _cls, reason, detail = _real[id(placeholder)]
+    return Interrupt(reason, detail)
+
+
+def unknown_object(reason: str, detail: str) -> Opaque:
+    """A placeholder for an object that will exist when the graph runs: it is there, and that is all that is known of it."""
+    made = Opaque()
+    _real[id(made)] = (None, reason, detail)
+    return made

@@ -1,0 +1,50 @@
+"""C types whose module was loaded a second time: the same C code under another type object."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
+
+from ... import _core
+from ..._core import is_a
+
+__all__ = ["derives", "for_life", "known_kind"]
+
+_T = TypeVar("_T")
+
+_NAMES = tuple(type.__dict__[name].__get__ for name in ("__module__", "__qualname__"))
+
+
+def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
+    """Remember what a function says of a class, as long as the class lives: a cache that held classes would hold all that their functions see."""
+    found: weakref.WeakKeyDictionary[type, _T] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(of_class)
+    def remembered(cls: type) -> _T:
+        try:
+            return found[cls]
+        except KeyError:
+            answer = found[cls] = of_class(cls)
+            return answer
+    return remembered
+
+
+def known_kind(cls: type) -> type:
+    """The type that tables know for `cls`: another one only where that is made of the same C functions and has the same name."""
+    other = _other_kind(cls)
+    return cls if other is None else other
+
+
+@for_life
+def _other_kind(cls: type) -> type | None:
+    module, name = (read(cls) for read in _NAMES)
+    known = getattr(sys.modules.get(module), name, None) if is_a(module, str) else None
+    return known if known is not cls and is_a(known, type) and _core.same_c_type(cls, known) else None
+
+
+def derives(cls: type, kind: type) -> bool:
+    """Whether `cls` is `kind`, loaded a second time perhaps, or a subclass of it."""
+    return any(known_kind(base) is kind for base in type.__dict__["__mro__"].__get__(cls))

@@ -1,0 +1,278 @@
+"""Which sizes and numbers become symbolic in one rehearsal: what earlier calls showed, what the user marked, what was asked for.
+
+The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin leave on tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from inspect import CO_NESTED
+from typing import Any
+
+import torch
+
+from .. import _core, config
+from .._core import is_a
+from ..graph.metadata.facts import is_parameter
+from ..graph.symbols.environment import NO_MARKS, Marks
+from ..vocabulary.origins import Origin
+from .becomes.leaves import is_leaf
+
+__all__ = ["Dynamism", "FunctionSeen", "KeysSeen", "NOTHING", "STATIC", "code_name", "is_argument", "keys_text", "marks_of"]
+
+#: attributes that say something about a tensor's dimensions
+_DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
+_UNBACKED = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
+_LARGEST = 2**62
+
+
+def _known(bound: int | None) -> bool:
+    return bound is not None
+
+
+def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int]]:
+    """(declared dynamic or unbacked, to be tried as dynamic, static), as the user marked the tensor's dimensions."""
+    own = _core.own_dict(tensor)
+    rank = _rank(tensor)
+    dynamic: dict[int, tuple[int | None, int | None]] = {dim % rank: (None, None) for dim in own.get(_DYNAMIC, ()) if -rank <= dim < rank}
+    for entry in own.get("_dynamo_dynamic_range", ()):
+        if -rank <= entry.dim < rank and entry.dim % rank in dynamic:   # several: all of them hold
+            low, high = dynamic[entry.dim % rank]
+            dynamic[entry.dim % rank] = (max(filter(_known, (low, entry.min)), default=None), min(filter(_known, (high, entry.max)), default=None))
+    unbacked, maybe, static = (frozenset(dim % rank for name in names for dim in own.get(name, ()) if -rank <= dim < rank)
+                               for names in (_UNBACKED, (_MAYBE,), (_STATIC,)))
+    return Marks(dynamic, unbacked), maybe, static
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSeen:
+    """A function that was found at a place, and its code by name.  `changes`: others of the same code were, too."""
+
+    code: str
+    function: Callable[[], Any]   # a weak reference: another may lie at the address of one that is gone
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSeen:
+    """The keys of a dictionary that was found at a place.  `changes`: others were, too."""
+
+    text: str
+    changes: bool = False
+
+
+def code_name(function: types.FunctionType) -> str:
+    """A function's code, by where it is written."""
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+
+
+def keys_text(keys: Iterable[Any]) -> str:
+    """A dictionary's keys as text."""
+    return repr([key if is_leaf(key) else id(key) for key in keys])
+
+
+class Dynamism:
+    """The decision for each place.
+
+    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions that change;
+    `values` to what was found there in an earlier capture: what differs now changes.
+    """
+
+    def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
+                 marks: bool = True, whole: Container[str] | None = None, functions: bool = False,
+                 scalars: bool = False, general: bool = False) -> None:
+        self.known = known
+        self.everything = everything
+        self.values = values or {}
+        self.marks = marks
+        self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
+        self.functions = functions   # those that may be made anew at each call are guarded by their code and contents
+        self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
+        self.early: list[str] = []   # the places of those
+        self.general = general   # sizes 0 and 1 that were seen to change are numbers that nothing is known of
+        self.lone = False        # there are such sizes, and they are constants
+        self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
+        self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
+        self.quiet = not known and not everything and not self.values
+
+    def number(self, value: Any, origin: Origin) -> bool:
+        """Whether the number found at `origin` becomes symbolic."""
+        if self.quiet:
+            return False
+        if type(value) is float:
+            if config.specialize_float or not math.isfinite(value):
+                return False
+        elif config.specialize_int or not -_LARGEST < value < _LARGEST:
+            return False
+        place = str(origin)
+        known = self.known.get(place)
+        if known is not None:
+            return known is True
+        if self.everything and is_argument(origin) and value not in (0, 1):
+            return True
+        old = self._before(place)
+        return type(old) is type(value) and (old != value or str(old) != str(value))
+
+    def scalar(self, value: Any, origin: Origin) -> bool:
+        """Whether the scalar of numpy's found at `origin`, a plain number by value, becomes symbolic: many are results, few are constants."""
+        if self.number(value, origin):
+            return True
+        place = str(origin)
+        if not self.scalars or not is_argument(origin) or place in self.values or self.known.get(place) is not None:
+            return False
+        if config.specialize_float if type(value) is float else config.specialize_int or not -_LARGEST < value < _LARGEST:
+            return False
+        if not math.isfinite(value):
+            return False
+        self.early.append(place)
+        return True
+
+    def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
+        """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""
+        if not self.functions:
+            return False
+        old = self.values.get(str(origin)) if self.values else None
+        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.function() is not function) \
+            or _root(origin).step == "arg" and _may_be_fresh(function, origin)
+        if wanted:
+            self._once[str(origin)] = function.__qualname__
+        return wanted
+
+    def told_by_code(self) -> list[str]:
+        """The places of functions that are told by their code in this rehearsal."""
+        return list(self._once)
+
+    def _before(self, place: str) -> Any:
+        """What was found at a place before; in the cells of a function, also when that was a constant."""
+        for prefix, name in self._once.items():
+            if place.startswith(f"{prefix}."):
+                return self.values.get(place, self.values.get(name + place[len(prefix):]))
+        return self.values.get(place)
+
+    def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
+        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed before."""
+        place = str(origin)
+        old = self.values.get(place) if self.values else None
+        if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
+            wanted = self.known.get(place) is None
+        else:
+            wanted = self.whole is not None and origin.step == "arg" and place not in self.whole and not place.startswith(".")
+        if wanted:
+            self.keyed.append(place)
+        return wanted
+
+    def keys_change(self, origin: Origin) -> bool:
+        """Whether the dictionary found at `origin` had other keys before."""
+        return type(self.values.get(str(origin))) is KeysSeen
+
+    def by_length(self, length: int, origin: Origin) -> bool:
+        """Whether the list found at `origin` is read element by element: its length changed before."""
+        if self.quiet or str(origin).startswith("."):
+            return False
+        place = origin.to("len")
+        wanted = self.known.get(str(place)) is not False and self.number(length, place)
+        if wanted:
+            self.keyed.append(str(place))
+        return wanted
+
+    def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
+        """Whether a number inside the tuple found at `origin` becomes symbolic."""
+        if self.quiet:
+            return False
+        for i, item in enumerate(value):
+            place = origin.to("item", i)
+            if type(item) in (int, float) and self.number(item, place) or type(item) is tuple and self.inside(item, place):
+                return True
+            if type(item) is slice and self.inside_slice(item, place):
+                return True
+        return False
+
+    def inside_slice(self, value: slice, origin: Origin) -> bool:
+        """Whether a number inside the slice found at `origin` becomes symbolic."""
+        parts = () if self.quiet else ((getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step"))
+        return any([type(part) is int and self.number(part, place) for part, place in parts])
+
+    def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
+        """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""
+        if not _core.own_dict(tensor) or not self.marks:
+            if self.quiet:
+                return _NONE, NO_MARKS
+            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(tensor, "is_nested"):   # others have no sizes or strides to ask for
+                return _NONE, NO_MARKS
+            strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
+            unknown = self._unknown(tensor, dims)
+            return dims, Marks({}, unknown, strides) if strides or unknown else NO_MARKS
+        marks, maybe, static = marks_of(tensor)
+        asked = self._dims(tensor, origin) | maybe
+        dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < _rank(tensor))
+        return dims, replace(marks, strides=self._strides(tensor, origin))
+
+    def _unknown(self, tensor: torch.Tensor, dims: frozenset[int]) -> frozenset[int]:
+        """Of the dimensions that change, those of size 0 and 1, where they are to have no capture of their own."""
+        lone = frozenset(dim for dim in dims if _core.tensor_size(tensor, dim) < 2) if not self.everything else _NONE
+        self.lone = self.lone or bool(lone)
+        return lone if self.general else _NONE
+
+    def _strides(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
+        """The dimensions whose stride was seen to change."""
+        if not self.values and not self.known or type(tensor) is torch.nn.Parameter:
+            return _NONE
+        place = f"{origin}.stride()"
+        old = self.values.get(place)
+        dims = self._changing(place, tensor)
+        if type(old) is tuple and len(old) == _rank(tensor):
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "stride"))) if before != now}
+        return dims
+
+    def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
+        """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been there."""
+        known, rank = self.known.get(place), _rank(tensor)
+        return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
+
+    def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
+        if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
+            return frozenset()
+        if self.everything and not is_parameter(tensor) and is_argument(origin):
+            return frozenset(range(_rank(tensor)))
+        place = str(origin)
+        old = self.values.get(place)
+        dims = self._changing(place, tensor)
+        if type(old) is tuple and len(old) == _rank(tensor):
+            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "size"))) if before != now}
+        return dims
+
+
+def _rank(tensor: torch.Tensor) -> int:
+    return _core.of_tensor(tensor, "dim")   # type: ignore[no-any-return]
+
+
+def _root(origin: Origin) -> Origin:
+    while origin.base is not None:
+        origin = origin.base
+    return origin
+
+
+def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
+    """Whether a function may be another one at each call: made inside a function, or at the top level under no name of its module's."""
+    if function.__code__.co_flags & CO_NESTED:
+        return True
+    return origin.step != "func" and function.__globals__.get(function.__name__) is not function   # a method's function is its class's
+
+
+def is_argument(origin: Origin) -> bool:
+    """Whether a place is an argument, or in a container that is one."""
+    while origin.step == "item" and origin.base is not None:
+        origin = origin.base
+    return origin.step == "arg"
+
+
+_NONE: frozenset[int] = frozenset()
+
+#: nothing is symbolic, but for what the user marked
+STATIC = Dynamism({})
+#: nothing at all is
+NOTHING = Dynamism({}, marks=False)

@@ -1,0 +1,1 @@
+"""Facts about external objects besides their contents: identity, finalizers, reads by C code, releases."""

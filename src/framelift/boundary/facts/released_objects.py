@@ -1,0 +1,94 @@
+"""What captured code let go of: objects from outside that its pending writes took out of their places.
+
+Outside nothing is changed before the entry runs, so they live on while captured code runs; in plain Python they may be dead by then.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+from ..becomes.leaves import is_constant, is_leaf
+from ..attributes.owners import own_dict
+from ..world import World
+
+__all__ = ["may_have_died", "root_of"]
+
+#: a search through more objects than these is given up
+_MOST = 20_000
+
+
+def may_have_died(world: World, target: Any) -> bool:
+    """Whether what captured code let go of led to this object of the outside."""
+    waiting = [one for one in _let_go(world) if not _holds_nothing(one)]
+    seen = {id(one) for one in waiting}
+    while waiting:
+        one = waiting.pop()
+        if one is target or len(seen) > _MOST:
+            return True
+        for part in _parts(one):
+            if id(part) not in seen and not _holds_nothing(part):
+                seen.add(id(part))
+                waiting.append(part)
+    return False
+
+
+def root_of(world: World, target: Any) -> Any:
+    """The argument of the root that the way to an object begins with, as captured code sees it; None where it begins elsewhere."""
+    record = world.by_seen.get(id(target))
+    if record is None:
+        return None
+    place = record.origin
+    while place.base is not None:
+        place = place.base
+    if place.step != "arg":
+        return None
+    return next((one.seen for one in world.memo.values() if one.origin == place), None)
+
+
+def _holds_nothing(value: Any) -> bool:
+    return is_leaf(value) or is_a(value, (torch.Tensor, type, types.ModuleType)) or is_constant(value) and not is_a(value, types.FunctionType)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if is_a(value, types.FunctionType):   # not by way of its module
+        return [*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), value.__dict__]
+    return gc.get_referents(value)
+
+
+#: effects that put something beside what is there
+_ADDING = frozenset(("append", "add", "call", "decimal"))
+
+
+def _let_go(world: World) -> Iterator[Any]:
+    for effect in world.effects:
+        if effect.kind not in _ADDING:
+            record = world.by_seen.get(id(effect.owner))
+            yield from _at(effect.owner if record is None else record.original, effect.key)
+    for shadow in world.shadows:
+        now = {id(part) for part in _contents(shadow.copy)}
+        for part in _contents(shadow.before):
+            if id(part) not in now:
+                record = world.by_seen.get(id(part))
+                yield part if record is None else record.original
+
+
+def _at(owner: Any, key: Any) -> Iterable[Any]:
+    """What the outside has at the place of a pending write; all that its owner holds, where that is not known better."""
+    if is_a(owner, type):
+        return [type.__dict__["__dict__"].__get__(owner).get(key)]
+    table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
+    if table is not None and (is_leaf(key) or is_constant(key)):
+        return [table[key]] if key in table else [] if table is owner or not hasattr(type(owner), str(key)) else gc.get_referents(owner)
+    return gc.get_referents(owner)
+
+
+def _contents(container: Any) -> list[Any]:
+    if is_a(container, dict):
+        return [*dict.keys(container), *dict.values(container)]
+    return gc.get_referents(container)

@@ -1,0 +1,303 @@
+"""What code that runs unwatched may read: found in its code, by the names it uses, and guarded as it was before it ran.
+
+The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and with some compilers never again.  Constants, containers, helpers and
+attributes of objects that they name are followed as far as the program's own code goes; names are taken together, since a helper may be given any of the
+objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back, and not guarded.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...guards.kinds import same_leaf
+from ...vocabulary.origins import Missing, Origin, const, fetch
+from ...vocabulary.reasons import Interrupt
+from ..becomes.leaves import is_leaf
+from ..becomes.containers import KINDS
+from ..world import World
+
+__all__ = ["UnwatchedReads"]
+
+_MOST_ENTRIES = 2000
+_WRAPPERS = (staticmethod, classmethod)
+_CALLED = ("__call__", "forward", "backward", "setup_context")
+
+
+def _is_own(module: Any) -> bool:
+    """Whether a module belongs to the program or a library, not to Python, torch or framelift."""
+    first = module.partition(".")[0] if type(module) is str else ""
+    return first not in ("torch", "framelift") and first not in sys.stdlib_module_names
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Names of globals and attributes, and texts that might be such a name."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if type(inner) is str:
+            yield inner
+        elif is_a(inner, types.CodeType):
+            yield from _names(inner)
+
+
+def _mro(cls: type) -> tuple[type, ...]:
+    return type.__dict__["__mro__"].__get__(cls)
+
+
+class UnwatchedReads:
+    """The reads of one rehearsal's unwatched code."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._who = ""
+        self._met: dict[int, Any] = {}                                   # objects followed
+        self._names: set[str] = set()
+        self._owners: list[tuple[Any, set[str]]] = []                    # what has attributes, and the names asked of it
+        self._found: list[tuple[Origin, str, Any]] = []                  # guards to be
+        self._absent: list[tuple[Any, str]] = []                         # attributes of classes that an instance does not hide
+        self._looked_up: list[tuple[type, str, Any]] = []                # attributes of classes
+        self._kept: list[tuple[Any, Any]] = []                           # containers, cells and entries, and what they held
+        world.finishing.append(self.finish)
+        world.leaving.append(self.put_back)
+
+    @classmethod
+    def of(cls, world: World) -> UnwatchedReads:
+        """The one of this rehearsal."""
+        found = next((look.__self__ for look in world.finishing if is_a(getattr(look, "__self__", None), cls)), None)
+        return found or cls(world)
+
+    def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:
+        """These methods of a class run unwatched."""
+        self._who = f"{cls.__qualname__}.__torch_dispatch__"
+        self._add_owner(cls)
+        for function in functions:
+            self._follow_function(function)
+        self._follow_names()
+
+    def follow(self, callable_: Any) -> None:
+        """Calls of this run unwatched."""
+        self._who = getattr(callable_, "__qualname__", type(callable_).__qualname__)
+        if type(callable_) is not types.FunctionType:
+            self._names.update(_CALLED)
+        self._value(None, callable_)
+        self._follow_names()
+
+    def _follow_names(self) -> None:
+        todo = True
+        while todo:
+            todo = False
+            for owner, done in list(self._owners):
+                for name in self._names - done:
+                    todo = True
+                    done.add(name)
+                    self._attribute(owner, name)
+
+    # ---- following ----
+
+    def _add_owner(self, owner: Any) -> None:
+        if id(owner) not in self._met:
+            self._met[id(owner)] = owner
+            self._owners.append((owner, set()))
+
+    def _follow_function(self, function: types.FunctionType) -> None:
+        if id(function) in self._met or not _is_own(function.__module__):
+            return
+        self._met[id(function)] = function
+        self._names.update(_names(function.__code__))
+        self._add_owner(function.__globals__)
+        if _core.is_internal(function):   # made by captured code, which is watched
+            return
+        for i, default in enumerate(function.__defaults__ or ()):
+            self._value(const(function).to("default", i), default)
+        for name, default in (function.__kwdefaults__ or {}).items():
+            self._value(const(function).to("kwdefault", name), default)
+        for i, cell in enumerate(function.__closure__ or ()):
+            place = const(function).to("cell", i).to("contents")
+            try:
+                held = cell.cell_contents
+            except ValueError:
+                continue
+            self._kept.append((cell, held))
+            self._value(place, held)
+
+    def _attribute(self, owner: Any, name: str) -> None:
+        if type(owner) is dict:   # a module's
+            self._entry(owner, name, const(owner))
+        elif is_a(owner, type):
+            base = next((base for base in _mro(owner) if name in vars(base)), None)
+            if base is not None and _is_own(base.__module__):
+                self._looked_up.append((owner, name, vars(base)[name]))
+                if not is_leaf(vars(base)[name]):
+                    self._value(None, vars(base)[name])
+        elif name in vars(owner):
+            self._entry(vars(owner), name, const(owner).to("dict"))
+        elif any(name in vars(base) for base in _mro(type(owner)) if base is not object):   # one of the instance's own would hide it
+            self._absent.append((owner, name))
+
+    def _entry(self, table: dict[str, Any], name: str, place: Origin) -> None:
+        if name in table:
+            self._kept.append(((table, name), table[name]))
+            self._value(place.to("item", name), table[name])
+
+    def _value(self, place: Origin | None, value: Any) -> None:
+        """What was found at `place`; None: that is guarded."""
+        if is_leaf(value):
+            self._add(place, "EQ", value)
+            return
+        if _core.is_internal(value):
+            return
+        self._add(place, "IS", value)
+        kind = type(value)
+        if kind is types.FunctionType:
+            self._follow_function(value)
+        elif kind in _WRAPPERS or kind is types.MethodType:
+            self._value(None, value.__func__)
+            if kind is types.MethodType:
+                self._value(None, value.__self__)
+        elif kind is property:
+            for function in (value.fget, value.fset):
+                self._value(None, function)
+        elif kind is types.ModuleType:
+            if _is_own(vars(value).get("__name__")):
+                self._add_owner(vars(value))
+        elif is_a(value, type):
+            if _is_own(value.__module__):
+                self._add_owner(value)
+        elif kind in _CONTAINERS:
+            self._container(value, kind)
+        elif not is_a(value, torch.Tensor) and _is_own(kind.__module__) and type(getattr(value, "__dict__", None)) is dict:
+            self._add_owner(value)
+            self._add_owner(kind)
+
+    def _container(self, value: Any, kind: type) -> None:
+        if id(value) in self._met or len(value) > _MOST_ENTRIES:
+            return
+        self._met[id(value)] = value
+        root = const(value)
+        if kind is set:
+            if all(map(is_leaf, value)):
+                held = frozenset(value)
+                self._found.append((root, "CHECK", (lambda now: same_leaf(set(now), set(held)), "has the elements it had")))
+        elif issubclass(kind, dict):
+            self._found.append((root, "KEYS", tuple(dict.keys(value))))
+            for key, item in dict.items(value):
+                self._value(root.to("item", key), item)
+        else:
+            if kind is not tuple:
+                self._found.append((root, "LEN", len(value)))
+            for i, item in enumerate(value):
+                self._value(root.to("item", i), item)
+        if kind is not tuple:
+            self._kept.append((value, kind(value) if kind is not collections.defaultdict else dict(value)))
+
+    def _add(self, place: Origin | None, kind: str, value: Any) -> None:
+        if place is not None:
+            self._found.append((place, kind, value))
+
+    # ---- the end ----
+
+    def finish(self) -> None:
+        """Guard what is as it was; what captured code is to change before such code runs cannot be captured."""
+        self._refuse_pending()
+        changed = {id(owner) for owner, held in self._kept if not _holds(owner, held)}
+        for place, kind, value in self._found:
+            root = place
+            while root.base is not None:
+                root = root.base
+            if id(root.key) not in changed and _is_so(place, kind, value):
+                self._world.guard(place, kind, value, "unwatched" if kind == "CHECK" else 0)
+        for owner, name in self._absent:
+            if name not in vars(owner):
+                self._world.guard(const(owner).to("dict"), "ABSENT", name, name)
+        for cls, name, value in self._looked_up:
+            if next((vars(base)[name] for base in _mro(cls) if name in vars(base)), self) is value:
+                self._world.lookup(cls, name)
+
+    def _refuse_pending(self) -> None:
+        world = self._world
+        modules = (sys.modules.get(owner.get("__name__", "")) for owner, _ in self._owners if type(owner) is dict)
+        owners = {id(owner) for owner, _ in self._owners} | set(map(id, modules))   # writes to globals are their module's
+        cells = {id(owner) for owner, _ in self._kept if type(owner) is types.CellType}
+        written = any(owner in cells or owner in owners and name in self._names for owner, name in world.overlay)
+        if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):
+            raise Interrupt("effect-object", f"what {self._who} may read")
+
+    def put_back(self) -> None:
+        """What the code changed while it ran over fakes."""
+        for owner, held in self._kept:
+            if not _holds(owner, held):
+                _RESTORE[type(owner)](owner, held)
+        for owner, name in self._absent:
+            vars(owner).pop(name, None)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _holds(owner: Any, held: Any) -> bool:
+    kind = type(owner)
+    if kind is types.CellType:
+        try:
+            return owner.cell_contents is held
+        except ValueError:
+            return False
+    if kind is tuple:   # the entry of a table
+        return owner[0].get(owner[1], owner) is held
+    if kind is set:
+        return bool(owner == held)
+    return _same(list(owner), list(held)) and (not issubclass(kind, dict) or _same(list(dict.values(owner)), list(held.values())))
+
+
+def _is_so(place: Origin, kind: str, value: Any) -> bool:
+    """Whether a guard that is to be holds now."""
+    if kind not in ("EQ", "IS"):
+        return True   # of a container that is as it was
+    try:
+        now = fetch(place, ())
+    except Missing:
+        return False
+    return now is value or kind == "EQ" and same_leaf(now, value)
+
+
+def _is_changed(shadow: Any) -> bool:
+    kind = type(shadow.copy)
+    if kind not in _CONTAINERS or kind not in KINDS:
+        return True
+    before, now = shadow.before, KINDS[kind].snapshot(shadow.copy)
+    if is_a(now, dict):
+        return not (_same(list(before), list(now)) and _same(list(before.values()), list(now.values())))
+    return not _same(list(before), list(now))
+
+
+def _refill(owner: Any, held: Any) -> None:
+    owner.clear()
+    owner.update(held)
+
+
+def _refill_row(owner: Any, held: Any) -> None:
+    owner.clear()
+    owner.extend(held)
+
+
+def _set_entry(owner: Any, held: Any) -> None:
+    owner[0][owner[1]] = held
+
+
+def _set_cell(owner: Any, held: Any) -> None:
+    owner.cell_contents = held
+
+
+#: kinds of containers that are followed; and how what was kept is put back
+_CONTAINERS = frozenset({dict, collections.OrderedDict, collections.defaultdict, list, collections.deque, set, tuple})
+_RESTORE: dict[type, Callable[[Any, Any], None]] = {
+    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict, set), _refill), **dict.fromkeys((list, collections.deque), _refill_row),
+    tuple: _set_entry, types.CellType: _set_cell}

@@ -1,0 +1,549 @@
+"""The import gateway: external value + origin -> what captured code may see, plus guards (design, section 4).
+
+`let_in` is the only way in.  Rules are found by exact type first (`RULES`), then by the order of `_by_kind`.
+A new known type is one function under `@rule`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextvars
+import dataclasses
+import decimal
+import enum
+import functools
+import itertools
+import operator
+import re
+import sys
+import types
+import typing
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.symbols.numpy_numbers import SCALARS
+from ..graph.metadata.wrapper_guards import sizes_hold
+from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
+from ..guards.kinds import TensorFacts, dunders, tensor_facts
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
+from .becomes.arrays import import_array, numpy
+from .becomes.combined_iterators import HOLDERS, STEPPERS, import_holder, import_stepper
+from .facts.decimal_state import enter_decimal
+from .dynamism import is_argument
+from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
+from .lazy.lazy_dict import LargeDict
+from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
+from .becomes.mapping_views import MAPPING_VIEWS, import_view
+from .becomes.opaque import Opaque, opaque_for
+from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
+from .becomes.reloaded_types import for_life, known_kind
+from .records import Shadow
+from .becomes.containers import import_attributes, import_container, is_container
+from .attributes.special_methods import unwatched_method
+from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, value_kind
+from .world import World
+from .attributes.wrapper_classes import note_wrapper_class
+
+__all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
+
+Rule = Callable[[World, Any, Origin], Any]
+_mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
+_HEAP_TYPE = 1 << 9
+RULES: dict[type, Rule] = {}
+
+
+def rule(*types_: type) -> Callable[[Rule], Rule]:
+    """Register the import rule of exactly these types."""
+    def register(function: Rule) -> Rule:
+        for cls in types_:
+            RULES[cls] = function
+        return function
+    return register
+
+
+def let_in(world: World, value: Any, origin: Origin) -> Any:
+    """What captured code sees for the external `value` found at `origin`."""
+    known = world.memo.get(id(value))
+    if known is not None:
+        if known.origin != origin:
+            world.guard(origin, "SAME", known.origin)
+        return known.seen
+    if not is_plain(value):
+        return _class(world, value, origin) if is_a(value, type) else let_in_opaque(world, value, origin)
+    found = RULES.get(type(value)) or RULES.get(known_kind(type(value)))
+    if found is not None:
+        return found(world, value, origin)
+    return _by_kind(world, value, origin)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether its class, and a class itself, can be looked up in tables without running code of a metaclass."""
+    return _core.is_plain_class(type(value)) and (not is_a(value, type) or _core.is_plain_class(value))
+
+
+def looked_at(world: World, value: Any) -> Any:
+    """What captured code finds in a frame's local variable that it did not read, but looks at by other ways."""
+    record = world.handed.get(id(value))
+    return value if record is None else let_in(world, record.original, record.origin)
+
+
+def _leaf(world: World, value: Any, origin: Origin) -> Any:
+    world.guard(origin, "EQ", value)
+    return value
+
+
+def _nan(world: World, value: Any, origin: Origin) -> Any:
+    """Containers find a nan by its identity: so which of them are one object is guarded as for mutable objects."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin)
+
+
+def _constant(world: World, value: Any, origin: Origin) -> Any:
+    world.guard(origin, "IS", value)
+    if is_a(value, (property, staticmethod, classmethod)):
+        world.sealed[id(value)] = value
+    return value
+
+
+def _with_attributes(world: World, value: Any, origin: Origin) -> Any:
+    """Itself, but for its attributes: reads of them are guarded, writes are not made before the call ends."""
+    _core.mark_external(value)
+    return _constant(world, value, origin)
+
+
+def _class(world: World, value: type, origin: Origin) -> Any:
+    """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of one: all unseen."""
+    world.guard(origin, "IS", value)
+    if _flags(type(value)) & _HEAP_TYPE:
+        world.note_class(type(value))
+    if issubclass(value, torch.Tensor) or issubclass(value, BaseException) and _core.is_python_class(value):
+        world.note_class(value)
+    return value
+
+
+def _number(world: World, value: Any, origin: Origin) -> Any:
+    """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
+    if value != value:
+        return _nan(world, value, origin)
+    if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
+        world.guard(origin, "EQ", value)
+        return value
+    known = world.numbers.get(origin)
+    if known is None:
+        world.guard(origin, "TYPE", type(value))
+        known = world.numbers[origin] = world.number(value, origin)
+    return known
+
+
+for _cls in LEAF_TYPES:
+    RULES[_cls] = _leaf
+RULES[int] = RULES[float] = _number
+RULES[complex] = lambda world, value, origin: (_leaf if value == value else _nan)(world, value, origin)
+for _cls in CONSTANT_TYPES:
+    RULES[_cls] = _constant
+RULES[re.Pattern] = _constant
+RULES[type] = _class
+
+
+@rule(*{type(value) for value in vars(sys).values() if is_a(value, tuple) and hasattr(type(value), "n_fields")})
+def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
+    """What the interpreter says of itself (sys.flags, sys.float_info): numbers and texts with names, which stay."""
+    world.guard(origin, "IS", value)
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(types.TracebackType)
+def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
+    """It names frames that are none of the rehearsal's: captured code may hold it and tell it from others, not look into it."""
+    world.guard(origin, "TYPE", types.TracebackType)
+    _core.mark_external(value)
+    return world.register(value, value, origin)
+
+
+def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
+    """A function is a constant, but where others of the same code may be found in its place: then its code is one, its cells are not."""
+    if not world.dynamism.functions:
+        return _constant(world, value, origin)
+    constants = world.functions.get(value.__code__, {})
+    if id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin) or not world.guard_handling(world, value, origin):
+        return _constant(world, value, origin)
+    world.guard(origin, "TYPE", types.FunctionType)
+    world.guard(origin, "CODE", value.__code__)
+    world.guard(origin.to("globals"), "IS", value.__globals__)
+    world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
+    world.function_origins[id(value)] = origin
+    world.told_by_code.add(value.__code__)
+    world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call
+    return world.register(value, value, origin)
+
+
+RULES[types.FunctionType] = _function
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+RULES[_VARIABLE_FUNCTIONS] = _constant
+RULES[_core.Compiled] = _with_attributes
+RULES[torch.jit.ScriptFunction] = _with_attributes
+RULES[functools._lru_cache_wrapper] = _with_attributes
+
+
+#: classes written in C whose instances hold nothing; Generic is one of them since CPython 3.12
+_EMPTY_BASES = (object, _thread._local, typing.Generic)
+
+
+@for_life
+def is_handle_class(cls: type) -> bool:
+    """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
+    return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls))
+
+
+def _by_kind(world: World, value: Any, origin: Origin) -> Any:
+    cls = type(value)
+    if is_a(value, torch.Tensor):
+        return _tensor(world, value, origin)
+    if is_a(value, enum.Enum):
+        return _singleton(world, value, origin)
+    if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not _core.own_dict(value):
+        return _error(world, value, origin)
+    if is_container(cls):
+        return import_container(world, value, origin, let_in)
+    if is_constant(value):
+        return _class(world, value, origin) if issubclass(cls, type) else _constant(world, value, origin)
+    if is_a(value, _OPERATIONS):
+        return _constant(world, value, origin)
+    if cls in NUMPY_RULES:
+        return NUMPY_RULES[cls](world, value, origin)
+    if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
+        return _numpy_value(world, value, origin)
+    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in _mro(cls)):
+        return _singleton(world, value, origin)
+    if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
+        return _handle(world, value, origin)
+    kind = value_kind(cls)
+    if kind is not None and all(base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls)):
+        plain_value(world, value, kind, origin)
+        return _handle(world, value, origin)
+    if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
+        raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+    return let_in_opaque(world, value, origin)
+
+
+_OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+
+
+#: exceptions that hold nothing but their arguments, the chain and the traceback
+_PLAIN_ERRORS = frozenset({
+    Exception, ArithmeticError, AssertionError, BufferError, EOFError, FloatingPointError, IndexError, KeyError, LookupError, MemoryError,
+    NotImplementedError, OverflowError, RecursionError, ReferenceError, RuntimeError, TypeError, ValueError, ZeroDivisionError,
+    UserWarning, RuntimeWarning, DeprecationWarning, KeyboardInterrupt, GeneratorExit})
+
+
+def _error(world: World, value: BaseException, origin: Origin) -> Any:
+    """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen (`attributes`)."""
+    world.guard(origin, "TYPE", type(value))
+    world.guard(origin.to("dict"), "KEYS", ())
+    arguments = let_in(world, value.args, origin.to("attr", "args"))
+    copy = type(value)(*arguments)
+    _core.mark_external(copy)
+    world.errors.append(copy)
+    return world.register(value, copy, origin)
+
+
+_MAPPING = 1 << 6   # the flag of classes that mapping patterns match
+
+
+def _handle(world: World, value: Any, origin: Origin) -> Any:
+    cls = type(value)
+    if not world.is_noted(cls) and unwatched_method(dunders(cls)[1]) is not None:
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "TYPE", cls)
+    world.note_class(cls)
+    if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:   # a mapping pattern asks it for `get` from C
+        if "get" in _core.own_dict(value):
+            return let_in_opaque(world, value, origin)
+        world.guard(origin.to("dict"), "ABSENT", "get", "get")
+    _core.mark_external(value)
+    world.register(value, value, origin)
+    world.owners.met(value, origin)
+    return value
+
+
+def _singleton(world: World, value: Any, origin: Origin) -> Any:
+    """Objects that exist once (enum members): identity is guarded, attributes are read as a handle's."""
+    world.guard(origin, "IS", value)
+    _core.mark_external(value)
+    return world.register(value, value, const(value), mutable=False)
+
+
+def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
+    cls = type(value)
+    if not world.is_noted(cls):   # C code finds operators and `__torch_function__` there
+        if unwatched_method(dunders(cls)[1]) is not None:
+            return let_in_opaque(world, value, origin)
+        world.note_class(cls)
+    if is_wrapper(cls):
+        return _wrapper(world, value, origin)
+    dims, marks = world.dynamism.dims(value, origin)
+    try:
+        symbolic = bool(dims or marks.strides)
+        seen = world.stand_in(value, str(origin), dims, marks) if symbolic else world.stand_in(value)
+    except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
+        if interrupt.reason.id == "symbolic-number":
+            raise
+        return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
+    facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
+    world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    return world.register(value, seen, origin)
+
+
+def _wrapper(world: World, value: Any, origin: Origin) -> Any:
+    """A tensor that holds others: these are let in at their own places, then it is guarded to be made of them as it was."""
+    kind = type(value)
+    world.guard(origin, "TYPE", kind)
+    try:
+        with torch._C.DisableTorchFunction():
+            names, context = context_of(value)
+            inner = inner_tensors(value, names)
+            own = _core.own_dict(value)
+        for name, tensor in inner.items():
+            place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
+            if is_a(let_in(world, tensor, place), Opaque):
+                raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, whose {name} is not captured,")
+        seen = world.stand_in(value, str(origin))
+    except Interrupt as interrupt:   # it may still be passed around
+        if interrupt.reason.id == "symbolic-number":
+            raise
+        return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
+    note_wrapper_class(world, kind)
+    with torch._C.DisableTorchFunction():
+        holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
+    world.guard(origin, "CHECK", (holds, f"is a {kind.__qualname__} of the same context and sizes"), "wrapper")
+    return world.register(value, seen, origin)
+
+
+def _without(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) -> TensorFacts:
+    """The facts without the sizes and strides that are symbolic: relations speak of those."""
+    size = tuple(None if i in dims else n for i, n in enumerate(facts.size))
+    stride = None if facts.stride is None else tuple(None if i in strides else n for i, n in enumerate(facts.stride))
+    return dataclasses.replace(facts, size=size, stride=stride)
+
+
+def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
+    """A placeholder: its class is guarded, any use interrupts."""
+    known = world.memo.get(id(value))
+    if known is not None:
+        if known.origin != origin:
+            world.guard(origin, "SAME", known.origin)
+        return known.seen
+    world.guard(origin, "TYPE", type(value))
+    return world.register(value, opaque_for(value, reason, detail), origin)
+
+
+def _is_no_default(value: Any) -> bool:
+    return value is not torch.default_generator
+
+
+@rule(torch.Generator)
+def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
+    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to guard."""
+    if value is torch.default_generator:
+        world.guard(origin, "IS", value)
+        return world.register(value, value, const(value), mutable=False)
+    if value.device.type != "cpu" or world.generator is None:
+        return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
+    world.guard(origin, "TYPE", torch.Generator)
+    world.guard(origin.to("attr", "device"), "EQ", value.device)
+    world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
+    return world.register(value, world.generator(value, origin), origin)
+
+
+def _frozen(world: World, value: Any, origin: Origin) -> Any:
+    """A container that is a leaf: guarded by equality, but what is handed back is the very object that came in."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin, mutable=False) if value else value
+
+
+@rule(tuple)
+def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
+    if is_leaf(value) and not world.dynamism.inside(value, origin) and not holds_nan(value):
+        return _frozen(world, value, origin)
+    world.guard(origin, "TYPE", tuple)
+    world.guard(origin, "LEN", len(value))
+    seen = tuple([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)])
+    if all(a is b for a, b in zip(seen, value)):
+        seen = value
+    return world.register(value, seen, origin, mutable=False)
+
+
+@rule(torch.Size)
+def _size(world: World, value: torch.Size, origin: Origin) -> Any:
+    if not world.dynamism.inside(value, origin):
+        return _leaf(world, value, origin)
+    world.guard(origin, "TYPE", torch.Size)
+    world.guard(origin, "LEN", len(value))
+    return world.register(value, torch.Size([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)]), origin, mutable=False)
+
+
+@rule(slice)
+def _slice(world: World, value: slice, origin: Origin) -> Any:
+    if is_leaf(value) and not world.dynamism.inside_slice(value, origin):
+        return _leaf(world, value, origin)
+    world.guard(origin, "TYPE", slice)
+    parts = [let_in(world, getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step")]
+    return world.register(value, slice(*parts), origin, mutable=False)
+
+
+@rule(frozenset)
+def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
+    return _frozen(world, value, origin) if is_leaf(value) and not holds_nan(value) else import_container(world, value, origin, let_in)
+
+
+@rule(types.MethodType)
+def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
+    world.guard(origin, "TYPE", types.MethodType)
+    receiver = let_in(world, value.__self__, origin.to("self"))
+    function = let_in(world, value.__func__, origin.to("func"))
+    return world.register(value, types.MethodType(function, receiver), origin, mutable=False)
+
+
+@rule(types.BuiltinFunctionType)
+def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> Any:
+    """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is seen of it."""
+    owner = value.__self__
+    if owner is None or is_a(owner, (types.ModuleType, type)):
+        return _constant(world, value, origin)
+    if type(owner) is _VARIABLE_FUNCTIONS:
+        return _constant(world, value, origin)
+    found = next((vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)), None)
+    if found is None:   # a function that carries a record of its own, as pybind11 makes them
+        return _constant(world, value, origin)
+    receiver = let_in(world, owner, origin.to("self"))
+    if receiver is owner:
+        return _constant(world, value, origin)
+    # A view's method is Python code, and C code that is given it (text, isinstance) would see that.
+    if type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "TYPE", types.BuiltinFunctionType)
+    world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
+    return world.register(value, found.__get__(receiver, type(receiver)), origin, mutable=False)
+
+
+@rule(functools.partial)
+def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any:
+    world.guard(origin, "TYPE", functools.partial)
+    function = let_in(world, value.func, origin.to("partial_func"))
+    args = let_in(world, value.args, origin.to("partial_args"))
+    keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
+    if type(keywords) is LargeDict:   # opened: C code reads the table
+        keywords = keywords.plain()
+    copy = functools.partial(function)
+    copy.__setstate__((function, args, keywords, None))   # the tuple and the table themselves: captured code may hold them, and write to the table
+    world.register(value, copy, origin)
+    import_attributes(world, copy, value, origin, let_in)
+    world.add_shadow(Shadow(copy, value, origin, ()))
+    return copy
+
+
+@rule(weakref.ref, contextvars.ContextVar)
+def _reference(world: World, value: Any, origin: Origin) -> Any:
+    """What it leads to is read when captured code asks for it."""
+    if type(value) is contextvars.ContextVar:
+        return _singleton(world, value, origin)
+    world.guard(origin, "TYPE", type(value))
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(decimal.Decimal)
+def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
+    enter_decimal(world)
+    parts = value.as_tuple()
+    world.guard(origin, "CHECK", (lambda now: type(now) is decimal.Decimal and now.as_tuple() == parts, f"== {value}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(operator.attrgetter, operator.itemgetter, operator.methodcaller)
+def _getter(world: World, value: Any, origin: Origin) -> Any:
+    """What it takes is a value where it is made of leaves."""
+    parts = value.__reduce__()
+    if parts[0] is not type(value) or not is_leaf(parts[1]):
+        return let_in_opaque(world, value, origin)
+    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
+    """A scalar or dtype of numpy: a value."""
+    if is_a(value, numpy.void) or getattr(value, "dtype", value).hasobject:
+        return let_in_opaque(world, value, origin)
+    if type(value) in SCALARS:
+        plain = value.item()
+        if world.number is not None and world.dynamism.scalar(plain, origin):
+            world.guard(origin, "TYPE", type(value))
+            world.numbers[origin] = seen = world.number(value, origin)
+            world.register(value, seen, origin)   # which of them are one object is guarded
+            world.by_seen[id(value)] = world.by_seen[id(seen)]   # C code that keeps what it is given gets the scalar itself
+            return seen
+        world.scalars[origin] = plain
+    shown = repr(value)
+    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_array(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+def _random_state(world: World, value: Any, origin: Origin) -> Any:
+    """A generator is itself: its methods have substitutes, or are not known."""
+    world.guard(origin, "TYPE", type(value))
+    _core.mark_external(value)
+    return world.register(value, value, origin)
+
+
+NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
+    numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant, numpy.random.RandomState: _random_state,
+    numpy.random.Generator: _random_state, type(numpy.random.RandomState.rand): _constant}   # of Cython, or a method descriptor
+
+
+@rule(*SEQUENCE_ITERATORS)
+def _iterator(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_iterator(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(*HOLDERS, *STEPPERS)
+def _combined(world: World, value: Any, origin: Origin) -> Any:
+    seen = (import_holder if type(value) in HOLDERS else import_stepper)(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(itertools.count)
+def _counter(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_counter(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(*DESCRIPTIONS)
+def _described(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_value(world, value, origin)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(*MAPPING_VIEWS)
+def _view(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_view(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(types.MethodWrapperType)
+def _slot_method(world: World, value: Any, origin: Origin) -> Any:
+    """A slot bound to an object (`(3).__add__`): the same slot of what the object becomes."""
+    world.guard(origin, "TYPE", types.MethodWrapperType)
+    world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
+    inside = let_in(world, value.__self__, origin.to("self"))
+    return getattr(inside, value.__name__)

@@ -1,0 +1,88 @@
+"""A class's `__dict__` as captured code sees it: a read-only mapping over the real one and the pending writes.
+
+Entries are imported one by one as they are read; what was not there is guarded too.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ..gateway import let_in
+from .view import LazyLookup
+from ..records import DELETED
+from ..world import ABSENT, World
+
+__all__ = ["ClassDict", "class_dict", "class_entry_is_there"]
+
+_own = type.__dict__["__dict__"].__get__
+_mro = type.__dict__["__mro__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
+
+
+def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
+    """What `cls.__dict__` gives."""
+    setter = world.lookup(type(cls), "__setattr__")
+    if setter is not type.__setattr__ and not is_a(setter, types.FunctionType):
+        # Some metaclasses of C code write there and tell nobody: neither lookups nor guards would see it.
+        raise Interrupt("opaque-object", f"the __dict__ of a {type(cls).__name__}")
+    return types.MappingProxyType(ClassDict(world, cls))
+
+
+def class_entry_is_there(world: World, cls: type, name: str) -> bool:
+    """Whether an external class itself defines a name, guarded."""
+    there = name in _own(cls)
+    if not _flags(cls) & _HEAP_TYPE:
+        return there
+    if there:   # a lookup would go on to the bases
+        world.guard(const(cls), "CHECK", (lambda now: name in _own(now), f"defines {name}"), name)
+    elif any(name in _own(base) for base in _mro(cls)):
+        world.guard(const(cls), "CHECK", (lambda now: name not in _own(now), f"does not define {name}"), name)
+    else:
+        world.guard(const(cls), "NO_LOOKUP", name, name)
+    return there
+
+
+class ClassDict(LazyLookup, Mapping[str, Any]):
+    """The mapping inside the proxy."""
+
+    def __init__(self, world: World, cls: type) -> None:
+        self._world = world
+        self._cls = cls
+
+    def _names(self) -> list[str]:
+        world, cls = self._world, self._cls
+        own = tuple(_own(cls))
+        if _flags(cls) & _HEAP_TYPE and not _core.is_internal(cls):
+            world.guard(const(cls), "CHECK", (lambda now: tuple(_own(now)) == own, f"defines {len(own)} names"), "names")
+        pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
+        moved = {name for name in pending if (id(cls), name) in world.reentered}
+        names = [name for name in own if name not in moved and pending.get(name, ABSENT) is not DELETED]
+        return names + [name for name, value in pending.items() if value is not DELETED and (name not in own or name in moved)]
+
+    def _find(self, name: Any) -> Any:
+        world, cls = self._world, self._cls
+        pending = world.overlay.get((id(cls), name), ABSENT)
+        if pending is not ABSENT:
+            return ABSENT if pending is DELETED else pending
+        if _core.is_internal(cls):
+            return _own(cls).get(name, ABSENT)
+        if not is_a(name, str) or not class_entry_is_there(world, cls, name):
+            return ABSENT
+        return let_in(world, _own(cls)[name], const(cls).to("lookup", name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def copy(self) -> dict[str, Any]:
+        """A dictionary of all entries."""
+        return {name: self[name] for name in self._names()}

@@ -1,0 +1,93 @@
+"""Dictionaries from outside that are read key by key: large ones, those whose keys change, and those among the arguments.
+
+A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.  Asked for more than single
+entries, one that is not too large opens: a shadow of all of it is made, which then answers for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import _core, config
+from ...vocabulary.origins import Origin
+from ...vocabulary.reasons import Interrupt
+from .view import LazyLookup, View
+from ..becomes.leaves import is_constant, is_leaf
+from ..world import ABSENT, World
+
+__all__ = ["LargeDict", "add_methods"]
+
+
+class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
+    """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else needs the whole."""
+
+    __slots__ = ("_make", "_origin", "_table", "_whole", "_world", "_let_in", "_changes")
+
+    @staticmethod
+    def of(world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any],
+           shadow: Callable[[], dict[Any, Any]], changes: bool) -> LargeDict:
+        """The view of `table`.  `shadow` makes the whole; `changes`: its keys were others before."""
+        self = dict.__new__(LargeDict)
+        self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
+        self._make, self._whole, self._changes = shadow, None, changes
+        return self
+
+    def plain(self) -> dict[Any, Any]:
+        if self._whole is None:
+            if len(self._table) > config.large_container:
+                raise Interrupt("too-large", f"a dict of {len(self._table)} entries")
+            self._whole = self._make()
+        return self._whole
+
+    def _find(self, key: Any) -> Any:
+        known = is_leaf(key) or is_constant(key) and id(key) not in self._world.function_origins
+        if self._whole is not None or not known and len(self._table) <= config.large_container:
+            return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
+        if not known:
+            raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {type(key).__qualname__},")
+        if dict.__contains__(self._table, key):
+            return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
+        self._world.guard(self._origin, "ABSENT", key, key)
+        return ABSENT
+
+    def length(self) -> Any:
+        if self._whole is not None:
+            return len(self._whole)
+        return self._let_in(self._world, len(self._table), self._origin.to("len"))
+
+    def __bool__(self) -> bool:
+        if self._whole is not None or not self._table or not (self._changes or len(self._table) > config.large_container):
+            return bool(self.length() != 0)
+        self._world.guard(self._origin, "CHECK", (bool, "is not empty"))
+        return True
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    @staticmethod
+    def fromkeys(*args: Any) -> Any:
+        return _core.natively(dict.fromkeys, args, None)
+
+
+def add_methods(cls: type, solid: type, names: str) -> None:
+    """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that need the whole of it."""
+    cls.__name__ = solid.__name__ if solid.__module__ == "builtins" else f"{solid.__module__}.{solid.__name__}"
+    cls.__hash__ = None  # type: ignore[assignment]
+    for name in names.split():
+        setattr(cls, name, _through(solid, name))
+
+
+def _through(solid: type, name: str) -> Any:
+    own = getattr(solid, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        others = tuple([arg.plain() if issubclass(type(arg), View) else arg for arg in args])
+        return _core.natively(own, (self.plain(), *others), kwargs or None)
+    method.__name__, method.__qualname__, method.__doc__ = name, f"{solid.__name__}.{name}", own.__doc__
+    return method
+
+
+add_methods(LargeDict, dict, """__init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items keys
+    pop popitem setdefault update values __reduce_ex__ __sizeof__ __lt__ __le__ __gt__ __ge__""")

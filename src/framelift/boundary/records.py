@@ -1,0 +1,48 @@
+"""What the world remembers about each external object it let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..vocabulary.origins import Origin
+
+__all__ = ["DELETED", "Effect", "External", "Shadow"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class External:
+    """An external object and what captured code sees in its place."""
+
+    original: Any
+    seen: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shadow:
+    """A private copy of an external container.  `before` holds its contents right after import."""
+
+    copy: Any
+    original: Any
+    origin: Origin
+    before: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect:
+    """One pending write: `kind` is a row of emit's table, `owner` the object as captured code sees it."""
+
+    kind: str
+    owner: Any
+    key: Any
+    value: Any
+
+
+class _Deleted:
+    def __repr__(self) -> str:
+        return "<deleted>"
+
+
+#: the overlay's mark for an attribute, global or cell that captured code deleted
+DELETED = _Deleted()

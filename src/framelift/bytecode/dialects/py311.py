@@ -1,0 +1,50 @@
+"""CPython 3.11: LOAD_METHOD of its own, PRECALL before every CALL, class variables by LOAD_CLASSDEREF."""
+
+from __future__ import annotations
+
+from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]
+
+from ..dialect import Dialect, RuleTable, build
+from ..encode import named
+from ..instruction_kinds import Marks
+from ..writer import Writer
+from .shared import SHARED, SWAP2, call_decorator, method
+
+__all__ = ["RULES", "dialect"]
+
+RULES: RuleTable = SHARED.only(
+    "PUSH_NULL", "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_ATTR", "DELETE_ATTR", "LOAD_DEREF",
+    "STORE_DEREF", "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM", "PUSH_EXC_INFO", "MATCH_CLASS", "MATCH_SEQUENCE", "MATCH_MAPPING", "BEFORE_WITH", "BEFORE_ASYNC_WITH",
+    "MAKE_FUNCTION", "CALL_FUNCTION_EX", "DICT_UPDATE",
+    "DICT_MERGE", "FORMAT_VALUE", "GET_ITER", "LIST_EXTEND", "BINARY_OP", "IS_OP", "CONTAINS_OP")
+
+
+@RULES("LOAD_ATTR", depth=2)
+def load_attr(w: Writer, arg: int) -> bytes:
+    return w.probe["load_attr"] + SWAP2 + w.name[arg] + w.calls[1]
+
+
+@RULES("LOAD_METHOD", depth=3)
+def load_method(w: Writer, arg: int) -> bytes:
+    return method(w, load_attr(w, arg))
+
+
+@RULES("LOAD_CLASSDEREF", depth=3, where="free")
+def load_classderef(w: Writer, arg: int) -> bytes:
+    return w.probe["load_classderef"] + w.cell(arg) + w.variable(arg) + w.calls[1]
+
+
+RULES("PRECALL", depth=1, where="marked")(call_decorator)
+
+
+def _call(count: int) -> bytes:
+    return named("PRECALL", count, caches=1) + named("CALL", count, caches=4)
+
+
+def dialect() -> Dialect:
+    """The tables of CPython 3.11."""
+    caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
+    # Only a decorator's PRECALL is ever replaced, and its CALL goes with it.
+    pair = len(_call(0)) // 2
+    return build((3, 11), RULES, caches=caches, spans={"PRECALL": pair}, call=_call, load_cell="LOAD_CLOSURE",
+                 mark=Marks("PRECALL", pair))

@@ -1,0 +1,67 @@
+"""CPython 3.13: the callable comes before its NULL, keyword calls are CALL_KW, a function's parts are set one by one."""
+
+from __future__ import annotations
+
+from opcode import _inline_cache_entries  # type: ignore[attr-defined]
+
+from ..dialect import Dialect, RuleTable, build
+from ..encode import named
+from ..instruction_kinds import Marks
+from ..writer import Writer
+from .shared import SHARED, SWAP2, ex_names, spread
+
+__all__ = ["RULES", "dialect"]
+
+RULES: RuleTable = SHARED.only(
+    "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR",
+    "LOAD_SUPER_ATTR", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
+    "IMPORT_NAME", "IMPORT_FROM", "PUSH_EXC_INFO", "MATCH_CLASS", "MATCH_SEQUENCE", "MATCH_MAPPING", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "CALL", "DICT_UPDATE",
+    "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "GET_ITER", "LIST_EXTEND", "BINARY_OP", "IS_OP", "CONTAINS_OP")
+
+
+@RULES("PUSH_NULL", depth=1)
+def push_null(w: Writer, arg: int) -> bytes:
+    return w.probe["call"] + SWAP2
+
+
+@RULES("CALL_FUNCTION_EX", depth=1)
+def call_function_ex(w: Writer, arg: int) -> bytes:
+    names = ex_names(arg)
+    return w.const[names] + named("CALL_KW", len(names))
+
+
+def _exchange(callable_at: int) -> bytes:
+    """[a][b] ... -> [b][a] ..., where b is the slot number `callable_at` from the top."""
+    return named("SWAP", callable_at) + named("SWAP", callable_at + 1) + named("SWAP", callable_at)
+
+
+@RULES("DICT_MERGE", depth=1)
+def dict_merge(w: Writer, arg: int) -> bytes:
+    # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot lower
+    # than we have it.
+    return spread(w) + _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
+
+
+def _finished(w: Writer) -> bytes:
+    return w.probe["make_function"] + SWAP2 + w.calls[0]
+
+
+# A function is complete after the last of its parts is set; the marker names that instruction.
+@RULES("MAKE_FUNCTION", depth=1, where="marked")
+def make_function(w: Writer, arg: int) -> bytes:
+    return named("MAKE_FUNCTION", arg) + _finished(w)
+
+
+@RULES("SET_FUNCTION_ATTRIBUTE", depth=1, where="marked")
+def set_function_attribute(w: Writer, arg: int) -> bytes:
+    return named("SET_FUNCTION_ATTRIBUTE", arg) + _finished(w)
+
+
+def _call(count: int) -> bytes:
+    return named("CALL", count, caches=3)
+
+
+def dialect() -> Dialect:
+    """The tables of CPython 3.13."""
+    return build((3, 13), RULES, caches=_inline_cache_entries, call=_call, load_cell="LOAD_FAST",
+                 mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"), null_above=True)

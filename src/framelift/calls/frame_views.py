@@ -1,0 +1,67 @@
+"""The frames of captured code as captured code may see them: who called, its globals, its local variables."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from .. import _core
+from ..vocabulary.own_code import FRAMELIFT
+from ..vocabulary.reasons import Interrupt
+from ..boundary.gateway import looked_at
+
+__all__ = ["FRAMELIFT", "caller", "frame_locals", "module_globals", "outside"]
+
+#: where framelift's own code lies
+_OPTIMIZED = 0x1
+
+
+def outside() -> Interrupt:
+    """The interrupt for a frame that is no captured code's."""
+    return Interrupt("unsupported-code", "a look at the frames outside the compiled function")
+
+
+def module_globals(session: Any, frame: types.FrameType) -> Any:
+    """The view of the globals of a frame: a module's own, or a namespace made inside; others interrupt."""
+    found = frame.f_globals
+    if _core.is_internal(found):
+        return found
+    module = sys.modules.get(found.get("__name__", ""))
+    if module is None or vars(module) is not found:
+        raise Interrupt("unsupported-code", "globals that are no module's")
+    return _core.read(module, "__dict__")
+
+
+def frame_locals(session: Any, frame: types.FrameType) -> Any:
+    """A frame's local variables by name; those of closures from outside are imported."""
+    code = frame.f_code
+    if code.co_filename.startswith(FRAMELIFT):
+        raise outside()
+    if not code.co_flags & _OPTIMIZED:   # a class body or exec'd code: its own namespace, or the module's
+        return module_globals(session, frame) if frame.f_locals is frame.f_globals else frame.f_locals
+    found = frame.f_locals
+    for name, value in found.items():
+        found[name] = looked_at(session.world, value)
+    for name in code.co_freevars:
+        if name in found:
+            cell = _core.frame_cell(frame, name)
+            if cell is None:
+                raise Interrupt("unsupported-code", "the local variables of a function with a closure")
+            if session.world.is_external_cell(cell):
+                found[name] = session.load_cell(cell, name)
+    return found
+
+
+def caller(depth: int = 0) -> types.FrameType:
+    """The captured frame that made the call, or one of its callers; a handler is called from it without other frames between."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(FRAMELIFT):
+            if depth == 0:
+                return frame
+            depth -= 1
+        elif frame.f_code.co_name == "rehearse":
+            break
+        frame = frame.f_back
+    raise outside()

@@ -1,0 +1,162 @@
+"""C callables of which the arguments decide: each judge looks at one call's arguments and answers with a word.
+
+Judges look at types and at immutable values only: they run on captured arguments and must not start user code.
+`args` are those of the unbound callable: for `d.update(x)` they are `(d, x)`.
+"""
+
+from __future__ import annotations
+
+import _random
+import _string
+import array
+import bisect
+import functools
+import json.encoder
+import operator
+import types
+import weakref
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from ...boundary.becomes.containers import is_watched_factory
+
+__all__ = ["JUDGES", "Judge", "plain_template"]
+
+Judge = Callable[[tuple[Any, ...], dict[str, Any]], str]
+
+#: by the callable's id: the callable and its judge
+JUDGES: dict[int, tuple[Any, Judge]] = {}
+
+
+def _judges(*callables: Any) -> Callable[[Judge], Judge]:
+    def register(judge: Judge) -> Judge:
+        JUDGES.update((id(c), (c, judge)) for c in callables if c is not None)
+        return judge
+    return register
+
+
+def _is(value: Any, types_: Any) -> bool:
+    # isinstance() would ask the value for its `__class__`, which may be Python code.
+    return issubclass(type(value), types_)
+
+
+#: asked for nothing but their items when a dict is made of them
+_NO_MAPPING_HANDLE = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
+
+
+def _mapping_word(mapping: Any) -> str:
+    # Anything else is asked for its attribute `keys`, which C would read off a handle unwatched.
+    return "pure" if _is(mapping, _NO_MAPPING_HANDLE) else "internals"
+
+
+@_judges(dict, OrderedDict, types.SimpleNamespace)
+def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _mapping_word(args[0]) if args else "pure"
+
+
+@_judges(dict.__init__, dict.update, dict.__ior__, OrderedDict.__init__, OrderedDict.update, OrderedDict.__ior__,
+         types.SimpleNamespace.__init__)
+def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _mapping_word(args[1]) if len(args) > 1 else "pure"
+
+
+@_judges(operator.ior)
+def _ior(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _made_of_second(args, kwargs) if args and _is(args[0], dict) else "pure"
+
+
+@_judges(bisect.insort_left, bisect.insort_right)
+def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A sequence that is no list is asked for its attribute `insert`.
+    if len(args) > 4 or not _is(kwargs.get("key"), (types.FunctionType, types.NoneType)):
+        return "callback"
+    return "pure" if type(args[0] if args else kwargs.get("a")) is list else "internals"
+
+
+@_judges(defaultdict)
+def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    factory = args[0] if args else None
+    if not callable(factory) and factory is not None:
+        return "pure"   # raises
+    if not is_watched_factory(factory):
+        return "callback"
+    return _mapping_word(args[1]) if len(args) > 1 else "pure"
+
+
+@_judges(defaultdict.__init__)
+def _default_init(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _default(args[1:], kwargs)
+
+
+@_judges(str.format, str.format_map)
+def _template(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return "text" if args and _is(args[0], str) and plain_template(args[0]) else "attributes"
+
+
+def plain_template(template: str) -> bool:
+    """Whether `str.format` with this template reads no attributes.
+
+    >>> plain_template("{} of {total:>{width}}"), plain_template("{0[a]}"), plain_template("{0.shape}")
+    (True, True, False)
+    """
+    try:
+        for _, name, spec, _ in _string.formatter_parser(template):
+            if name and any(is_attribute for is_attribute, _ in _string.formatter_field_name_split(name)[1]):
+                return False
+            if spec and "{" in spec and not plain_template(spec):
+                return False
+    except ValueError:
+        return True  # a malformed template raises natively, at once
+    return True
+
+
+@_judges(functools.partial)
+def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A partial of a partial takes the inner one's arguments over: they were imported with it, unless a subclass keeps more.
+    return "attributes" if args and _is(args[0], functools.partial) and type(args[0]) is not functools.partial else "pure"
+
+
+@_judges(functools.partial.__new__)
+def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _partial(args[1:], kwargs)
+
+
+@_judges(memoryview, memoryview.__new__)
+def _memory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Others may have memory to look at where their stand-ins have not.
+    owner = args[-1] if args else kwargs.get("object")
+    return "internals" if _is(owner, (bytes, bytearray, memoryview, array.array)) else "memory"
+
+
+@_judges(_random.Random)
+def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return "pure" if args and type(args[0]) is int else "random"
+
+
+@_judges(_random.Random.__new__, _random.Random.__init__)
+def _generator_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Python's own class takes any seed and turns it into a number by `seed`, a substitute; without one it asks the system.
+    seed = args[1] if len(args) > 1 else next(iter(kwargs.values()), None)
+    return "random" if seed is None else "pure"
+
+
+@_judges(weakref.ref)
+def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A callback runs when the object dies: the substitute sees to that, a subclass made from C does not ask it.
+    return "pure" if len(args) == 1 or (len(args) == 2 and args[1] is None) else "effect"
+
+
+@_judges(weakref.ref.__new__)
+def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _weakref(args[1:], kwargs)
+
+
+@_judges(json.encoder.c_make_encoder)
+def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # (markers, default, encoder, …): the first two callables are kept and called from C.
+    if len(args) != 9:
+        return "callback"
+    default = args[1].__func__ if _is(args[1], types.MethodType) else args[1]
+    known = args[2] is json.encoder.c_encode_basestring or args[2] is json.encoder.c_encode_basestring_ascii
+    return "pure" if known and _is(default, types.FunctionType) else "callback"

@@ -1,0 +1,273 @@
+"""What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
+
+The call is then left to plain Python, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
+A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the call.
+A graph that fails where plain Python does not is told of, and so is an exception that left the frame in the rehearsal alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.overrides import _enable_torch_function
+
+from ... import _core, config
+from ..._core import is_a
+from ...exc import InternalError
+from ...graph.state.random_draws import put_back, states
+from ...graph.metadata.fakes import UNKNOWN
+from ...graph.metadata.live_fakes import leaving_none_open
+from ...graph.fx.saved_tensor_nodes import SavedHooks, compiling_hooks, leaving_no_hooks
+from ...graph.state.settings import inside
+from ...graph.state.torch_state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
+from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
+from ...graph.metadata.wrappers import is_wrapper
+from ...vocabulary.reasons import Interrupt
+from ...recording.recorder import Finished
+from ...overriding.subclasses import plain_examples
+
+__all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "tell_of_failure", "undoing"]
+
+#: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
+_SMALL = 1 << 16
+
+
+class AssumptionFailed(Exception):
+    """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs in plain Python."""
+
+
+class Left(Exception):
+    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs in plain Python, and raises it."""
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
+
+
+def raising(run: Callable[..., Any] | None, error: BaseException, place: str) -> Callable[..., Any]:
+    """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry is for it, and is expected to raise."""
+    told = [str(one) for one in error.args if type(one) in (str, int)]   # not str(error), which may be code of the program
+    words = f"{': '.join([type(error).__name__, *told])} ({place})"
+
+    def entry(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        result = run(inputs, externals) if run is not None else _core.PLAIN
+        if result is _core.PLAIN:
+            raise Left(words)
+        return result
+    return entry
+
+
+def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
+    """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
+    around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
+    module = finished.graph_module
+    hooks = [child for child in module.children() if type(child) is SavedHooks]
+    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks), _enable_torch_function():
+        compiled = compile_graph(module, plain_examples(finished.inputs))
+    graph = _in_its_settings(compiled, finished, around, hooks)
+    if compiled == module.forward or compiled is module or finished.stays == UNKNOWN:   # nothing is compiled, or it must not run twice
+        return graph
+    uncompiled = functools.partial(_in_its_settings, functools.partial(_run_uncompiled, module), finished, around, hooks)
+    return _noting_failures(graph, uncompiled, not finished.mutated and (not finished.stays or finished.violations > 0))
+
+
+def _in_its_settings(graph: Callable[..., Any], finished: Finished, around: Callable[[], Any], hooks: list[Any]) -> Callable[..., Any]:
+    if finished.without_grad:
+        graph = torch.no_grad()(graph)
+    if finished.changes_state:
+        graph = _keeping_settings(graph)
+    if any(node.target is choose_kernels for node in finished.graph_module.graph.nodes):
+        graph = _under(graph, keeping_kernels)
+    if hooks:
+        graph = _under(graph, functools.partial(leaving_no_hooks, hooks))
+    if finished.transforms:
+        graph = _under(graph, leaving_none_open)
+    if finished.settings is not None:
+        graph = _under(graph, around)
+    if finished.violations:
+        graph = _checked(graph, finished.violations, finished.stays > 0)
+    return graph
+
+
+def _run_uncompiled(module: Any, *inputs: Any) -> Any:
+    _LazyGraphModule.force_recompile(module)
+    return module.forward(*inputs)   # not by calling the module: FX prints its errors
+
+
+class _Failed(threading.local):
+    """`again`: a run of the graph that just failed in this thread, uncompiled, on the same inputs; kept where somebody `waits` for it."""
+
+    waits = False
+    again: Callable[[], Any] | None = None
+
+
+_failed = _Failed()
+
+
+def _noting_failures(graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool) -> Callable[..., Any]:
+    """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed (`undoing`)."""
+    def run(*inputs: Any) -> Any:
+        try:
+            return graph(*inputs)
+        except AssumptionFailed:
+            raise
+        except Exception:
+            if at_once:
+                _blame_the_compiler(lambda: uncompiled()(*inputs))
+            elif _failed.waits:
+                _failed.again = lambda: uncompiled()(*inputs)
+            raise
+    return run
+
+
+def _blame_the_compiler(again: Callable[[], Any]) -> None:
+    """An error of a compiled graph leaves the call where the same graph does not fail uncompiled: plain Python would hide the compiler's defect."""
+    before = states()
+    try:
+        again()
+    except Exception:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
+        return
+    finally:
+        put_back(*before)
+    _core.stands()
+
+
+def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[..., Any]:
+    """`graph` without its last `count` results, each of which is true where an assumption is wrong.
+
+    `draws`: the graph may draw random numbers.
+    """
+    def run(*inputs: Any) -> Any:
+        before = states() if draws else None
+        try:
+            results = graph(*inputs)
+            if any(map(bool, results[-count:])):
+                raise AssumptionFailed
+        except Exception:
+            if before is not None:
+                put_back(*before)
+            raise
+        return results[:-count]
+    return run
+
+
+def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
+    """`graph`, run under the settings it was made for, or with somebody who tidies up."""
+    def run(*inputs: Any) -> Any:
+        with around():
+            return graph(*inputs)
+    return run
+
+
+def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """`graph`, which changes torch's settings for a while; they are those of this moment whenever it is called."""
+    settings = SavedState(generators=False)
+
+    def run(*inputs: Any) -> Any:
+        nesting = autocast_nesting()
+        try:
+            return graph(*inputs)
+        except BaseException:
+            settings.nesting = nesting
+            settings.restore()
+            raise
+    return run
+
+
+def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool, resumed: bool) -> Callable[..., Any]:
+    """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
+
+    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts its writes as it goes; of others nothing
+    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so behind a break inside a block (`resumed`): who would leave the block?
+    """
+    given = {id(finished.inputs[i]) for i in finished.mutated}
+    places = [i for i, one in enumerate(inputs) if id(one) in given]
+    if resumed and (finished.stays == UNKNOWN or changes_history(tape)) and in_handler(step.places for step in fails_late(tape, False)):
+        raise Interrupt("torch-operation", "that may fail inside a block, after what cannot be taken back,")
+    if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places):
+        return entry
+    late = fails_late(tape, in_order) if places else []
+    copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL)
+    draws = finished.stays > 0
+    counted = in_order and not (late and writes_uncounted(tape))
+    if places and not in_order and not copies:
+        return entry
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        tensors = tuple([inputs[i] for i in places])
+        versions = _core.versions(tensors)
+        kept = _core.memory_copies(tensors) if copies else None
+        generators = states() if draws else None
+        _failed.waits, _failed.again = True, None
+        try:
+            return entry(inputs, externals)
+        except Exception:
+            again, _failed.again = _failed.again, None
+            if _taken_back(tensors, versions, kept, counted):
+                if generators is not None:
+                    put_back(*generators)
+                _core.undone()
+                if again is not None and (kept is not None or not tensors):
+                    with torch.no_grad() if tensors else contextlib.nullcontext():   # histories are not taken back
+                        _blame_the_compiler(again)
+                    _taken_back(tensors, versions, kept, False)
+            raise
+        finally:
+            _failed.waits = False
+    return run
+
+
+def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
+    return _core.of_tensor(tensor, "untyped_storage")   # type: ignore[no-any-return]
+
+
+def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:
+    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions tell whether they were."""
+    now = _core.versions(tensors)
+    changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
+    if not changed:
+        return True
+    if kept is None or any(_core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed):   # their history is another one by now
+        return False
+    for tensor, copy in zip(tensors, kept):   # of memory, however tensors lie in it; autograd does not count this
+        if copy is not None and _memory(tensor).nbytes() != copy.nbytes:
+            return False
+    for tensor, copy in zip(tensors, kept):
+        if copy is not None:
+            _memory(tensor).copy_(copy.untyped_storage())
+    known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
+    torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in known]), tuple([version for _, version in known]))
+    return True
+
+
+def tell_of_failure(info: Any, error: BaseException) -> None:
+    """A graph or a rehearsal failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
+    if info is None or is_a(error, AssumptionFailed):
+        return
+    place = f"{info.name} ({info.file}:{info.line})"
+    if is_a(error, Left):
+        text = f"{place} could not be captured, for capturing it raises where plain Python does not: {error}. The call ran in plain Python, and so will others"
+    elif in_handler(info.stacks):   # the program may have caught the same error
+        return
+    else:
+        text = (f"the graph of {place} failed where plain Python does not: {type(error).__name__}: {error}. "
+                "The call ran in plain Python, and so will others that fail")
+    info.failures += 1
+    if config.strict:
+        raise InternalError(f"framelift: {text}") from error
+    if info.failures == 1:
+        warnings.warn(f"framelift: {text}. This is a defect of framelift or of the backend.", stacklevel=2)
+
+
+_core.set_failure_teller(tell_of_failure)

@@ -1,0 +1,169 @@
+"""Entries of captures with symbolic numbers: the lines before the graph, and what to say when they answer "not mine"."""
+
+from __future__ import annotations
+
+import _random
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch_config
+
+from ... import _core
+from ..._core import is_a
+from ...exc import BackendCompilerFailed, ConstraintViolation
+from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
+from ...graph.symbols.environment import FromSize, Symbols
+from ...guards.sentences import where
+from ...guards.misses import Miss
+from ...vocabulary.reasons import Interrupt
+from ...vocabulary.places import place_of
+from ..records.names import names_in
+from ..records.record import Input
+
+__all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of", "putting_back"]
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Relations:
+    """The relations between an entry's numbers.  `missed` is called with the numbers of a call that does not satisfy them."""
+
+    def __init__(self, before: Preamble) -> None:
+        self.names = before.names
+        self.checks = before.checks
+        self.words = before.words
+        self.space = {**NAMESPACE, **before.constants}
+        self.last: tuple[Any, ...] | None = None
+
+    def missed(self, *values: Any) -> Any:
+        self.last = values
+        return _core.MISS
+
+    def mentioned(self, text: str) -> dict[str, str]:
+        """The names in a relation, with what the user calls them."""
+        return {name: self.words.get(name, name) for name in dict.fromkeys(_NAME.findall(text)) if name in self.names}
+
+    def said(self, text: str) -> str:
+        """A relation in the user's names."""
+        return _NAME.sub(lambda found: self.words.get(found[0], found[0]) if found[0] in self.names else found[0], text)
+
+    def why(self) -> Miss | None:
+        """The relation that the last call did not satisfy."""
+        if self.last is None:
+            return None
+        given = dict(zip(self.names, self.last))
+        self.last = None
+        for text, line in self.checks:
+            try:
+                holds = eval(text, dict(self.space), given)
+            except Exception:
+                holds = False
+            if not holds:
+                origins = self.mentioned(text)
+                told = ", ".join(f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins)
+                read = f" (relied on at {where(line)})" if line else " (the backend relies on it)" if "<=" not in text else ""
+                said = self.said(text)
+                return Miss(", ".join(origins.values()), "RELATION", said, told, f"{said} no longer holds: {told}{read}",
+                            place_of(*line) if is_a(line, tuple) else None)
+        return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)
+
+
+def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
+    """The lines that run before the graph."""
+    try:
+        return preamble(symbols, arguments, symbols.used)
+    except Exception as error:    # a relation that has no form in Python
+        raise Interrupt("symbolic-number", "a relation between sizes or numbers") from error
+
+
+def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
+    """What those lines may name."""
+    return {**NAMESPACE, **before.constants, "MISS": _core.MISS, "missed": relations.missed, "PLAIN": _core.PLAIN}
+
+
+def putting_back(entry: Any, before: Preamble) -> Any:
+    """An entry that draws from generators outside: they are as they were where it is not for this call, and where it fails."""
+    places = [len(before.tensors) + i for i in before.drawn.generators]
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        kept = [(inputs[place], state_of(inputs[place])) for place in places]
+        done = False
+        try:
+            result = entry(inputs, externals)
+            done = result is not _core.MISS and result is not _core.PLAIN
+            return result
+        finally:
+            for generator, state in () if done else kept:
+                put_state(generator, state)
+    return run if places else entry
+
+
+def state_of(generator: Any) -> Any:
+    """The state of one of Python's generators, or of numpy's."""
+    if is_a(generator, _random.Random):
+        return _random.Random.getstate(generator)
+    return generator.get_state(legacy=False) if hasattr(generator, "get_state") else generator.bit_generator.state
+
+
+def put_state(generator: Any, state: Any) -> None:
+    """Give a generator that state again."""
+    if is_a(generator, _random.Random):
+        _random.Random.setstate(generator, state)
+    elif hasattr(generator, "set_state"):
+        generator.set_state(state)
+    else:
+        generator.bit_generator.state = state
+
+
+def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
+    """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
+    symbols = session.recorder.symbols
+    name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"    # renamed between versions of torch
+    known = getattr(symbols.env, name)
+    hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
+
+    def concrete(argument: Any) -> Any:
+        if is_a(argument, torch.Tensor):
+            record = session.world.memo.get(id(argument))
+            return Input.of(argument, str(record.origin) if record is not None else "drawn")
+        if is_a(argument, str):
+            meaning = symbols.meanings[argument]
+            if type(meaning) is FromSize:
+                return int(_core.tensor_size(meaning.tensor, meaning.dim))
+            argument = symbols.floats.get(argument, hints.get(argument))
+        return getattr(argument, "hint", argument)
+
+    return tuple(map(concrete, finished.arguments))
+
+
+@contextlib.contextmanager
+def floats_told() -> Iterator[None]:
+    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be told, as a guard or by giving up.
+
+    Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
+    """
+    module = sys.modules.get("torch._dynamo.symbolic_convert")
+    given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
+    before = set(given_up)
+    given_up.clear()
+    try:
+        with functorch_config.patch(enable_autograd_cache=False):
+            yield
+    except BackendCompilerFailed as error:
+        error.floats = frozenset(given_up)
+        raise
+    finally:
+        given_up.clear()
+        given_up.update(before)
+
+
+def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
+    """Sizes that were marked dynamic must not have become constants.  `module` is the one that was called."""
+    broken = broken_promises(symbols)
+    if broken:
+        raise ConstraintViolation(names_in(module).text("; ".join(broken), True))

@@ -1,0 +1,229 @@
+"""Breaks: a frame that cannot be captured whole is stopped before the instruction that cannot, and gone on with behind it.
+
+What the frame holds is handed over as values.  The instruction runs in plain Python (`plain_step`), the rest is a function of
+its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..vocabulary.reasons import Interrupt
+from ..bytecode import layout, make_twin
+from ..bytecode.dialects import current
+from ..bytecode.flow import Flow
+from ..bytecode.layout import Layout
+from ..bytecode.resume import (
+    Made, Point, let_go, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched,
+)
+from ..boundary.facts.finalisers import end_acts, end_is_seen
+
+__all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
+
+#: how many places are tried before the frame runs in plain Python
+_MOST_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handover:
+    """What an entry that ends at a break returns: where, and the frame's values."""
+
+    point: Point
+    values: tuple[Any, ...]
+
+
+@dataclass
+class Tried:
+    """The attempt before, which `stopping` asks why its place was too late."""
+
+    session: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A twin that stops, the count of the root's probes at which it does, and the parameters that nothing looks at before."""
+
+    twin: types.CodeType
+    count: int
+    unread: frozenset[str]
+
+
+class _Frames:
+    """Everything made from one original code object."""
+
+    __slots__ = ("code", "flow", "layouts", "made", "origins", "twins")
+
+    def __init__(self, code: types.CodeType, origins: dict[int, tuple[_Frames, Made]]) -> None:
+        self.code = code
+        self.origins = origins
+        self.flow = Flow(code)
+        self.made: dict[tuple[Point, bool], Made] = {}
+        self.twins: dict[tuple[int, int], types.CodeType] = {}
+        self.layouts: dict[int, Layout] = {}    # of the original and of what was made from it
+
+    def layout(self, code: types.CodeType) -> Layout:
+        """Where the instructions of one of these code objects are in its twin."""
+        found = self.layouts.get(id(code))
+        if found is None:
+            found = self.layouts[id(code)] = layout(code)
+        return found
+
+    def resumed(self, point: Point, plain: bool) -> Made:
+        """Code that goes on at a point; `plain`: only until the next instruction."""
+        found = self.made.get((point, plain))
+        if found is None:
+            stops = stops_after(self.flow, point.unit) if plain else ()
+            found = self.made[point, plain] = resume_code(self.flow, point, stops)
+            self.origins[id(found.code)] = (self, found)
+        return found
+
+
+class Breaks:
+    """What one compiled callable made for its breaks; it dies with the callable."""
+
+    def __init__(self) -> None:
+        self.frames: dict[int, _Frames] = {}
+        self.origins: dict[int, tuple[_Frames, Made]] = {}   # code made here -> what it was made from
+        self.let_go: dict[int, tuple[int, ...]] = {}         # and which of its arguments it may let go of
+
+    def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
+        """What was made from a code object's original, and if the code was itself made here, how."""
+        known = self.origins.get(id(code))
+        if known is not None:
+            return known
+        found = self.frames.get(id(code))
+        if found is None:
+            found = self.frames[id(code)] = _Frames(code, self.origins)
+        return found, None
+
+    def is_resumed(self, code: types.CodeType) -> bool:
+        """Whether the code goes on with a frame after a break."""
+        return id(code) in self.origins
+
+    def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+        """Whether code that goes on may end something of the program's before it ends itself, when the frame is the only holder.
+
+        What a captured part was given lives until the part is over; finalisers and generators would act too late.
+        """
+        frames, made = self.origins[id(code)]
+        places = self.let_go.get(id(code))
+        if places is None:
+            places = self.let_go[id(code)] = let_go(frames.flow, made)
+        return any(end_acts(locals_[i]) for i in places)
+
+    def unread(self, code: types.CodeType) -> frozenset[str]:
+        """The parameters that the code only keeps until it ends."""
+        frames, made = self.of(code) if id(code) in self.origins else (None, None)
+        return untouched(code) if frames is None or made is None else unread(frames.flow, code, made.start, None)
+
+    def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
+        """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""
+        if twin_unit < 0:
+            return None
+        frames, made = self.of(code)
+        unit = frames.layout(code).to_original(2 * twin_unit) // 2
+        found = unit if made is None else made.originals.get(unit, -1)
+        if found not in frames.flow.at or found not in frames.flow.shapes:
+            return None
+        whole = frames.flow.whole(found)
+        return (whole if made is None else made.units[whole]), whole
+
+    def stopping(self, function: types.FunctionType, stop: Interrupt, tried: Tried) -> Iterator[Stopping]:
+        """Where to stop for an interrupt: where it struck, and then at earlier places.
+
+        `tried.session` is the session of the attempt before, which may know why its place was too late.
+        """
+        code = function.__code__
+        if stop.whole or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):   # its stack and locals instructions are other ones
+            return
+        frames, made = self.of(code)
+        if set(frames.code.co_cellvars) & set(frames.code.co_freevars):   # a comprehension's cell hides a free variable
+            return
+        start = frames.flow.ops[0].unit if made is None else made.start
+        places = [stop.root] if stop.before is None else [stop.before, stop.root]
+        seen = set()
+        for _ in range(_MOST_TRIES):
+            if not places:
+                return
+            unit, count = places.pop(0)
+            found = self.original(code, unit)
+            if found is None or (found, count) in seen:
+                continue
+            seen.add((found, count))
+            here, original = found
+            twin = frames.twins.get((id(code), here))
+            if twin is None:
+                wanted = stop_at(frames.flow, code, original)
+                twin = frames.twins[id(code), here] = stop_twin(code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop)
+            yield Stopping(twin, max(count - _probed(frames.flow.last(original).name), 0), unread(frames.flow, code, start, original))
+            session = tried.session
+            if session.raised_at >= 0:
+                places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))
+            places += reversed([place for place in session.generators if place[1] < count])
+
+
+def _twin_unit(code: types.CodeType, twin: types.CodeType, stop: int, unit: int) -> int:
+    """The unit in the plain twin of one in a twin that has a stop put in at the plain twin's unit `stop`."""
+    if unit < stop:
+        return unit
+    return unit - (len(twin.co_code) - len(make_twin(code, _core.PROBES).co_code)) // 2
+
+
+#: generators and coroutines end by other ways than returning
+_NOT_RESUMABLE = 0x20 | 0x80 | 0x200
+
+
+@functools.cache
+def _probed(name: str) -> int:
+    """1 for instructions that call a probe in the twin: the interrupted call was counted."""
+    return int(name.startswith("CALL") or name in current().table)
+
+
+def handing_over(entry: Any, point: Point) -> Any:
+    """The run of an entry that ends at a break."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        values = entry(inputs, externals)
+        return Handover(point, values) if type(values) is tuple else values   # a mark: the entry is not for this call
+    return run
+
+
+# ---- going on: called by the native loop ----
+
+
+def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
+    count = len(values) - point.handled
+    cells = values[count - len(code.co_cellvars):count]
+    closure = cells + _outer_cells(function, code)
+    arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
+    resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)
+    return resumed, arguments
+
+
+def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tuple[Any, ...]:
+    """The cells of the original's free variables, from the original's function or one that goes on with it."""
+    found = function.__closure__ or ()
+    return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
+
+
+def plain_step(compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
+    """The function that runs the broken instruction in plain Python."""
+    frames, _ = compiled.miss.breaks.of(function.__code__)
+    made = frames.resumed(handover.point, True)
+    return _function(function, made, handover.values, handover.point, frames.code)
+
+
+def resume_step(compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that goes on behind it, to be captured."""
+    frames, _ = compiled.miss.breaks.of(function.__code__)
+    point, values = point_of(handed, end_is_seen)
+    made = frames.resumed(point, False)
+    return _function(function, made, values, point, frames.code)
+
+
+_core.set_resuming(Handover, plain_step, resume_step)

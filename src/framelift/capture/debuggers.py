@@ -1,0 +1,59 @@
+"""Debuggers, profilers and coverage tools are told nothing of a rehearsal: their callbacks are not the program's code.
+
+Nor is anybody told of interrupts that generators meet when they are closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from .. import _core
+from ..vocabulary.reasons import Interrupt
+
+__all__ = ["untold", "untraced"]
+
+_TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice nothing."""
+    trace, profile = sys.gettrace(), sys.getprofile()
+    monitoring = getattr(sys, "monitoring", None)
+    monitored = monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in _TOOLS)
+    if trace is None and profile is None and not monitored:
+        yield
+        return
+    try:
+        sys.settrace(None)
+        sys.setprofile(None)
+        if monitored:   # events are the process's, so they stay: this thread does as if it were in a callback
+            _core.silence(True)
+        yield
+    finally:
+        if monitored:
+            _core.silence(False)
+        sys.setprofile(profile)
+        sys.settrace(trace)
+
+
+@contextlib.contextmanager
+def untold() -> Iterator[None]:
+    """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
+
+    Python would write that to stderr, and it is nobody's news.  What other threads cannot raise goes where it would go without us.
+    """
+    before = sys.unraisablehook
+
+    def quiet(unraisable: Any) -> None:
+        if unraisable.exc_type is not Interrupt:
+            before(unraisable)
+    sys.unraisablehook = quiet
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is quiet:   # else somebody set his own meanwhile
+            sys.unraisablehook = before

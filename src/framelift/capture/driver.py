@@ -1,0 +1,501 @@
+"""Capture on a miss: rehearse, build graph, guards and entry, put the entry in front.  One process-wide lock.
+
+`Driver` is what a compiled callable calls when no entry's guards hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import os
+import threading
+import time
+import types
+from collections.abc import Callable
+from opcode import opmap
+from typing import Any
+
+import torch
+from torch.autograd.graph import _engine_run_backward
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from .. import _core, config
+from .._core import is_a
+from ..exits import PLAIN, build_entry
+from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
+from ..graph.fx.examples import examples_for, without_alpha
+from ..graph.fx.placeholder_names import name_placeholders
+from ..graph.symbols.numbers import Float
+from ..graph.analysis.replay import with_histories
+from ..graph.fx.targets import OneNode
+from ..guards.sentences import explain
+from ..guards.misses import Miss
+from ..guards.native_program import build_program
+from ..vocabulary.log import topic, warn
+from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.own_code import FRAMELIFT, own_file
+from ..vocabulary.places import shown_stack
+from ..vocabulary.reasons import Interrupt
+from ..overriding.modes import Moment, at_rest, unseen, without_modes
+from ..rehearsal.session import Session
+from ..overriding.subclasses import with_types
+from ..substitutes.python.python_random import note_decided
+from ..boundary.dynamism import NOTHING, Dynamism
+from . import policy
+from .breaks import Breaks, handing_over
+from .records.callbacks import capturing, entry_made
+from .records.counters import note
+from .records.defects import is_defect, tell_of_defect
+from .around.failing import raising, runnable, undoing
+from .frames import muted, resolve_code, skipped
+from .freezing import frozen
+from .resumed import going_on
+from .records.guard_hooks import Hooks
+from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
+from .around.leaving import leaving, unseen_by_hooks
+from .records.missed import GONE, cause, watching_hooks, watching_memory
+from .records.names import MODULE_CALLS, Names
+from .around.ranges import Parts
+from .records.recompiles import what_was_done
+from .records.record import Capture, Record, counts, ending, spent
+from .attempts import break_off, rehearsed as rehearse, taking_values
+from .learned_shapes import Seen, dynamism_for, rehearse_with
+from .around.symbolic_entries import (
+    Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back,
+)
+
+__all__ = ["Driver", "capture_lock", "rehearse"]
+
+capture_lock = threading.RLock()
+CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the backend bound
+
+
+class Driver:
+    """Captures frames on behalf of one compiled callable."""
+
+    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()) -> None:
+        self.compile_graph = compile_graph
+        self.dynamic = dynamic
+        self.seen: dict[types.CodeType, Seen] = {}
+        self.expected: dict[str, Seen] = {}   # from a file (shapes.load), by the code's name and line
+        self.fullgraph = fullgraph
+        self.name = name
+        self.hooks = hooks
+        self.warned: set[Any] = set()   # causes whose limit was told of
+        self.record = Record()
+        self.breaks = Breaks()
+        self.backend_name = ""
+
+    def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
+        """The root missed: True when an entry was added, False to run in plain Python."""
+        try:
+            return self.capture(compiled.entries, compiled.function, locals_, root=True)
+        finally:
+            _core.let_go(locals_)
+
+    def capture_frame(self, compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+        """A callee of a frame that runs plainly missed."""
+        code = function.__code__
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return False   # inside a function transform that runs plainly: about the moment, not about the frame
+        if not self.breaks.is_resumed(code) and (muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))):
+            if muted(code) or skipped(code):
+                compiled.frames[code] = False if muted(code) else None
+            return False
+        if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
+            return False   # about the values at hand
+        if _is_below_autograd():
+            return False   # about the moment
+        entries = compiled.frames.setdefault(code, [])
+        return self.capture(entries, function, locals_, root=False)
+
+    def capture(self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool) -> bool:
+        """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
+        if config.disable:
+            return False
+        before = {id(entry) for entry in entries}
+        with capture_lock:
+            if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
+                return True   # another thread captured it while this one waited
+            if function.__code__ in self.record.given_up:
+                self.record.refuse("defect", function.__code__)
+                return False
+            limit = self.hooks.recompile_limit or config.recompile_limit
+            seen = self.seen.get(function.__code__)
+            miss, full = cause(entries, function, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
+            why = miss.sentence if miss is not None else ""
+            if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
+                return False
+            if full or policy.is_worn(seen, limit):
+                times = max(len(entries), seen.captures if seen is not None else 0)
+                names = policy.called(function, locals_)
+                policy.at_limit(function, names, times, miss, self.fullgraph and root)
+                self.record.refuse("limit", function.__code__, why, miss)
+                self._warn_limit(function, names, times, miss)
+                return False
+            self.hooks.failed(why, function.__code__)
+            start = time.process_time()
+            sessions: list[Session] = []
+            try:
+                with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
+                    entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions)
+                    info.spent, info.done = spent(sessions), what_was_done(miss, info)
+            except Exception as error:
+                raise_outside(error)
+                if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
+                    return False
+                if not is_defect(error):
+                    raise
+                tell_of_defect(error, function, fullgraph=self.fullgraph and root)
+                self.record.given_up.add(function.__code__)
+                self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
+                return False
+            finally:
+                for session in sessions:
+                    session.close()
+            info.miss, info.recompile, info.sessions = miss, why, []
+            info.cpu_seconds = time.process_time() - start
+            self._count(info)
+            if entry is None or not _holds(entry, info, locals_):
+                return False
+            self.seen[function.__code__].entered = True
+            entries.insert(len(entries) if info.general else 0, entry)   # asked last: compilers know more of a size that is 2 at least
+            entry_made(function.__code__, info)
+            return True
+
+    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
+                    sessions: list[Session]) -> tuple[Any, Capture]:
+        code = function.__code__
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        info.resumed = going_on(self.breaks, code)
+        info.backend, info.sessions = self.backend_name, sessions
+        seen = self.seen.get(code)
+        if seen is None:
+            expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
+            seen = self.seen[code] = expected.copy() if expected is not None else Seen()
+            if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
+                seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
+        once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
+                                 unread=self.breaks.unread(code))
+        first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
+        world = session.world
+        info.guard_count, info.general = len(world.guards), world.dynamism.general
+        seen.learn(world)
+        if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
+            return None, info   # the program is not what it will be from the next call on
+        if stop is not None:
+            self._stopped(stop, info, first, self._is_fatal(first, root))
+            if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
+                return None, info   # about the moment of the call, not about the program: nothing to remember
+        externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
+        if run is None and session.recorder.symbols is not None:
+            run, inputs = _plain_where(session.recorder.symbols, info)
+        if stop is not None and not is_a(stop, Interrupt):
+            run, info.replayable = raising(run, stop, first.left_at), True
+        origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
+        with info.phase("guards"):
+            program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state)
+        return _core.Entry(program, run, info, replayable=info.replayable), info
+
+    def _is_fatal(self, session: Session, root: bool) -> bool:
+        """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside takes back."""
+        return self.fullgraph and root or session.blocks.is_error
+
+    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen, info: Capture,
+                 root: bool) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
+        """Rehearse, up to a break where there is one, and compile; again with fewer symbols where these do not do.
+
+        Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and its inputs.
+        """
+        again = functools.partial(rehearse_with, once, function, locals_, seen, self.dynamic)
+        while True:
+            with info.phase("rehearse"):
+                session, plan, stop = again()
+                while is_a(stop, Interrupt) and stop.first is not None:
+                    stop.first()
+                    session, plan, stop = again()
+                first = session
+                if is_a(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
+                    session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (session, None)
+            if plan is None:
+                return first, session, None, stop, None, []
+            try:
+                return first, session, plan, stop, *self._compile(session, plan, info)
+            except Interrupt as interrupt:
+                if interrupt.first is not None:
+                    interrupt.first()
+                    continue
+                if interrupt.reason.id != "symbolic-number" or not _has_fewer(session):
+                    return session, session, plan, interrupt, None, []
+                dynamism = _fewer(session, seen, self.dynamic)
+            except SkipFrame as skip:
+                return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
+            except BackendCompilerFailed as error:
+                if not _has_fewer(session):
+                    if not _cannot_compile(session, error):
+                        raise
+                    detail = f"{type(error.inner_exception).__name__}: {error.inner_exception}"
+                    return session, session, plan, Interrupt("backend-cannot", detail), None, []
+                known = seen.keep_floats_static(session, error)
+                dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
+            again = functools.partial(once, function, locals_, dynamism)
+
+    def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
+        """The entry's function, and its inputs: tensors, and origins of numbers."""
+        with info.phase("graph"):
+            finished = session.recorder.finish(plan.outputs)
+        graph = None
+        info.operations = finished.n_ops
+        if finished.n_ops or plan.outputs:
+            finished = frozen(session, finished)
+            info.graph_module = finished.graph_module
+            info.examples = finished.inputs
+            if session.recorder.symbols is not None:
+                info.given = first_given(session, finished)
+            finished.graph_module.compile_subgraph_reason = ending(session)
+            name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
+            with info.phase("backend"):
+                graph = runnable(finished, self._backend_for(session, finished))
+            info.examples = ()
+            if finished.odd:
+                graph = with_histories(graph, finished.odd)
+            graph = with_types(graph, finished.arguments or finished.inputs, plan.outputs)
+            if session.active_modes or session.recorder.overrides:
+                graph = without_modes(graph)
+        inputs: list[Any] = finished.inputs if graph is not None else []
+        before, names, lines = (), None, None
+        if session.recorder.symbols is not None:
+            symbols = session.recorder.symbols
+            check_promises(symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None)
+            lines = preamble_of(symbols, finished.arguments if graph is not None else None)
+            info.relations = Relations(lines)
+            before, names = lines.lines, names_for(lines, info.relations)
+            inputs = [*lines.tensors, *lines.places]
+        drawing = session.recorder.drawing
+        if drawing.used:
+            graph = drawing.around(graph)
+        with info.phase("entry"):
+            entry = build_entry(plan, graph, info.name, before, names)
+        info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
+        if lines is not None:
+            entry = putting_back(entry, lines)
+            note_decided(session.function.__code__, lines.drawn.relations)
+        if drawing.used:
+            entry = drawing.entry(entry)
+        if session.point is not None:
+            entry = handing_over(entry, session.point)
+        info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
+        info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
+        if not info.replayable:
+            entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
+        if plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in finished.inputs):
+            entry = unseen_by_hooks(entry)
+        if finished.left_state:
+            entry = leaving(entry, finished.left_state, finished.in_region)
+        if finished.mutated and len(finished.inputs) > 1:
+            entry = watching_memory(entry, tuple(inputs), info)
+        reached = {id(tensor) for tensor in session.recorder.reached}
+        if reached:
+            entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
+        return unseen(entry) if session.active_modes or session.recorder.overrides else entry, inputs
+
+    def _backend_for(self, session: Session, finished: Any) -> Any:
+        symbols = session.recorder.symbols
+        if symbols is None:
+            return self.compile_graph
+        if finished.mutated and finished.shared:
+            raise Interrupt("symbolic-number", "writing to inputs that share memory")
+        examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
+        takes_floats = any(type(argument) is Float for argument in finished.arguments)
+        told = floats_told() if takes_floats else contextlib.nullcontext()
+        if takes_floats and self.backend_name != "eager":
+            without_alpha(finished.graph_module)
+
+        def compile_graph(graph_module: Any, _inputs: Any) -> Any:
+            with told:
+                return self.compile_graph(graph_module, examples, fake_mode=mode)
+        return compile_graph
+
+    def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
+        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
+        if is_a(stop, Interrupt):
+            info.stop = break_of(stop, session)
+            info.reason, info.reason_id = stop.sentence, stop.reason.id
+            info.where = shown_stack(info.stop.places)
+            self._tell(info)
+            if stop.error is not None:
+                raise stop.error
+            if stop.operator:
+                raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id) from None
+            if fatal:
+                raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
+        else:
+            info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
+
+    def _tell(self, info: Capture) -> None:
+        """A cause is told in full once; who else meets it, callers above all, is told in a line."""
+        assert info.stop is not None
+        level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
+        times = self.record.met(info.stop)
+        if times == 1:
+            topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
+        else:
+            topic("breaks").log(level, "%s meets a break told before: %s (%d times so far)", info.name, info.reason, times)
+
+    def _count(self, info: Capture) -> None:
+        self.record.add(info)
+        note(info)
+        counts.captures += 1
+        counts.guards += info.guard_count
+        counts.graphs += info.graph_module is not None
+        counts.frames.append(info.row())
+        if info.reason_id and info.reason_id != "raises":
+            counts.breaks[info.reason] += 1
+        if info.recompile:
+            counts.recompiles.append(info.recompile)
+
+    def _warn_limit(self, function: types.FunctionType, names: Names, times: int, miss: Miss | None) -> None:
+        told = function.__code__, policy.cause_of(miss)
+        if told not in self.warned:
+            self.warned.add(told)
+            warn(policy.limit_message(function, names, times, miss, "run in plain Python."))
+
+
+def _has_fewer(session: Session) -> bool:
+    """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
+    return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
+
+
+def _fewer(session: Session, seen: Seen, dynamic: bool | None) -> Dynamism:
+    """What is symbolic in the rehearsal after one whose symbols did not do."""
+    return dynamism_for(seen, dynamic) if session.world.dynamism.general else NOTHING
+
+
+def _for_backend(moment: Moment, name: str) -> Moment:
+    """What is known of the graph's fate by the backend's name."""
+    return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
+
+
+#: what compilers find out that eager torch has no trouble with: an operation whose results only data can tell
+_ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException,
+                    GuardOnDataDependentSymNode)
+
+
+def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
+    """Whether the compiler cannot do this graph, while plain Python can; what the program itself declared to be one node is its own affair."""
+    cause = error.inner_exception
+    if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
+        return False
+    return not any(type(step.target) is OneNode for step in session.recorder.tape)
+
+
+def _in_backward(error: BaseException) -> bool:
+    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask for it."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and innermost.tb_frame.f_code is _engine_run_backward.__code__
+
+
+def _is_below_autograd() -> bool:
+    """Whether the thread is in the midst of an operation, one of a subclass or a mode that dispatches."""
+    return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
+
+
+def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
+    """Guards must hold for the very call they came from; where they do not, the entry is not used."""
+    failure = entry.program.check(locals_)
+    if failure is None:
+        return True
+    text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(info.explain, failure, locals_)}"
+    if config.strict:
+        raise InternalError(text)
+    warn(f"{text}; it runs in plain Python. Please report this.")
+    return False
+
+
+def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
+    """A frame that runs plainly does so where the relations hold that led there."""
+    try:
+        lines = preamble_of(symbols, None)
+    except Interrupt:    # then wherever the guards hold
+        return None, []
+    info.relations = Relations(lines)
+    entry = putting_back(build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations)), lines)
+    return entry, [*lines.tensors, *lines.places]
+
+
+#: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
+_WHOLE_FRAME = frozenset(("active-mode", "active-transform", "lazy-module", "skip-frame", "backend-skip", "backend-cannot", "symbolic-number"))
+
+
+def _may_break(stop: Interrupt) -> bool:
+    return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
+
+
+def _closure(function: types.FunctionType) -> list[Any]:
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:   # not assigned yet
+            pass
+    return found
+
+
+def _has_tensor(values: Any, depth: int = 0) -> bool:
+    """Whether a frame is worth a look: a tensor or module among its arguments."""
+    for value in values:
+        if is_a(value, (torch.Tensor, torch.nn.Module)):
+            return True
+        if depth < 3 and is_a(value, (list, tuple)) and _has_tensor(value, depth + 1):
+            return True
+        if depth < 3 and is_a(value, dict) and _has_tensor(value.values(), depth + 1):
+            return True
+    return False
+
+
+_core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))
+
+
+def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+    driver = compiled.miss
+    try:
+        return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+    finally:
+        _core.let_go(locals_)
+
+
+def _trampoline(result: Any) -> Any:
+    return result
+
+
+def _chain_test() -> types.FunctionType:
+    """A function whose frame begins without a look for signals and other threads: RESUME does so for arguments below 2."""
+    raw = bytearray(_trampoline.__code__.co_code)
+    assert raw[0] == opmap["RESUME"]
+    raw[1] = 2
+    return types.FunctionType(_trampoline.__code__.replace(co_code=bytes(raw)), {})
+
+
+def _after_fork() -> None:
+    """In a forked child there is one thread: what others were in the midst of is not going on."""
+    if not capture_lock._is_owned():   # type: ignore[attr-defined]
+        capture_lock._at_fork_reinit()   # type: ignore[attr-defined]
+    _core.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+_core.set_chain_test(_chain_test())
+_core.set_interrupt_type(Interrupt)
+_core.set_hooks(resolve_code, _capture_frame, _trampoline.__code__)
+config.WATCHERS["disable"] = _core.set_disabled
+_core.set_disabled(config.disable)

@@ -1,0 +1,54 @@
+"""Parameters and buffers as attributes of the graph, where the program asks Inductor to freeze them (`torch._inductor.config.freezing`, without grad mode).
+
+A compiler may then calculate with what they hold.  That they are the same tensors is guarded; that nobody writes to them is the program's promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import torch
+
+from .._core import is_a
+from ..graph.metadata.facts import is_parameter
+from ..recording.recorder import Finished
+
+__all__ = ["frozen"]
+
+
+def frozen(session: Any, finished: Finished) -> Finished:
+    """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
+    options = sys.modules.get("torch._inductor.config")
+    if options is None or not options.freezing or torch.is_grad_enabled() or finished.mutated:
+        return finished
+    module = finished.graph_module
+    arguments = finished.inputs if finished.arguments is None else finished.arguments
+    rest: list[Any] = []
+    for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
+        record = session.world.memo.get(id(given)) if is_a(given, torch.Tensor) else None
+        if record is None or not _is_state(given, record.origin):
+            rest.append(given)
+            continue
+        session.world.guard(record.origin, "IS", given)
+        if is_parameter(given):
+            module.register_parameter(node.name, given)
+        else:
+            module.register_buffer(node.name, given)
+        with module.graph.inserting_before(node):
+            held = module.graph.get_attr(node.name)
+        held.meta.update(node.meta)
+        node.replace_all_uses_with(held)
+        module.graph.erase_node(node)
+    if len(rest) == len(arguments):
+        return finished
+    module.graph.lint()
+    module.recompile()
+    tensors = [given for given in rest if is_a(given, torch.Tensor)]
+    return dataclasses.replace(finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest)
+
+
+def _is_state(tensor: torch.Tensor, origin: Any) -> bool:
+    table = origin.base
+    return is_parameter(tensor) or origin.step == "item" and table is not None and table.step == "item" and table.key == "_buffers"

@@ -1,0 +1,253 @@
+"""What earlier calls showed of sizes and numbers, per code; and from it, what is symbolic in the next capture.
+
+Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it lives.  A number that
+captured code itself writes is taken for one that changes, before it was seen to.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import config
+from .._core import is_a
+from ..exc import BackendCompilerFailed, InternalError
+from ..graph.symbols.numbers import Float
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..guards.kinds import TensorFacts, class_name
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
+from ..boundary.becomes.leaves import is_constant
+from .zero_one_sizes import is_same_graph
+
+__all__ = ["Seen", "dynamism_for", "rehearse_with"]
+
+_NUMBERS = (int, float)
+
+
+class Seen:
+    """The sizes and numbers of one frame's captures: place -> what was found there last, and which of it changes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
+        self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
+        self.captures = 0                       # so far, whatever became of their entries
+        self.entered = False                    # whether a capture gave an entry
+        self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
+        self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
+
+    def learn(self, world: Any) -> None:
+        """Take over what a capture relied on."""
+        self.captures += 1
+        for origin in world.numbers:
+            self.changing[str(origin)] = True
+        for origin, value in world.scalars.items():
+            self.meet(str(origin), value)
+        for place in world.dynamism.keyed:
+            if type(self.values.get(place)) is KeysSeen:
+                self.values[place] = KeysSeen("", True)
+        for guard in world.guards:
+            value = guard.value
+            if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in class_name(value):
+                self._class(str(guard.origin), value)
+            if guard.kind == "EQ":
+                self._leaf(guard.origin, value)
+            elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
+                self.meet(place, value)
+            elif guard.kind == "KEYS" and guard.origin.step != "dict":
+                self._keys(str(guard.origin), KeysSeen(keys_text(value)))
+                self.meet(str(guard.origin.to("len")), len(value))
+            elif guard.kind == "CODE" or guard.kind == "IS" and type(value) is types.FunctionType and guard.origin.step != "lookup":
+                self._function(str(guard.origin), guard)
+            elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
+                self.meet(str(guard.origin), value.size)
+                if value.stride is not None:
+                    self.meet(f"{guard.origin}.stride()", value.stride)
+
+    def _class(self, place: str, now: type) -> None:
+        last, count = self.classes.get(place, (None, 0))
+        if last is None or last() is not now:
+            self.classes[place] = weakref.ref(now), count + 1
+
+    def _keys(self, place: str, now: KeysSeen) -> None:
+        old = self.values.get(place)
+        self.values[place] = now if type(old) is not KeysSeen or old == now else KeysSeen(now.text, True)
+
+    def _function(self, place: str, guard: Any) -> None:
+        if guard.kind == "CODE":
+            old = self.values.get(place)
+            if type(old) is FunctionSeen:
+                self.values[place] = FunctionSeen(old.code, old.function, True)
+        else:
+            self.values[place] = FunctionSeen(code_name(guard.value), weakref.ref(guard.value))
+
+    def _leaf(self, origin: Origin, value: Any) -> None:
+        if type(value) in _NUMBERS:
+            self.meet(str(origin), value)
+        elif type(value) in (tuple, torch.Size):
+            for i, item in enumerate(value):
+                self._leaf(origin.to("item", i), item)
+        elif type(value) is slice:
+            for name in ("start", "stop", "step"):
+                self._leaf(origin.to("attr", name), getattr(value, name))
+
+    def meet(self, place: str, value: Any) -> None:
+        """One number or one tensor's sizes; where they differ from those before, they change."""
+        old = self.values.get(place)
+        self.values[place] = value
+        if type(value) is tuple:
+            dims = {i for i, length in enumerate(value) if length is None}   # symbolic already
+            if type(old) is tuple and len(old) == len(value):
+                dims |= {i for i, (a, b) in enumerate(zip(old, value)) if a != b}
+            known = self.changing.get(place)
+            if dims:
+                self.changing[place] = frozenset(dims) | (known if is_a(known, frozenset) else frozenset())
+        elif type(old) is type(value) and (old != value or str(old) != str(value)):
+            self.changing[place] = True
+
+    def as_data(self) -> dict[str, Any]:
+        """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept constant, "keys" for a dictionary."""
+        keyed = {place: "keys" for place, what in self.values.items() if type(what) is KeysSeen and what.changes}
+        return {place: sorted(what) if is_a(what, frozenset) else what for place, what in self.changing.items()} | keyed
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Seen:
+        """The inverse of `as_data`.  Raises ValueError for what is no such data."""
+        made = cls()
+        for place, what in data.items():
+            if what == "keys":
+                made.values[place] = KeysSeen("", True)
+            elif type(what) is list and all(type(dim) is int and dim >= 0 for dim in what):
+                made.changing[place] = frozenset(what)
+            elif type(what) is bool:
+                made.changing[place] = what
+            else:
+                raise ValueError(f"{place}: {what!r}")
+        return made
+
+    def copy(self) -> Seen:
+        """The same knowledge, for one more frame."""
+        made = Seen()
+        made.values, made.changing, made.whole = dict(self.values), dict(self.changing), set(self.whole)
+        return made
+
+    def keep_static(self, place: str) -> None:
+        """A number that could not be followed symbolically."""
+        self.changing[place] = False
+
+    def keep_floats_static(self, session: Any, error: BackendCompilerFailed) -> bool:
+        """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
+        numbers = {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
+        if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
+            return False
+        refused = {id(number) for name in error.floats for number in _sources(session.recorder.symbols.meanings.get(name))}
+        for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
+            self.keep_static(str(origin))
+        return True
+
+
+def _sources(value: Any) -> list[Any]:
+    """The numbers from outside that a calculation starts with, or a number made by one."""
+    args = getattr(value, "args", ()) if type(value) is not Float or value.func is not None else ()
+    return [source for arg in args for source in _sources(arg)] if args else [value]
+
+
+def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
+    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`: also sizes 0 and 1."""
+    everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
+    automatic = dynamic is not False and config.automatic_dynamic_shapes
+    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
+                    functions=True, scalars=scalars and automatic, general=general)
+
+
+Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
+
+
+def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+                  dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
+    """Rehearse with what is known to change as symbols; sizes 0 and 1 too, where the graph is the same for these."""
+    found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
+    if found[2] is not None or not found[0].world.dynamism.lone:
+        return found
+    try:
+        general = rehearse(function, locals_, dynamism_for(seen, dynamic, general=True))
+    except InternalError:
+        if config.strict:
+            raise
+        return found   # which is right for this size
+    return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
+
+
+def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
+    """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
+    found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
+    if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):
+        found = rehearse(function, locals_, dynamism_for(seen, dynamic))   # more than an operand: a constant, until it changes
+    if is_a(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
+        for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
+            seen.keep_static(place)
+            seen.whole.add(place)
+        found = rehearse(function, locals_, dynamism_for(seen, dynamic))
+    if is_a(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
+        return rehearse(function, locals_, NOTHING)
+    if dynamic is False or not config.automatic_dynamic_shapes:
+        return found
+    written = [place for place in _written_numbers(found[0]) if seen.changing.get(place) is None]
+    if not written:
+        return found
+    for place in written:
+        seen.changing[place] = True
+    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole,
+                                                        functions=True))
+    if type(again[2]) is type(found[2]):
+        return again
+    for place in written:
+        seen.keep_static(place)
+    return found
+
+
+def _written_numbers(session: Any) -> list[str]:
+    """The places of numbers that captured code read and wrote."""
+    world = session.world
+    if not world.effects and not world.shadows:
+        return []
+    read = {guard.origin: guard for guard in world.guards if guard.kind == "EQ" and type(guard.value) in _NUMBERS}
+    if not read:
+        return []
+    found = []
+    for effect in world.effects:
+        if type(effect.value) not in _NUMBERS:
+            continue
+        found += [str(place) for place in _places(world, effect) if place in read]
+    for shadow in world.shadows:
+        if is_a(shadow.before, (dict, list)):
+            items = shadow.before.items() if is_a(shadow.before, dict) else enumerate(shadow.before)
+            for key, before in items:
+                if type(before) in _NUMBERS and (place := shadow.origin.to("item", key)) in read and _now(shadow.copy, key, before) is not before:
+                    found.append(str(place))
+    return found
+
+
+def _places(world: Any, effect: Any) -> list[Origin]:
+    """Where a pending write goes, as a read of the same place would name it."""
+    owner = effect.owner
+    if is_a(owner, types.CellType):
+        return [world.cell_origin(owner).to("contents")] if world.is_external_cell(owner) else []
+    origin = const(owner) if is_constant(owner) else world.origin_of(owner)
+    if origin is None:
+        return []
+    return [origin.to("item", effect.key), origin.to("slot", effect.key), origin.to("lookup", effect.key), origin.to("dict").to("item", effect.key)]
+
+
+def _now(copy: Any, key: Any, before: Any) -> Any:
+    try:
+        now = dict.get(copy, key, before) if is_a(copy, dict) else list.__getitem__(copy, key)
+    except (IndexError, TypeError):
+        return before
+    return now if type(now) in _NUMBERS else before

@@ -1,0 +1,167 @@
+"""Before a capture: what surrounds the call, the stance and the limits may say no.  One function per question."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx._symbolic_trace
+
+from .. import _core, config
+from .._core import is_a
+from ..exc import FailOnRecompileLimitHit, RecompileError
+from ..guards.misses import Miss
+from ..vocabulary.log import topic, warn
+from . import stance
+from .records.names import MODULE_CALLS, Names, names_in
+from .learned_shapes import Seen
+
+__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "suppressed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One miss: the function, its entries, and the sentence about the guard that failed ("" for a first capture)."""
+
+    function: types.FunctionType
+    entries: list[Any]
+    why: str
+    root: bool
+    locals: tuple[Any, ...]
+    seen: dict[types.CodeType, Seen]   # what the driver knows of each frame's sizes and numbers
+
+
+def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
+    """What the user calls a root and its parameters: of a module, its `forward`."""
+    module = locals_[0] if locals_ and function.__code__ in MODULE_CALLS else None
+    return names_in(module) if is_a(module, torch.nn.Module) else Names()
+
+
+def may_capture(asked: Asked) -> bool:
+    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error."""
+    return all(question(asked) for question in _QUESTIONS)
+
+
+def _surroundings(asked: Asked) -> bool:
+    if _fx_tracing():
+        if config.error_on_nested_fx_trace and asked.root:
+            raise RuntimeError("Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment.")
+        return False
+    if torch._C._get_tracing_state() is not None:
+        if config.error_on_nested_jit_trace and asked.root:
+            raise RuntimeError("Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is not supported at the moment.")
+        return False
+    return True
+
+
+def _fx_tracing() -> bool:
+    """A symbolic trace is running, and it is not make_fx's: there the tensors are real, and a dispatch mode says what is going on."""
+    flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
+    if flag is None:
+        flag = torch.fx._symbolic_trace.is_fx_tracing()
+    return bool(flag) and not torch._C._len_torch_dispatch_stack()
+
+
+def _stance(asked: Asked) -> bool:
+    now = stance.current()
+    names = called(asked.function, asked.locals)
+    code, why = names.code or asked.function.__code__, names.text(asked.why, True)
+    if now.skip_guard_eval_unsafe:
+        raise RuntimeError("Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed up your model with "
+                           f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: {why or 'not captured before'}")
+    if now.name == "fail_on_recompile":
+        raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{code.co_filename}', function name: "
+                           f"'{code.co_name}', line number: {code.co_firstlineno}" + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else ""))
+    if now.name == "eager_then_compile" and asked.function.__code__ not in _seen_once:
+        _seen_once.add(asked.function.__code__)
+        _remember(asked)
+        return False
+    return now.name not in ("eager_on_recompile", "force_eager")
+
+
+def _remember(asked: Asked) -> None:
+    """The first call's sizes and numbers: what differs in the second becomes symbolic there."""
+    seen = asked.seen.setdefault(asked.function.__code__, Seen())
+    for name, value in zip(asked.function.__code__.co_varnames, asked.locals):
+        if is_a(value, torch.Tensor):
+            seen.meet(name, tuple(_core.of_tensor(value, "size")))
+        elif type(value) in (int, float):
+            seen.meet(name, value)
+
+
+_seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+
+
+def _recompile(asked: Asked) -> bool:
+    if asked.entries and config.error_on_recompile:
+        names = called(asked.function, asked.locals)
+        raise RecompileError(f"{names.title or asked.function.__qualname__} would be captured again (config.error_on_recompile): {names.text(asked.why, True)}")
+    return True
+
+
+_QUESTIONS = (_surroundings, _stance, _recompile)
+
+
+#: captures of one instance and of one function together, whatever their causes, as multiples of the limit for one cause
+_CAUSES, _INSTANCES = 4, 16
+
+
+def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
+    """The module whose method is called: instances do not share a limit."""
+    first = locals_[0] if locals_ else None
+    return weakref.ref(first) if is_a(first, torch.nn.Module) else None
+
+
+def cause_of(miss: Miss | None) -> tuple[str, str] | None:
+    """What counts for itself against the limit: one value, and what is asked of it; a number is the same cause as a constant and as a symbol."""
+    return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK") else miss.kind)
+
+
+def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None) -> bool:
+    """Whether the limit of captures is reached: by this cause in this instance, or by far too many of either."""
+    owner = owner_of(locals_)
+    mine = [entry.info for entry in entries if entry.info.owner is owner]
+    if not mine:
+        return len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+    same = 1 + sum(cause_of(info.miss) == cause_of(miss) for info in mine[:-1])   # the oldest is what the others differ from
+    return same >= limit or len(mine) >= _CAUSES * limit or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+
+
+def is_worn(seen: Seen | None, limit: int) -> bool:
+    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own.
+
+    So those of classes that a function makes each time it runs: at one place there are no more of them than of other values.
+    """
+    return seen is not None and (seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+                                 or any(count >= limit for _, count in seen.classes.values()))
+
+
+def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:
+    """What is said when the limit is reached: the cause by name."""
+    cause = f" because of {names.origin(miss.origin, True)}" if miss is not None and miss.origin else ""
+    return (f"{names.title or function.__qualname__} was captured {times} times (config.recompile_limit); further variants{cause} {then} "
+            f"Last miss: {names.text(miss.sentence, True) if miss is not None else 'none'}")
+
+
+def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss | None, fullgraph: bool) -> None:
+    """The limit of captures is reached: an error where one was asked for."""
+    if config.fail_on_recompile_limit_hit or fullgraph:
+        asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
+        raise FailOnRecompileLimitHit(limit_message(function, names, times, miss, f"would run in plain Python, which {asked} does not allow."))
+
+
+def suppressed(error: BaseException, name: str) -> bool:
+    """`config.suppress_errors`: the failure is a warning, and the frame runs in plain Python."""
+    if not config.suppress_errors:
+        return False
+    warn(f"{name} runs in plain Python (config.suppress_errors): {type(error).__name__}: {error}")
+    topic("breaks").warning("suppressed in %s", name, exc_info=error)
+    return True
+
+
+def forget() -> None:
+    """As in a new process."""
+    _seen_once.clear()

@@ -1,0 +1,1 @@
+"""What is remembered and reported of captures: entries, recompiles, counters, events, misses."""

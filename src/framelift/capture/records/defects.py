@@ -1,0 +1,63 @@
+"""A defect of framelift itself never breaks the user's program: it is written down, told once, and the function runs in plain Python."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import platform
+import tempfile
+import traceback
+import types
+from pathlib import Path
+
+import torch
+
+from ... import config
+from ..._core import is_a
+from ...exc import FrameliftError, InternalError
+from ...vocabulary.log import warn
+from ...vocabulary.own_code import FRAMELIFT
+
+__all__ = ["is_defect", "tell_of_defect"]
+
+_OWN = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
+_numbers = itertools.count(1)
+_MOST_FILES = 20
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether an exception that came out of capturing is framelift's own: not asked for, and not raised by code of the user."""
+    if is_a(error, FrameliftError):
+        return is_a(error, InternalError)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN)
+
+
+def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
+    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where plain Python is not allowed, raise."""
+    if config.strict or fullgraph:
+        if is_a(error, InternalError):
+            raise error
+        raise InternalError(f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}") from error
+    number = next(_numbers)
+    where = f" Details for a bug report are in {_written(error, function, number)}." if number <= _MOST_FILES else ""
+    warn(f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs in plain Python. "
+         f"{type(error).__name__}: {error}.{where}")
+
+
+def _written(error: BaseException, function: types.FunctionType, number: int) -> Path:
+    folder = Path(os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"defect_{os.getpid()}_{number}.txt"
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = "(not available)"
+    code = function.__code__
+    path.write_text(f"framelift failed to capture {function.__qualname__} ({code.co_filename}:{code.co_firstlineno})\n\n"
+                    f"python {platform.python_version()}, torch {torch.__version__}, {platform.platform()}\n\n"
+                    f"{''.join(traceback.format_exception(error))}\n{source}", encoding="utf-8")
+    return path

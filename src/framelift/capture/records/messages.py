@@ -1,0 +1,54 @@
+"""What an interrupt says to the user: the sentence, the expression with a caret, where the value came from, one hint, the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...vocabulary.break_fixes import break_fix
+from ...graph.analysis.provenance import chain
+from ...vocabulary.places import caret, expression, places_of, shown_stack, users
+from ...vocabulary.reasons import Interrupt, page
+from .record import Break
+
+__all__ = ["break_of", "fix_of", "full_graph_message", "uncaptured_message"]
+
+
+def break_of(stop: Interrupt, session: Any) -> Break:
+    """The interrupt as data that outlives the rehearsal."""
+    recorder = session.recorder
+    links: tuple[Any, ...] = ()
+    if stop.subject is not None and recorder.is_stand_in(stop.subject):
+        links = chain(recorder.value_of(stop.subject), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor"))
+    stop.subject = None
+    return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
+
+
+def full_graph_message(name: str, stop: Break) -> str:
+    """What `framelift.exc.Unsupported` says."""
+    rows = [f"fullgraph=True, but {name} cannot be captured whole: {stop.sentence}", shown_stack(stop.places)]
+    rows += provenance_rows(stop)
+    rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
+    return "\n".join(row for row in rows if row)
+
+
+def uncaptured_message(operator: str, name: str, stop: Break) -> str:
+    """What `framelift.exc.UncapturedHigherOrderOpError` says."""
+    rows = [f"{operator}: This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error in {name}:",
+            f"  {stop.sentence}", shown_stack(stop.places), *provenance_rows(stop), f"  fix: {fix_of(stop)}"]
+    return "\n".join(row for row in rows if row)
+
+
+def fix_of(stop: Break) -> str:
+    """What to do about it, as reports say it."""
+    place = users(stop.places)
+    return break_fix(stop.reason, expression(place) if place is not None else "", stop.detail)
+
+
+def provenance_rows(stop: Break) -> list[str]:
+    """Where the value came from, one row per operation, the nearest first."""
+    rows = ["  the value comes from:"] if stop.provenance else []
+    for link in stop.provenance:
+        rows.append(f"    {link.text}" + (f" at {link.place}" if link.place else ""))
+        if link.place is not None:
+            rows += [f"      {line}" for line in caret(link.place).splitlines()]
+    return rows

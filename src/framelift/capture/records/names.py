@@ -1,0 +1,103 @@
+"""Names as the user knows them: `self.layer.weight` instead of the path a guard walks, parameters of `forward` instead of `args[0]`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+from ...vocabulary.places import Place, first_use, place_of
+
+__all__ = ["MODULE_CALLS", "Names", "names_below", "names_in", "names_of", "plain"]
+
+_TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'\]")
+_ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
+_GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")
+_POSITION = re.compile(r"^args\[(\d+)\]")
+_MENTIONED = re.compile(r"\bargs\[\d+\]|\bkwargs\['\w+'\]")
+_KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
+
+
+def plain(path: str) -> str:
+    """A guard's path in the words of the source.
+
+    >>> plain("self.__dict__['_modules']['layer'].__dict__['_parameters']['weight']")
+    'self.layer.weight'
+    """
+    return _GLOBALS.sub(r"\1", _attributes(path))
+
+
+def _attributes(text: str) -> str:
+    return _ATTRIBUTE.sub(r".\1", _TABLE.sub(r".\1", text))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the root of one compiled callable is shown.
+
+    A module's root is torch's `__call__`, a decorated function's is the decorator's wrapper; the user wrote what lies below.
+    """
+
+    title: str = ""
+    code: types.CodeType | None = None     # of what the user wrote
+    taken: int = 1                         # parameters that the root takes before its `*args`
+
+    def origin(self, path: str, root: bool) -> str:
+        """A guard's path; parameters of what the user wrote by their names."""
+        path = plain(path)
+        if not root or self.code is None:
+            return path
+        found = _POSITION.match(path)
+        name = self.parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
+        match = found or _KEYWORD.match(path)
+        return f"{name}{path[match.end():]}" if name and match else path
+
+    def text(self, text: str, root: bool) -> str:
+        """A sentence or relation that mentions such paths."""
+        text = _attributes(text)
+        if not root or self.code is None:
+            return text
+        return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)
+
+    def place(self, path: str, place: Place | None, root: bool) -> Place | None:
+        """Where such a parameter is first used, rather than where it is handed on."""
+        if not root or self.code is None:
+            return place
+        found, named = _POSITION.match(path), _KEYWORD.match(path)
+        name = self.parameter(int(found[1])) if found else named[1] if named else ""
+        return place_of(self.code, first_use(self.code, name)) if name in self.code.co_varnames else place
+
+    def parameter(self, number: int) -> str:
+        """The name of a positional argument of the call, "" where the function names none."""
+        assert self.code is not None
+        names = self.code.co_varnames[self.taken:self.code.co_argcount]
+        return names[number] if number < len(names) else ""
+
+
+def names_of(native: Any) -> Names:
+    """The names of a compiled callable."""
+    return names_below(native.function, native.bound[0] if native.bound else None)
+
+
+def names_below(function: Any, module: Any) -> Names:
+    """The names of a root; `module` is its first argument, where that is known."""
+    if is_a(module, torch.nn.Module) and function.__code__ in MODULE_CALLS and (found := names_in(module)).title:
+        return found
+    below = inspect.unwrap(function) if callable(function) else None
+    if below is not function and is_a(below, types.FunctionType) and is_a(function, types.FunctionType):
+        return Names(below.__qualname__, below.__code__, function.__code__.co_argcount)
+    return Names()
+
+
+def names_in(module: torch.nn.Module | None) -> Names:
+    """The names that the call of a module is known by."""
+    forward = inspect.unwrap(getattr(type(module), "forward", None)) if module is not None else None     # below decorators that keep what they wrap
+    return Names(forward.__qualname__, forward.__code__) if is_a(forward, types.FunctionType) else Names()
+
+
+MODULE_CALLS = frozenset({torch.nn.Module.__call__.__code__})

@@ -1,0 +1,320 @@
+"""What was captured: one record per entry, one per compiled callable, and the process's counts.  Data only.
+
+`Capture` is heavy (graph, guard program) and lives as long as its entry; `Note` is what stays of it in the callable's `Record`.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import time
+import types
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ... import _core
+from ...graph.analysis.provenance import Link
+from ...guards.sentences import described, path
+from ...guards.misses import Miss
+from ...vocabulary.places import Place
+from .events import tell
+from ..resumed import GoingOn
+
+__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Refused", "Spent", "counts", "ending", "record_of", "spent"]
+
+_MOST_NOTES = 1000     # per compiled callable; the oldest go first
+_MOST_SPENT = 60       # functions of one capture; the cheapest are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Why capturing ended: the declared reason, the frames it struck (outermost first), and where the value came from."""
+
+    reason: str
+    sentence: str
+    hint: str
+    places: tuple[Place, ...] = ()
+    provenance: tuple[Link, ...] = ()
+    detail: str = ""            # what the sentence is about: the callable's or the type's name
+
+    @property
+    def cause(self) -> tuple[Any, ...]:
+        """What is one cause, whichever frames were captured when it was met."""
+        return self.reason, self.places[-1] if self.places else None, self.sentence
+
+
+    def follows_from(self, resumed: GoingOn | None) -> bool:
+        """Whether it is no cause of its own, but the break before it going on.
+
+        That is so for the next step of a loop that one interrupted, and for an expression that uses what one gave back.
+        """
+        if resumed is None or self.reason != "opaque-object" or len(self.places) != 1:
+            return False
+        return self.places[0] in resumed.loops or any(self.places[0].encloses(place) for place in resumed.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A span of time on the process's clock (time.perf_counter)."""
+
+    name: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Rehearsing time of one function of the program: in its own code, and with all it calls."""
+
+    name: str
+    file: str
+    line: int
+    calls: int
+    own: float
+    total: float
+
+
+def spent(sessions: Iterable[Any]) -> tuple[Spent, ...]:
+    """What the sessions of one capture measured, the most expensive functions first."""
+    sums: dict[tuple[str, str, int], list[float]] = {}
+    for session in sessions:
+        for code, calls, own, total in session.times:
+            row = sums.setdefault((code.co_qualname, code.co_filename, code.co_firstlineno), [0, 0.0, 0.0])
+            row[0] += calls
+            row[1] += own
+            row[2] += total
+    dearest = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_SPENT]
+    return tuple([Spent(*key, int(calls), own, total) for key, (calls, own, total) in dearest])
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a graph: where it comes from, and enough to make a tensor like it."""
+
+    origin: str
+    dtype: Any
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    device: str
+    requires_grad: bool
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {str(self.dtype).removeprefix('torch.')} {tuple(self.size)}"
+
+    @classmethod
+    def of(cls, tensor: Any, origin: str) -> Input:
+        """The facts of a real tensor."""
+        read = _core.of_tensor
+        stride = tuple(read(tensor, "stride")) if read(tensor, "layout") is torch.strided else ()
+        return cls(origin, read(tensor, "dtype"), tuple(read(tensor, "size")), stride, str(read(tensor, "device")), read(tensor, "requires_grad"))
+
+
+    @classmethod
+    def guarded(cls, program: Any, node: int) -> Input:
+        """The facts that a guard program knows of one of its inputs."""
+        facts = next((value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None)
+        if facts is None:
+            return cls(path(program, node), torch.float32, (), (), "cpu", False)
+        return cls(path(program, node), facts.dtype, tuple(facts.size), tuple(facts.stride or ()), str(facts.device), facts.requires_grad)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is remembered of a capture for good: plain values, no object of the user's, no graph."""
+
+    number: int
+    name: str
+    file: str
+    line: int
+    root: bool
+    guards: int
+    operations: int
+    has_graph: bool
+    stop: Break | None
+    miss: Miss | None
+    cpu_seconds: float
+    phases: tuple[Phase, ...]
+    spent: tuple[Spent, ...]
+    resumed: GoingOn | None
+    capture: weakref.ref[Capture] = field(compare=False, repr=False)
+    done: str = ""              # what a recapture does about its miss
+
+    @property
+    def started(self) -> float:
+        return self.phases[0].start if self.phases else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all phases."""
+        return sum(phase.seconds for phase in self.phases)
+
+
+@dataclass(slots=True)
+class Refused:
+    """A function whose calls run in plain Python without a capture being tried: how often, and why."""
+
+    why: str        # limit, or defect
+    name: str
+    file: str
+    line: int
+    sentence: str
+    calls: int = 0
+    miss: Miss | None = None    # limit: the last one
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCompileReason:
+    """Why a graph ends where it does: `graph_module.compile_subgraph_reason`, which backends of torch.compile read."""
+
+    reason: str
+    user_stack: list[Any] = field(default_factory=list)
+    graph_break: bool = True
+
+
+def ending(session: Any) -> GraphCompileReason:
+    """Whether a session's graph ends at a break, or where the frame returns."""
+    at_break = getattr(session, "point", None) is not None
+    return GraphCompileReason("graph break" if at_break else "return_value", graph_break=at_break)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Capture:
+    """One capture: what `entry.info` holds."""
+
+    name: str
+    file: str
+    line: int
+    root: bool = True
+    owner: weakref.ref[Any] | None = None   # the module whose method was captured
+    guard_count: int = 0
+    graph_module: Any = None
+    source: str = ""            # the entry, as Python source
+    operations: int = 0
+    general: bool = False       # sizes 0 and 1 are no constants of the capture: one for all sizes
+    replayable: bool = False    # a call whose graph fails is run again in plain Python
+    stacks: tuple[Any, ...] = ()   # the program's frames at the operations of the graph
+    failures: int = 0           # calls whose graph failed where plain Python did not
+    reason: str = ""            # why the frame runs in plain Python, "" when it was captured
+    reason_id: str = ""
+    where: str = ""             # the user's line where capturing ended
+    stop: Break | None = None   # the same as data
+    recompile: str = ""         # what failed before, "" for the first capture
+    miss: Miss | None = None    # the same as data
+    done: str = ""              # what the capture does about it
+    cpu_seconds: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+    spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
+    resumed: GoingOn | None = None          # for a capture that goes on behind a break
+    backend: str = ""                       # its name
+    sessions: list[Any] = field(default_factory=list)   # its rehearsals, while it is being made: for who looks on
+    examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
+    given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
+    relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
+    refusal: Miss | None = None # why the last call for which all guards held was not for this entry
+    explain: Any = None         # the guard program; holds user objects weakly
+    ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards as text, in the order of the program."""
+        if self.explain is None:
+            return []
+        rows = ((path(self.explain, node), checks) for node, checks in described(self.explain))
+        return [f"{where} {kind} {value!r}" for where, checks in rows for kind, value in checks]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the graph is given: an `Input` per tensor, and plain numbers.  Made when somebody asks."""
+        if self.given or self.graph_module is None:
+            return self.given
+        if self.explain is None:
+            return tuple(Input.of(tensor, f"input {number}") for number, tensor in enumerate(self.examples))
+        return tuple(Input.guarded(self.explain, node) for node in self.explain.inputs)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a block, and tell of it."""
+        tell("phase", self, name)
+        start = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            tell("failed", self, name, error)
+            raise
+        finally:
+            self.phases.append(Phase(name, start, time.perf_counter() - start))
+
+    def row(self) -> dict[str, Any]:
+        """What the process's counts keep: plain values only."""
+        return {"name": self.name, "file": self.file, "line": self.line, "graphs": int(self.graph_module is not None),
+                "guards": self.guard_count, "ops": self.operations, "reason": self.reason, "cpu_s": self.cpu_seconds}
+
+
+_numbers = itertools.count()
+
+
+class Record:
+    """All captures of one compiled callable, in order.  Kept by its driver."""
+
+    def __init__(self) -> None:
+        self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
+        self.causes: collections.Counter[tuple[Any, ...]] = collections.Counter()   # how often each cause of breaks was met
+        self.given_up: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what a defect of framelift keeps from being captured
+        self.refused: dict[tuple[str, str, str, int], Refused] = {}
+
+    def add(self, capture: Capture) -> None:
+        """A capture is finished."""
+        self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
+                               capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
+                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done))
+        tell("done", capture)
+
+    def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
+        """A call is left to plain Python."""
+        key = why, code.co_qualname, code.co_filename, code.co_firstlineno
+        found = self.refused.get(key)
+        if found is None:
+            found = self.refused[key] = Refused(*key, sentence)
+        found.calls += 1
+        found.sentence, found.miss = sentence or found.sentence, miss or found.miss
+
+    def met(self, stop: Break) -> int:
+        """A break: how often its cause was met so far."""
+        if len(self.causes) > _MOST_NOTES:
+            self.causes.clear()
+        self.causes[stop.cause] += 1
+        return self.causes[stop.cause]
+
+    def clear(self) -> None:
+        self.notes.clear()
+        self.causes.clear()
+        self.given_up.clear()
+        self.refused.clear()
+
+
+def record_of(compiled: Any) -> Record | None:
+    """The record of a compiled callable or module."""
+    return getattr(getattr(getattr(compiled, "_compiled", compiled), "miss", None), "record", None)
+
+
+@dataclass(slots=True)
+class Counts:
+    """The process's counts since the last reset."""
+
+    graphs: int = 0
+    captures: int = 0
+    guards: int = 0
+    breaks: collections.Counter[str] = field(default_factory=collections.Counter)
+    frames: list[dict[str, Any]] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+counts = Counts()

@@ -1,0 +1,47 @@
+"""Recipes of what goes with tensors: numpy arrays and scalars, which are tensors given over to numpy, and generators of random numbers."""
+
+from __future__ import annotations
+
+import torch
+
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.arrays import Array, Scalar, numpy, owns_memory, tensor_of
+from ..boundary.becomes.opaque import Opaque
+from .recipe import Node, Recipe, Walk, base, exact, type_name
+
+__all__: list[str] = []
+
+
+@exact(Array)
+def _array(walk: Walk, node: Node) -> Recipe:
+    tensor = tensor_of(node.obj)
+    own = owns_memory(node.obj) and walk.scene.is_alone(tensor)   # a program may ask for its flags, its base, or resize it
+    return Recipe((walk.part(tensor), ".detach().numpy().copy('K')" if own else ".detach().numpy()"))
+
+
+@exact(Scalar)
+def _scalar(walk: Walk, node: Node) -> Recipe:
+    return Recipe((walk.part(tensor_of(node.obj)), ".detach().numpy()[()]"))
+
+
+@exact(torch.Generator, Opaque)
+def _random(walk: Walk, node: Node) -> Recipe:
+    """A generator of random numbers that captured code made, or a state that it took from one."""
+    found = walk.scene.drawing_of(node.obj)
+    if found is None:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    return Recipe((walk.constant(found[0], "drawing"), found[1]))
+
+
+if numpy is not None:
+    @base(numpy.dtype)
+    def _dtype(walk: Walk, node: Node) -> Recipe:
+        return Recipe((walk.constant(node.obj, type(node.obj).__name__),))
+
+    @base(numpy.generic)
+    def _value(walk: Walk, node: Node) -> Recipe:
+        """A scalar made inside is another object at every call, as numpy's are: an array without dimensions keeps the value and hands them out."""
+        kind = type(node.obj)
+        if kind.__module__.partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):   # records are written to, texts lose the zeros at their end
+            raise Interrupt("result-object", type_name(kind))
+        return Recipe((walk.constant(numpy.asarray(node.obj), kind.__name__), "[()]"))

@@ -1,0 +1,129 @@
+"""Entries: the generated Python function that replaces a root.  Planned from a scene, then built with its graph.
+
+    def entry(inputs, externals):
+        t0, t1 = graph(*inputs)
+        e0, = externals
+        e0.calls = 3
+        return {'loss': t0, 'logits': t1}
+
+The source is registered with linecache, so tracebacks and debuggers show it; `entry.__source__` holds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..exc import InternalError
+from ..vocabulary.origins import Origin
+from . import arrays, callables, classes, iterators, numbers  # noqa: F401  (registers their recipes)
+from .write_back import difference
+from .effects import effect_statement, merged
+from .order import statements
+from .recipe import Text, Walk
+from .scene import Scene
+
+__all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryPlan:
+    """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals.
+
+    `acts`: it changes objects of the program, beside what the graph does.
+    """
+
+    source: str
+    constants: dict[str, Any]
+    outputs: tuple[Any, ...]
+    externals: tuple[Origin, ...]
+    acts: bool = False
+
+    def __str__(self) -> str:
+        return self.source
+
+
+#: the entry that says: run the frame in plain Python
+PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), ())
+
+
+def plan_return(scene: Scene, value: Any) -> EntryPlan:
+    """The entry that applies the scene's effects and returns `value`."""
+    with Walk(scene) as walk:
+        changes = _changes(walk)
+        result = walk.part(value)
+        walk.expand()
+        made, written = statements([*changes, *walk.late, (result,)])
+    return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], bool(changes))
+
+
+def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
+    """The entry that applies the scene's effects and raises `error`."""
+    with Walk(scene) as walk:
+        changes = _changes(walk)
+        raised, context = walk.part(error), walk.part(BaseException.__context__.__get__(error))
+        walk.expand()
+        made, written = statements([*changes, *walk.late, (raised,), (context,)])
+    *effects, name, chain = written
+    # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
+    # frame must not keep the exception, which keeps the frame.
+    restore = [f"    {name}.__context__ = {chain}"] if chain != "None" else []
+    forget = [f"    del {name}"] if name.startswith("v") else []
+    tail = ["try:", f"    raise {name}", "finally:", *restore, *forget] if restore or forget else [f"raise {name}"]
+    return _plan(walk, [*made, *effects, *tail], bool(changes))
+
+
+def _changes(walk: Walk) -> list[Text]:
+    changes = [text for shadow in walk.scene.shadows for text in difference(walk, shadow)]
+    return changes + [effect_statement(walk, change) for change in merged(walk.scene.effects)]
+
+
+def _plan(walk: Walk, body: list[str], acts: bool) -> EntryPlan:
+    outputs, externals = len(walk.outputs), len(walk.externals)
+    head = [f"{_targets('t', outputs)} = graph(*inputs)"] if outputs else []
+    head += [f"{_targets('e', externals)} = externals"] if externals else []
+    short = {"return t0": "return graph(*inputs)[0]", "return e0": "return externals[0]"}
+    if len(head) == len(body) == 1 and outputs + externals == 1 and body[0] in short:
+        head, body = [], [short[body[0]]]
+    source = "\n    ".join(["def entry(inputs, externals):", *head, *body]) + "\n"
+    words = set(re.findall(r"\w+", source))
+    constants = {name: value for name, value in walk.constants.items() if name in words}
+    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals), acts)
+
+
+def _targets(letter: str, count: int) -> str:
+    return f"{letter}0," if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
+
+
+_numbers = itertools.count(1)
+
+
+def build_entry(plan: EntryPlan, graph: Callable[..., Any] | None, name: str, before: tuple[str, ...] = (),
+                names: dict[str, Any] | None = None) -> types.FunctionType:
+    """The entry as a function `entry(inputs, externals)`; `graph` is None when nothing has to be computed.
+
+    A graph without outputs is called for its effects on its inputs.  `before` are lines that run first, over `names`.
+    """
+    if graph is None and plan.outputs:
+        raise InternalError(f"the entry of {name} needs {len(plan.outputs)} outputs, and there is no graph")
+    source = plan.source
+    if graph is not None and not plan.outputs:
+        head, rest = source.split("\n", 1)
+        source = f"{head}\n    graph(*inputs)\n{rest}"
+    if before:
+        head, rest = source.split("\n", 1)
+        source = "\n    ".join([head, *before]) + f"\n{rest}"
+    filename = f"<framelift entry {name} #{next(_numbers)}>"
+    space = {"__name__": "framelift.entries", **(names or {}), **plan.constants, "graph": graph}
+    exec(compile(source, filename, "exec", dont_inherit=True), space)
+    entry = space.pop("entry")
+    entry.__source__ = source
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    weakref.finalize(entry, linecache.cache.pop, filename, None).atexit = False
+    return entry

@@ -1,0 +1,316 @@
+"""Recipes of instances: Python classes, Python subclasses of built-in types, exceptions.
+
+No `__init__` and no overridden method of the class runs: the object is made by its built-in base's `__new__`, its contents
+are put in by the base's own methods, its attributes straight into `__dict__` and slots.
+"""
+
+from __future__ import annotations
+
+import _random
+import _thread
+import builtins
+import collections
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from .._core import is_a
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
+from .containers import display, pairs
+from .hashing import check_keys, insertion_order
+from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
+from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
+
+__all__ = ["PLAIN_READS", "instance", "is_of_outside", "set_raw"]
+
+Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A built-in base: what is passed to `__new__` after the class, and how contents are put in afterwards."""
+
+    arguments: Callable[[Walk, Any], Text] = lambda walk, obj: ()
+    contents: Callable[[Walk, Node], Contents] = lambda walk, node: ((), ())
+
+
+def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str | Node) -> Text:
+    return (walk.constant(base, base.__name__), f".{method}(", node, *(p for a in arguments for p in (", ", a)), ")")
+
+
+def _extend(base: type, method: str) -> Callable[[Walk, Node], Contents]:
+    def contents(walk: Walk, node: Node) -> Contents:
+        items = tuple(base.__iter__(node.obj))
+        whole: tuple[Node, ...] = ()
+        if base is set:
+            items = insertion_order(items, type(node.obj))
+            whole = check_keys(walk, iter(items), set)
+        shown = display(walk, items)
+        name = walk.constant(base, base.__name__)
+        return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), whole)
+    return contents
+
+
+def _mapping(base: type, update: bool) -> Callable[[Walk, Node], Contents]:
+    def contents(walk: Walk, node: Node) -> Contents:
+        items = tuple(base.items(node.obj))
+        whole = check_keys(walk, (k for k, _ in items), type(node.obj))
+        if update and items:
+            name = walk.constant(base, base.__name__)
+            return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), whole
+        part = walk.part
+        return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), whole
+    return contents
+
+
+def _default_dict(walk: Walk, node: Node) -> Contents:
+    kind = collections.defaultdict
+    fills, whole = _mapping(dict, True)(walk, node)
+    factory = walk.part(kind.default_factory.__get__(node.obj))
+    return ((walk.constant(kind, kind.__name__), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), whole
+
+
+def _deque(walk: Walk, node: Node) -> Contents:
+    kind = collections.deque
+    limit = walk.part(kind.maxlen.__get__(node.obj))
+    fills, whole = _extend(kind, "extend")(walk, node)
+    return (_statement(walk, kind, "__init__", node, "()", limit), *fills), whole
+
+
+def _random_state(walk: Walk, node: Node) -> Contents:
+    """A generator made inside continues where it was left; `__new__` without a seed has given it any state."""
+    state = _random.Random.getstate(node.obj)
+    return (_statement(walk, _random.Random, "setstate", node, walk.part(state)),), ()
+
+
+def _bytearray(walk: Walk, node: Node) -> Contents:
+    data = bytes(bytearray.__getitem__(node.obj, slice(None)))
+    return (_statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
+
+
+def _payload(kind: type) -> Callable[[Walk, Any], Text]:
+    """Immutable bases hold a plain value of the base itself."""
+    read: Callable[[Any], Any] = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__,
+                                  complex: complex.__complex__}[kind]
+    return lambda walk, obj: (walk.part(read(obj)),)
+
+
+def _frozenset(walk: Walk, obj: Any) -> Text:
+    items = insertion_order(tuple(frozenset.__iter__(obj)), type(obj))
+    if check_keys(walk, iter(items), type(obj)):
+        raise Interrupt("result-object", type_name(type(obj)))
+    return display(walk, items)
+
+
+def _exception(fields: dict[str, Any]) -> _Base:
+    def contents(walk: Walk, node: Node) -> Contents:
+        obj = node.obj
+        arguments = BaseException.args.__get__(obj)
+        fills = [_set_slot(walk, node, "args", BaseException.args, arguments)] if arguments else []
+        fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | CHAIN).items()
+                  if (value := slot.__get__(obj)) is not None]
+        suppress = BaseException.__suppress_context__
+        if suppress.__get__(obj) != (BaseException.__cause__.__get__(obj) is not None):
+            fills.append(_set_slot(walk, node, "__suppress_context__", suppress, suppress.__get__(obj)))
+        if is_of_outside(walk, trace := TRACE.__get__(obj)):   # that of another exception, whole
+            fills.append(_set_slot(walk, node, "__traceback__", TRACE, trace))
+        return tuple(fills), ()
+    return _Base(contents=contents)
+
+
+def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
+    """Whether a traceback is one that came from outside.  Frames of captured code leave none; both together cannot be made again."""
+    first = trace
+    while trace is not None:
+        if walk.scene.origin_of(trace) is not None:
+            if trace is first:
+                return True
+            raise Interrupt("result-object", "traceback that goes on outside")
+        trace = trace.tb_next
+    return False
+
+
+_BASES: dict[type, _Base] = {
+    object: _Base(),
+    list: _Base(contents=_extend(list, "extend")),
+    set: _Base(contents=_extend(set, "update")),
+    dict: _Base(contents=_mapping(dict, True)),
+    collections.OrderedDict: _Base(contents=_mapping(collections.OrderedDict, False)),
+    collections.defaultdict: _Base(contents=_default_dict),
+    collections.deque: _Base(contents=_deque),
+    bytearray: _Base(contents=_bytearray),
+    _random.Random: _Base(contents=_random_state),
+    tuple: _Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
+    frozenset: _Base(arguments=_frozenset),
+    **{kind: _Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},
+}
+
+
+def _group(walk: Walk, obj: Any) -> Text:
+    return (walk.part(BaseExceptionGroup.message.__get__(obj)), ", ", walk.part(BaseExceptionGroup.exceptions.__get__(obj)))
+
+
+def _add_exceptions() -> None:
+    for kind in vars(builtins).values():
+        if is_a(kind, type) and issubclass(kind, BaseException):
+            fields = exception_fields(kind)
+            if fields is not None:
+                _BASES[kind] = _exception(fields)
+    for group in (BaseExceptionGroup, ExceptionGroup):
+        _BASES[group] = _Base(_group, _exception({}).contents)
+
+
+_add_exceptions()
+
+
+def set_raw(walk: Walk, target: str | Node, cls: type, name: str, value: str | Node) -> Text:
+    """The statement that sets an attribute as object.__setattr__ does, in its plainest form."""
+    if sets_plainly(cls) and is_attribute_name(name):
+        return (target, f".{name} = ", value)
+    return (walk.constant(object, "object"), ".__setattr__(", target, f", {name!r}, ", value, ")")
+
+
+def _set_slot(walk: Walk, node: Node, name: str, slot: Any, value: Any) -> Text:
+    """The statement that sets what a descriptor of a class stands for, also where a subclass hides its name."""
+    part = walk.part(value)
+    if lookup(type(node.obj), name) is slot:
+        return set_raw(walk, node, type(node.obj), name, part)
+    return (walk.constant(slot, f"{slot.__objclass__.__name__}_{name}"), ".__set__(", node, ", ", part, ")")
+
+
+@base(*_BASES)
+def instance(walk: Walk, node: Node) -> Recipe:
+    """The recipe of an instance of a Python class, of an exception, or of a Python subclass of a built-in type."""
+    obj, cls = node.obj, type(node.obj)
+    name = walk.cls(cls)
+    if "n_sequence_fields" in namespace(cls):
+        return _struct_sequence(name, walk, obj)
+    layout = walk.layouts.get(cls) or layout_of(cls, _BASES)
+    if layout is None or _is_own(cls):
+        raise Interrupt("result-object", type_name(cls))
+    walk.layouts[cls] = layout
+    kind = _BASES[layout.base]
+    arguments = kind.arguments(walk, obj)
+    shell = (walk.constant(layout.base, layout.base.__name__), ".__new__(", name, *((", ",) if arguments else ()),
+             *arguments, ")")
+    stores = _stores(walk, node, cls, layout)
+    if stores is not None:
+        return Recipe(None, (walk.constant(_core.new, "new"), "(", name, ")"), stores)
+    items, whole = kind.contents(walk, node)
+    fills, parts = _attributes(walk, node, cls, layout)
+    if not items and not fills and not parts:
+        return Recipe(make=shell)
+    return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, whole=whole)
+
+
+#: CPython keeps so many attributes of an instance without a dictionary
+_WITHOUT_DICTIONARY = 30
+
+
+def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ...] | None:
+    """One store per attribute, where that means the same and nobody else holds the dictionary: the instance then has none."""
+    if layout.base is not object or layout.dictionary is None or layout.slots or not sets_plainly(cls):
+        return None
+    found = layout.dictionary.__get__(node.obj)
+    if type(found) is not dict or not 0 < len(found) <= _WITHOUT_DICTIONARY or is_shared(found):
+        return None
+    if not all(type(name) is str and is_attribute_name(name) for name in found) or not walk.scene.stores_plainly(cls, found):
+        return None
+    return tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items())
+
+
+def _at_once(walk: Walk, layout: Layout, name: str, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:
+    """One native call that makes the object and puts its contents in, where one knows how; the statements say the same."""
+    if parts or len(fills) > 1 or (fills and not layout.replaceable) or layout.slots:
+        return None
+    dictionary = _written(fills[0]) if fills else "None"
+    if layout.base is object and fills:
+        return (walk.constant(_core.instance, "instance"), "(", name, ", ", dictionary, ")")
+    if layout.base is collections.OrderedDict and items:
+        pairs_ = [part for text in items for part in (", ", text[4], ", ", text[6])]   # see _statement
+        return (walk.constant(_core.ordered, "ordered"), "(", name, ", ", dictionary, *pairs_, ")")
+    return None
+
+
+def _written(statement: Text) -> str | Node:
+    """The value in a statement of `set_raw`."""
+    return statement[-1] if statement[-1] != ")" else statement[-2]
+
+
+def _is_own(cls: type) -> bool:
+    """Whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
+    return str(namespace(cls).get("__module__")).partition(".")[0] == __name__.partition(".")[0]
+
+
+def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tuple[Text, ...], tuple[Node, ...]]:
+    fills: list[Text] = []
+    parts: tuple[Node, ...] = ()
+    if layout.dictionary is not None:
+        found = layout.dictionary.__get__(node.obj)
+        if not found and not is_shared(found):
+            pass
+        elif layout.replaceable:
+            fills.append(set_raw(walk, node, cls, "__dict__", walk.part(found)))
+        else:
+            parts = (_inner_dictionary(walk, node, cls, layout, found),)
+    for name, slot in layout.slots:
+        try:
+            value = slot.__get__(node.obj)
+        except AttributeError:
+            continue
+        fills.append(_set_slot(walk, node, name, slot, value))
+    return tuple(fills), parts
+
+
+def _inner_dictionary(walk: Walk, node: Node, cls: type, layout: Layout, found: dict[Any, Any]) -> Node:
+    if lookup(cls, "__getattribute__") in PLAIN_READS:
+        read: Text = (node, ".__dict__")
+    else:
+        read = (walk.constant(layout.dictionary, "dictionary_of"), ".__get__(", node, ")")
+    inner = walk.interior(found, lambda inner: _filled_in_place(walk, inner, read))
+    if inner is None:
+        raise Interrupt("result-object", type_name(cls))
+    return inner
+
+
+def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
+    whole = check_keys(walk, iter(inner.obj), dict)
+    fills = ((inner, ".update(", *pairs(walk, inner.obj.items()), ")"),) if inner.obj else ()
+    return Recipe(None, read, fills, interior=True, whole=whole)
+
+
+#: the built-in types' own __getattribute__, all the generic one
+PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType, _thread._local)}
+
+
+def _struct_sequence(name: str, walk: Walk, obj: Any) -> Recipe:
+    cls = type(obj)
+    if cls.n_fields != cls.n_sequence_fields or tuple not in cls.__bases__:
+        raise Interrupt("result-object", type_name(cls))
+    return Recipe(make=(name, "(", *display(walk, tuple.__iter__(obj)), ")"))
+
+
+@exact(object)
+def _object(walk: Walk, _node: Node) -> Recipe:
+    return Recipe(make=(walk.constant(object, "object"), "()"))
+
+
+@exact(collections.OrderedDict)
+def _ordered(walk: Walk, node: Node) -> Recipe:
+    attributes = vars(node.obj)
+    if attributes or is_shared(attributes):
+        return instance(walk, node)
+    name = walk.constant(collections.OrderedDict, "OrderedDict")
+    whole = check_keys(walk, iter(node.obj), collections.OrderedDict)
+    shown = pairs(walk, node.obj.items())
+    return Recipe((name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), whole=whole)
+
+
+@exact(types.SimpleNamespace)
+def _namespace(walk: Walk, node: Node) -> Recipe:
+    inner = walk.interior(vars(node.obj), lambda inner: _filled_in_place(walk, inner, (node, ".__dict__")))
+    assert inner is not None  # the type does not let it be replaced
+    return Recipe(None, (walk.constant(types.SimpleNamespace, "SimpleNamespace"), "()"), parts=(inner,))

@@ -1,0 +1,97 @@
+"""Recipes of dict views, and of iterators whose position can be rebuilt exactly.  All other iterators interrupt."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+from typing import Any
+
+from ..vocabulary.quiet_capture import quietly
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.iterators import exhausted, is_within
+from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
+
+__all__: list[str] = []
+
+_DICT_VIEWS = {type(view): (kind, name)
+               for kind in (dict, collections.OrderedDict)
+               for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))}
+_DICT_ITERATORS = {type(iter(view)): name
+                   for name, view in (("keys", {}.keys()), ("values", {}.values()), ("items", {}.items()))}
+_SEQUENCES: tuple[Any, ...] = ([], (), "", "ä", b"", bytearray(), range(0), range(1 << 70))
+
+
+@exact(*_DICT_VIEWS)
+def _view(walk: Walk, node: Node) -> Recipe:
+    kind, name = _DICT_VIEWS[type(node.obj)]
+    (of,) = gc.get_referents(node.obj)
+    return Recipe((walk.constant(kind, kind.__name__), f".{name}(", walk.part(of), ")"))
+
+
+@exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
+def _position(walk: Walk, node: Node) -> Recipe:
+    """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their code."""
+    function, arguments, *state = node.obj.__reduce__()
+    if not state:   # it tells of no sequence any more
+        kind = type(node.obj)
+        return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, kind.__name__), ")"))
+    if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys() or not is_within(node.obj):
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
+    if state[0] is None or state[0] == 0 and function is iter:
+        return Recipe(shell)
+    there = (node, ".__setstate__(", walk.part(state[0]), ")")
+    if walk.scene.shadow_of(arguments[0]) is None:
+        return Recipe(None, shell, (there,))
+    walk.late.append(there)   # a position is cut to the length, and the original is changed only later
+    return Recipe(None, shell)
+
+
+@exact(*_DICT_ITERATORS)
+def _dict_position(walk: Walk, node: Node) -> Recipe:
+    left = node.obj.__length_hint__()
+    of = gc.get_referents(node.obj)
+    # Exhausted, or the dictionary changed under it; or over a shadow, whose original is changed only later.
+    if not left or type(of[0]) is not dict or walk.scene.shadow_of(of[0]) is not None:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    part = walk.part(of[0])
+    if type(part) is not Node:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    shell = (walk.constant(iter, "iter"), "(", part, f".{_DICT_ITERATORS[type(node.obj)]}())")
+    walk.constant(range, "range"), walk.constant(next, "next")
+    skip = len(of[0]) - left
+    fills = ((f"for _ in range({skip}): next(", node, ")"),) if skip else ()
+    return Recipe(None, shell, fills, whole=(part,))
+
+
+@exact(enumerate, zip, map, filter)
+def _combinator(walk: Walk, node: Node) -> Recipe:
+    kind = type(node.obj)
+    function, arguments, *state = node.obj.__reduce__()
+    sources = {enumerate: arguments[:1], zip: arguments}.get(kind, arguments[1:])
+    # Making it again asks each source for its iterator, so the sources must not run code of the user.
+    if function is not kind or state or not all(type(source) in EXACT for source in sources):
+        raise Interrupt("result-object", kind.__name__)
+    return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")"))
+
+
+_ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain combinations combinations_with_replacement compress count
+    cycle dropwhile filterfalse islice permutations product repeat starmap takewhile zip_longest""".split())
+
+
+@exact(*_ITERTOOLS)
+def _itertools(walk: Walk, node: Node) -> Recipe:
+    """They say themselves what makes them again; their sources must be iterators and values that run no code of the user."""
+    kind = type(node.obj)
+    with quietly():   # CPython 3.12 says that it will not tell for ever
+        try:
+            function, arguments, *state = node.obj.__reduce__()
+        except TypeError:
+            raise Interrupt("result-object", type_name(kind)) from None
+    if function is not kind or not all(type(part) in EXACT or type(part) in LEAVES for part in arguments):
+        raise Interrupt("result-object", type_name(kind))
+    shell = (walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")")
+    if not state or state[0] is None:
+        return Recipe(shell)
+    return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))

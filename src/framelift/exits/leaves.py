@@ -1,0 +1,129 @@
+"""Leaves: immutable values whose identity does not matter, as literals where that reads well and as constants otherwise."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+import sys
+import types
+from typing import Any
+
+import torch
+
+from ..vocabulary.reasons import Interrupt
+from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
+
+__all__ = ["is_leaf", "is_plain"]
+
+_LONG = 80
+
+
+def is_leaf(obj: Any) -> bool:
+    """Whether `obj` is rebuilt as a literal or constant."""
+    return type(obj) in LEAVES
+
+
+def is_plain(walk: Walk, obj: Any) -> bool:
+    """Whether `obj` may be kept as it is among many others: a value, and one that says nothing of this call alone."""
+    kind = type(obj)
+    if kind is int:
+        return obj not in walk.scene.addresses
+    return " at 0x" not in obj if kind is str else kind in (type(None), bool, float, complex, bytes)
+
+
+@leaf(type(None), bool)
+def _keyword(_walk: Walk, obj: Any) -> str:
+    return repr(obj)
+
+
+@leaf(type(Ellipsis), type(NotImplemented))
+def _single(walk: Walk, obj: Any) -> str:
+    return walk.constant(obj, repr(obj))
+
+
+@leaf(int)
+def _int(walk: Walk, obj: int) -> str:
+    if obj in walk.scene.addresses:   # of an object that is rebuilt somewhere else
+        raise Interrupt("result-object", "int that is an address")
+    return repr(obj) if obj.bit_length() <= 64 else walk.value(obj, "number")
+
+
+@leaf(float)
+def _float(walk: Walk, obj: float) -> str:
+    # A NaN is equal to itself only by identity inside containers, so each NaN object stays the object it is.
+    return repr(obj) if math.isfinite(obj) else walk.constant(obj, "nan" if obj != obj else "inf")
+
+
+@leaf(str)
+def _str(walk: Walk, obj: str) -> str:
+    if " at 0x" in obj:   # the default text of an object: another one at the next call
+        raise Interrupt("result-object", "str that shows an address")
+    return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
+
+
+@leaf(bytes)
+def _bytes(walk: Walk, obj: bytes) -> str:
+    return repr(obj) if len(obj) <= _LONG else walk.value(obj, "data")
+
+
+@leaf(torch.dtype, torch.device, torch.layout, torch.memory_format)
+def _torch_leaf(walk: Walk, obj: Any) -> str:
+    return walk.value(obj, str(obj).removeprefix("torch."))
+
+
+@leaf(complex, types.CodeType, decimal.Decimal, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern,
+      torch.finfo, torch.iinfo)
+def _value(walk: Walk, obj: Any) -> str:
+    return walk.constant(obj, type(obj).__name__)
+
+
+@leaf(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+      types.GetSetDescriptorType, types.MemberDescriptorType)
+def _descriptor(walk: Walk, obj: Any) -> str:
+    # Immutable parts of classes; internal classes cannot be rebuilt, so neither can theirs.
+    if walk.scene.is_internal_class(obj.__objclass__):
+        raise Interrupt("result-object", f"{type_name(type(obj))} of a class created inside")
+    return walk.constant(obj, f"{obj.__objclass__.__name__}_{obj.__name__}")
+
+
+@exact(types.ModuleType)
+def _module(walk: Walk, node: Node) -> Recipe:
+    name = node.obj.__name__
+    if sys.modules.get(name) is not node.obj:
+        raise Interrupt("result-object", f"module {name}")
+    return Recipe(make=(walk.constant(node.obj, name.rpartition(".")[2]),))
+
+
+@exact(slice)
+def _slice(walk: Walk, node: Node) -> Recipe:
+    of = node.obj
+    return Recipe(make=(walk.constant(slice, "slice"), "(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
+
+
+@exact(range)
+def _range(walk: Walk, node: Node) -> Recipe:
+    of = node.obj
+    return Recipe(make=(walk.constant(range, "range"), "(", *joined(map(walk.part, (of.start, of.stop, of.step))), ")"))
+
+
+@exact(torch.Size)
+def _size(walk: Walk, node: Node) -> Recipe:
+    if all(type(n) is int for n in tuple.__iter__(node.obj)):
+        return Recipe(make=(walk.constant(node.obj, "size"),))
+    parts = joined(map(walk.part, tuple.__iter__(node.obj)))
+    return Recipe(make=(walk.constant(torch.Size, "Size"), "((", *parts, ",))"))
+
+
+@exact(torch.SymInt, torch.SymFloat, torch.SymBool)
+def _symbol(_walk: Walk, node: Node) -> Recipe:
+    # A symbol that is no graph value belongs to the rehearsal alone, although its class is written in Python.
+    raise Interrupt("result-object", type_name(type(node.obj)))
+
+
+@exact(datetime.datetime, datetime.time)
+def _moment(walk: Walk, node: Node) -> Recipe:
+    if type(node.obj.tzinfo) not in (type(None), datetime.timezone):
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    return Recipe(make=(walk.constant(node.obj, type(node.obj).__name__),))

@@ -1,0 +1,48 @@
+"""What emit needs to know of a finished rehearsal: the `Scene` protocol.  The session that ran the rehearsal implements it.
+
+Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque), dict, set or
+bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle, globals dictionary,
+cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key` the attribute or variable, None for cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import Any, Protocol
+
+from ..vocabulary.origins import Origin
+from ..boundary.records import Effect, Shadow
+
+__all__ = ["Effect", "Scene", "Shadow"]
+
+
+class Scene(Protocol):
+    """The end of a rehearsal, as seen by recipes."""
+
+    shadows: Sequence[Shadow]
+    effects: Sequence[Effect]
+    addresses: Set[int]           # numbers that came from where objects made inside lie in memory
+
+    def origin_of(self, obj: Any) -> Origin | None:
+        """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""
+
+    def shadow_of(self, obj: Any) -> Shadow | None:
+        """The shadow whose copy `obj` is."""
+
+    def is_stand_in(self, obj: Any) -> bool:
+        """Whether `obj` stands for a tensor."""
+
+    def input_origin(self, stand_in: Any) -> Origin | None:
+        """The origin of the external tensor a stand-in stands for; None: it is a result, and so a graph output."""
+
+    def is_alone(self, stand_in: Any) -> bool:
+        """Whether no other stand-in ever looked at the memory of this one."""
+
+    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
+        """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and how to ask."""
+
+    def is_internal_class(self, cls: type) -> bool:
+        """Whether the class was created inside the rehearsal."""
+
+    def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
+        """Whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now on."""

@@ -1,0 +1,346 @@
+"""Shadows written back: the statements that turn the original container into what its shadow became.
+
+Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose elements only
+changed inside is left alone.  Statements use the built-in base's own methods where the class is a subclass.
+"""
+
+from __future__ import annotations
+
+import _random
+import collections
+import functools
+import gc
+import itertools
+import operator
+import threading
+import types
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from .. import _core
+from .._core import is_a
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
+from ..boundary.becomes.iterators import (
+    SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of, steps_between,
+)
+from ..boundary.becomes.copied_objects import is_held
+from .containers import display
+from .hashing import check_keys, has_fixed_order
+from .instances import is_of_outside
+from .recipe import Text, Walk, type_name
+from .scene import Shadow
+from .typefacts import mro_of
+
+__all__ = ["difference"]
+
+_MOST_GONE = 16
+
+Method = Callable[..., Text]
+Items = Sequence[Any]
+
+
+def difference(walk: Walk, shadow: Shadow) -> list[Text]:
+    """The statements that carry a shadow's changes to its original; none when nothing changed."""
+    cls = type(shadow.copy)
+    for kind in (cls,) if cls in _WRITERS else mro_of(cls):
+        if kind in _WRITERS:
+            return _WRITERS[kind](walk, shadow, kind)
+    raise Interrupt("effect-object", type_name(type(shadow.copy)))
+
+
+def _methods(walk: Walk, shadow: Shadow, kind: type) -> Method:
+    """`call("append", x)` gives `e0.append(x)`, or `list.append(e0, x)` for a subclass."""
+    target = walk.part(shadow.copy)
+    if type(shadow.copy) is kind:
+        return lambda method, *arguments: (target, f".{method}(", *_arguments(arguments), ")")
+    name = walk.constant(kind, kind.__name__)
+    return lambda method, *arguments: (name, f".{method}(", target, *(p for a in arguments for p in (", ", *a)), ")")
+
+
+def _arguments(arguments: Iterable[Text]) -> list[Any]:
+    return [part for index, text in enumerate(arguments) for part in ((", ", *text) if index else text)]
+
+
+def _same(one: Collection[Any], other: Collection[Any]) -> bool:
+    return len(one) == len(other) and (not one or all(map(operator.is_, one, other)))
+
+
+def _common(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
+    """The lengths of the common beginning and of the common end after it."""
+    shorter = min(len(one), len(other))
+    head = next((i for i in range(shorter) if one[i] is not other[i]), shorter)
+    rest = shorter - head
+    tail = next((i for i in range(rest) if one[-1 - i] is not other[-1 - i]), rest)
+    return head, tail
+
+
+def _list(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = shadow.before, list(list.__iter__(shadow.copy))
+    if _same(before, after):
+        return []
+    call = _methods(walk, shadow, kind)
+    plain = type(shadow.copy) is list
+    target = walk.part(shadow.copy)
+    if not after:
+        return [call("clear")]
+    head, tail = _common(before, after)
+    end = len(before) - tail
+    new = after[head:len(after) - tail]
+    if head == len(before):
+        return [call("append", (walk.part(new[0]),)) if len(new) == 1 else call("extend", display(walk, new))]
+    if len(new) == end - head == 1:
+        value = walk.part(new[0])
+        return [(target, f"[{head}] = ", value) if plain else call("__setitem__", (str(head),), (value,))]
+    place = f"{head}:{end}"
+    if not new:
+        return [("del ", target, f"[{place}]") if plain else call("__delitem__", (_slice(walk, head, end),))]
+    shown = display(walk, new, "[", "]")
+    return [(target, f"[{place}] = ", *shown) if plain else call("__setitem__", (_slice(walk, head, end),), shown)]
+
+
+def _slice(walk: Walk, start: int, stop: int) -> str:
+    return f"{walk.constant(slice, 'slice')}({start}, {stop})"
+
+
+def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    # Never through a new dictionary: that would ask the keys for their hash.
+    old, new = shadow.before, shadow.copy
+    out: list[Text] = []
+    if not (_same(old, kind.keys(new)) and _same(old.values(), kind.values(new))):
+        before, after = list(old.items()), list(kind.items(new))
+        check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
+        out = _dict_changes(walk, shadow, kind, before, after)
+    if kind is collections.defaultdict:
+        factory = kind.default_factory.__get__
+        if factory(new) is not factory(shadow.original):
+            value = walk.part(factory(new))
+            name = walk.constant(kind, kind.__name__)
+            out.append((name, ".default_factory.__set__(", walk.part(new), ", ", value, ")"))
+    return out
+
+
+Pairs = list[tuple[Any, Any]]
+
+
+def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: Pairs) -> list[Text]:
+    target, call = walk.part(shadow.copy), _methods(walk, shadow, kind)
+    plain = type(shadow.copy) is kind
+    if not after:
+        return [call("clear")]
+    staying = _staying(before, after)
+    out: list[Text] = []
+    for key, _ in before:
+        if id(key) not in staying:
+            part = walk.part(key)
+            out.append(("del ", target, "[", part, "]") if plain else call("__delitem__", (part,)))
+    for key, value in after:
+        if id(key) not in staying or staying[id(key)] is not value:
+            parts = walk.part(key), walk.part(value)
+            out.append((target, "[", parts[0], "] = ", parts[1]) if plain else call("__setitem__", *((p,) for p in parts)))
+    return out
+
+
+def _staying(before: Pairs, after: Pairs) -> dict[int, Any]:
+    """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in order."""
+    old = {id(key): index for index, (key, _) in enumerate(before)}
+    staying: dict[int, Any] = {}
+    last = -1
+    for key, _ in after:
+        index = old.get(id(key), -1)
+        if index <= last:
+            break  # new, or moved: all that follow come after it in order of insertion
+        staying[id(key)] = before[index][1]
+        last = index
+    return staying
+
+
+def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    items, start = tuple(set.__iter__(shadow.copy)), tuple(set.__iter__(shadow.original))
+    before, after = {id(x): x for x in shadow.before}, {id(x): x for x in items}
+    fixed = has_fixed_order(items)  # an element added and removed again may leave the others in a new order
+    moved = _finger(shadow.copy) != _finger(shadow.original)   # captured code popped
+    if before.keys() == after.keys() and (not fixed or start == items) and not moved:
+        return []
+    check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
+    call = _methods(walk, shadow, kind)
+    if not after and not moved:
+        return [call("clear")]
+    gone = [x for key, x in before.items() if key not in after]
+    new = [x for key, x in after.items() if key not in before]
+    plain = [("remove", x) for x in gone] + [("add", x) for x in new]
+    if (gone or new) and not moved and (not fixed or _ends_as(shadow, plain, items)):
+        return [call(name, (walk.part(x),)) for name, x in plain]
+    for steps in _with_a_pop(gone, new) if moved and fixed else ():
+        if _ends_as(shadow, steps, items):
+            return [call(name, (walk.part(x),)) if name != "pop" else call("pop") for name, x in steps]
+    if not moved and _ends_as(None, [("add", x) for x in items], items):
+        return [call("clear"), call("update", display(walk, items))]
+    raise Interrupt("effect-object", f"{type_name(type(shadow.copy))} in an order that depends on its history")
+
+
+def _finger(table: Any) -> bytes:
+    """Where a set looks for the next element to pop."""
+    return _core.set_layout(table).split()[0]
+
+
+def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
+    """Ways to remove and to add these whose last removal is a pop, which alone moves the place that the next one begins at."""
+    added = [("add", x) for x in new]
+    for last in gone if len(gone) <= _MOST_GONE else ():
+        others = [("remove", x) for x in gone if x is not last]
+        yield [*added, *others, ("pop", last)]
+        yield [*others, *added, ("pop", last)]
+        yield [*others, ("pop", last), *added]
+
+
+def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: Items) -> bool:
+    """Whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the original, or on a new one."""
+    trial: set[Any] = set()
+    if shadow is not None:
+        _core.copy_set(trial, shadow.original)
+    for name, x in steps:
+        if name == "pop":
+            if not trial or trial.pop() is not x:
+                return False
+        else:
+            getattr(trial, name)(x)
+    return tuple(trial) == wanted and (shadow is None or _finger(trial) == _finger(shadow.copy))
+
+
+def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = shadow.before, list(collections.deque.__iter__(shadow.copy))
+    if _same(before, after):
+        return []
+    call = _methods(walk, shadow, kind)
+    for drop in range(len(before) + 1):
+        kept = len(before) - drop
+        if _same(before[drop:], after[:kept]):
+            start = [call("popleft")] * drop if kept or not drop else [call("clear")]
+            return start + _more(walk, call, after[kept:])
+        if _same(before[:kept], after[len(after) - kept:]) and kept <= len(after):
+            return [call("pop")] * drop + [call("appendleft", (walk.part(x),)) for x in after[:len(after) - kept][::-1]]
+    raise AssertionError  # drop == len(before) always fits
+
+
+def _more(walk: Walk, call: Method, items: Sequence[Any]) -> list[Text]:
+    if len(items) == 1:
+        return [call("append", (walk.part(items[0]),))]
+    return [call("extend", display(walk, items))] if items else []
+
+
+def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    before, after = bytes(shadow.before), bytes(bytearray.__getitem__(shadow.copy, slice(None)))
+    if before == after:
+        return []
+    value = walk.part(after)
+    if type(shadow.copy) is bytearray:
+        return [(walk.part(shadow.copy), "[:] = ", value)]
+    return [_methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
+
+
+def _generator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    state = kind.getstate(shadow.copy)
+    if [state] == shadow.before:
+        return []
+    return [(walk.constant(kind, "Generator"), ".setstate(", walk.part(shadow.copy), ", ", walk.part(state), ")")]
+
+
+def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is carried over."""
+    out: list[Text] = []
+    for name, before in shadow.before.items():
+        slot = next(vars(base)[name] for base in mro_of(type(shadow.copy)) if base.__module__ == "builtins" and name in vars(base))
+        value = slot.__get__(shadow.copy)
+        if value is not before:
+            if name == "__traceback__" and value is not None and not is_of_outside(walk, value):
+                if before is not None:
+                    raise Interrupt("effect-object", f"{type(shadow.copy).__name__}, which was raised again")
+                continue
+            target = walk.constant(slot, f"exception_{name.strip('_')}")
+            out.append((target, ".__set__(", walk.part(shadow.copy), ", ", walk.part(value), ")"))
+    return out
+
+
+def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    if is_held(shadow.copy) != shadow.before:
+        raise Interrupt("effect-object", "a lock that is held on leaving")
+    return []
+
+
+def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """An iterator from outside stands where captured code left it."""
+    place, source = place_of(shadow.copy), source_of(shadow.copy)
+    ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
+    if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):
+        return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+    steps = steps_between(shadow.original, shadow.copy)
+    if steps:
+        return [(walk.part(shadow.copy), f".__setstate__({steps})")]
+    if place == shadow.before:
+        return []
+    if not is_within(shadow.copy):   # the sequence is changed first
+        raise Interrupt("effect-object", f"{type_name(kind)} beyond the end of a sequence that became shorter")
+    return [(walk.part(shadow.copy), f".__setstate__({place})")]
+
+
+def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """A counter from outside gave some numbers."""
+    start, step = shadow.before
+    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]   # its class is among them, since 3.12
+    now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
+    given = (now - start) // step if step else 0
+    if type(given) is not int:
+        raise Interrupt("effect-object", "a counter that a loop over a symbolic number advanced")
+    if not given:
+        return []
+    return [_advanced(walk, shadow, given)]
+
+
+_MOST_STEPS = 100_000
+
+
+def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """An iterator that cannot be set to a place is advanced by the steps that captured code took, found by taking them again."""
+    wanted, again, steps = stands_at(shadow.copy), rebuilt(shadow.original, iter(shadow.before)), 0
+    while stands_at(again) != wanted:
+        if not steps and not all(map(_unchanging(walk), shadow.before)) or steps > _MOST_STEPS:
+            raise Interrupt("effect-object", f"{type_name(kind)} over a list that changed")
+        try:
+            next(again)
+            steps += 1
+        except StopIteration:
+            if stands_at(again) != wanted:
+                raise Interrupt("effect-object", type_name(kind)) from None
+            return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+    return [_advanced(walk, shadow, steps)] if steps else []
+
+
+def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
+    deque, islice = walk.constant(collections.deque, "deque"), walk.constant(itertools.islice, "islice")
+    return (f"{deque}({islice}(", walk.part(shadow.copy), f", {steps}), 0)")
+
+
+def _unchanging(walk: Walk) -> Callable[[Any], bool]:
+    """Whether a sequence, and those in it, are what they were."""
+    def check(sequence: Any) -> bool:
+        if type(sequence) is tuple:
+            return all(map(check, sequence))
+        known = walk.scene.shadow_of(sequence) if type(sequence) is list else None
+        return known is None or _same(known.before, sequence) and all(map(check, sequence))
+    return check
+
+
+def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
+    return []
+
+
+_WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
+    list: _list, set: _set, collections.deque: _deque, bytearray: _bytearray,
+    dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,
+    tuple: _unchanged, frozenset: _unchanged, functools.partial: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
+    BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
+}
+_WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
+_WRITERS.update(dict.fromkeys(STEPPERS, _stepper))
+_WRITERS[itertools.count] = _counter

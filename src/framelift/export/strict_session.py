@@ -1,0 +1,250 @@
+"""The rehearsal of an exported call: what it gave as leaves and structure, what it assigned, and which modules were being called.
+
+An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is assumed of the data, and
+values of inputs are no facts to rely on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import logging
+import sys
+import types
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import config
+from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.own_code import is_own_code
+from ..vocabulary.reasons import Interrupt
+from ..overriding.modes import at_rest
+from ..rehearsal.session import Session
+from ..capture.driver import capture_lock, rehearse
+from ..capture.records.messages import break_of, full_graph_message, uncaptured_message
+from ..boundary.dynamism import Dynamism
+
+__all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "rehearse_call"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit:
+    """What the call gave: its leaves (stand-ins, symbolic numbers, constants) and structure; `assigned`: buffers that were assigned to.
+
+    `lost` names the effects on objects outside that a graph cannot have.
+    """
+
+    leaves: list[Any]
+    spec: Any
+    assigned: list[tuple[torch.Tensor, Any]]
+    lost: list[str]
+
+
+#: the root of every export.  Not framelift's own file, so that it is captured code.
+_scope: dict[str, Any] = {}
+exec(builtins.compile("def around(function, flatten):\n    def exported(*args, **kwargs):\n        return flatten(function(*args, **kwargs))\n"
+                      "    return exported\n", "<export>", "exec"), _scope)
+
+_CALL = torch.nn.Module._call_impl.__code__
+
+
+class ModuleTape(list[Any]):
+    """A tape that knows, for each step, the modules being called: path and class by a key that tells repeated calls apart."""
+
+    def __init__(self, root: Any) -> None:
+        super().__init__()
+        self.names: dict[int, list[str]] = {}
+        if isinstance(root, torch.nn.Module):
+            for name, module in root.named_modules(remove_duplicate=False):
+                self.names.setdefault(id(module), []).append(name)
+        self._calls: dict[Any, tuple[str, str]] = {}    # frames of module calls: key and path
+        self._counts: dict[int, int] = {}
+
+    def append(self, step: Any) -> None:
+        step.modules = self._stack()
+        super().append(step)
+
+    def _stack(self) -> dict[str, tuple[str, str]]:
+        found: list[tuple[str, tuple[str, str]]] = []
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code is not rehearse.__code__:
+            code = frame.f_code
+            if code.co_name == "_call_impl" and code.co_filename == _CALL.co_filename:
+                module = frame.f_locals.get("self")
+                if id(module) in self.names:
+                    cls = type(module)
+                    key, name = self._called(frame, id(module))
+                    found.append((key, (name, f"{cls.__module__}.{cls.__qualname__}")))
+            frame = frame.f_back  # type: ignore[assignment]
+        return dict(reversed(found))
+
+    def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
+        """The key and path of one call.  A module that has several paths is taken to be called by each in turn.
+
+        The key tells modules apart, as torch.export.unflatten takes it: the paths of one module share the first one's.
+        """
+        known = self._calls.get(frame)
+        if known is None:
+            names, count = self.names[module], self._counts.get(module, 0)
+            self._counts[module] = count + 1
+            name, again = names[count % len(names)], count // len(names)
+            known = self._calls[frame] = (f"L__self__{names[0]}" + (f"@{again}" if again else ""), name)
+        return known
+
+
+class _ExportSession(Session):
+    """A session whose root is an exported call."""
+
+    def __init__(self, root: Any, of_fakes: bool, function: types.FunctionType, _plan: Any, dynamism: Dynamism, moment: Any) -> None:
+        super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
+        self.exporting = True
+        self.recorder.settings.refused = "a setting that an exported graph would not have"
+        self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
+        self.recorder.guard_text, self.recorder.switch = None, None
+        self.recorder.facts.guard_values = self._is_declared
+        self.recorder.facts.guard_result = lambda tensor, check: self._is_declared([tensor])
+        self.recorder.lazy, self.recorder.takes_fakes = True, of_fakes
+        self.recorder.assume_otherwise = self._assume
+        self.example = self._example
+
+    def _is_declared(self, tensors: list[torch.Tensor]) -> bool:
+        """There are no guards: only what the program itself declares to be constant is a fact."""
+        return bool(tensors) and all(id(tensor) in self.recorder.facts.declared for tensor in tensors)
+
+    def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
+        """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own decision."""
+        message = _asserted()
+        if message is None:
+            return False
+        if not truth:
+            tensor = self.recorder.call(torch.logical_not, (tensor,), {})
+        self.recorder.call(torch._assert_async, (tensor, message), {})
+        return True
+
+    def _example(self, stand_in: torch.Tensor) -> torch.Tensor:
+        """A private copy of what a stand-in is in this call: for results that the program declares constant."""
+        symbols = self.recorder.symbols
+        finished = self.recorder.finish([stand_in])
+        given = [given.detach().clone() if isinstance(given, torch.Tensor) else symbols.shape_hint(given)  # type: ignore[union-attr]
+                 for given in (finished.inputs if finished.arguments is None else finished.arguments)]
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            found: torch.Tensor = finished.graph_module(*given)[0]
+            return found.detach().clone()
+
+
+
+
+def _asserted() -> str | None:
+    """The message of the `assert` statement that captured code is at; None where it is at none."""
+    frame: Any = sys._getframe()
+    while frame is not None and is_own_code(frame.f_code):
+        frame = frame.f_back
+    ahead = [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
+    raising = next((i for i, one in enumerate(ahead) if one.opname == "RAISE_VARARGS"), 0)
+    start = next((i for i, one in enumerate(ahead[:raising]) if one.opname == "LOAD_ASSERTION_ERROR"), None)
+    if start is None:
+        return None
+    return next((one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)), "assertion error")
+
+
+def _exit(session: Any, value: Any) -> Exit:
+    leaves, spec = value
+    assigned, lost = _effects(session)
+    for leaf in leaves:
+        if not _may_leave(session, leaf):
+            stop = Interrupt("result-object", type(leaf).__qualname__)
+            stop.error = not_flattenable("outputs", leaf)
+            raise stop
+    return Exit(list(leaves), spec, assigned, lost)
+
+
+#: what may be the result of an exported call, besides tensors and symbolic numbers
+_PLAIN = (int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format, slice)
+
+
+def not_flattenable(which: str, leaf: Any) -> Exception:
+    """The error that torch.export's users know for an argument or result that is no container of tensors."""
+    from torch.export import _trace
+    kind = _trace.UserErrorType.INVALID_INPUT if which == "inputs" else _trace.UserErrorType.INVALID_OUTPUT
+    return _trace.UserError(kind, f"It looks like one of the {which} with type `{type(leaf)}` is not supported or pytree-flattenable. "
+                            "Register its class with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.")
+
+
+def _may_leave(session: Any, leaf: Any) -> bool:
+    return session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
+
+
+def check_inputs(leaves: list[Any]) -> None:
+    """Refuse arguments that are no containers of tensors and plain values."""
+    for leaf in leaves:
+        if not isinstance(leaf, (*_PLAIN, torch.Tensor, torch.ScriptObject, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            raise not_flattenable("inputs", leaf)
+
+
+def _effects(session: Any) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
+    """Buffers that were assigned to, with what they are now; and the other effects, in words."""
+    assigned: list[tuple[torch.Tensor, Any]] = []
+    lost = [f"{effect.kind} {effect.key}" if isinstance(effect.key, str) else effect.kind for effect in session.effects]
+    for shadow in session.shadows:
+        copy, before = shadow.copy, shadow.before
+        if not isinstance(copy, dict) or not isinstance(before, dict):
+            if isinstance(before, (list, set)) and [*map(id, before)] != [*map(id, copy)]:
+                lost.append(str(shadow.origin))
+            continue
+        for key in {**before, **copy}:
+            if before.get(key) is copy.get(key):
+                continue
+            old, new = before.get(key), copy.get(key)
+            if shadow.origin.key == "_buffers" and session.recorder.is_stand_in(old) and session.recorder.is_stand_in(new):
+                assigned.append((session.recorder.external(old), new))
+            else:
+                lost.append(f"{shadow.origin}[{key!r}]")
+    return assigned, lost
+
+
+#: what a program says to its reader is no part of an exported one
+_TALK = (print, warnings.warn, *(getattr(place, name) for place in (logging, logging.Logger)
+                                 for name in ("critical", "debug", "error", "exception", "info", "log", "warning")))
+
+
+def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism, of_fakes: bool = False) -> tuple[Any, Exit]:
+    """Rehearse one call of `root`.  The session is to be closed by the caller.  `of_fakes`: its tensors may be fakes.
+
+    Raises `framelift.exc.Unsupported` where the call cannot be captured whole, and what the call itself raises.
+    """
+    function = _scope["around"](root, pytree.tree_flatten)
+    name = getattr(root, "__qualname__", type(root).__qualname__)
+    made: list[Any] = []
+    options = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True,
+               "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK}}
+    with capture_lock, config.patch(options), at_rest() as moment:
+        session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
+                                        begin=functools.partial(_ExportSession, root, of_fakes))
+    if stop is None:
+        for what in dict.fromkeys(found.lost):
+            warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)
+        return session, found
+    try:
+        refuse(stop, session, name)
+    finally:
+        session.close()
+    raise InternalError("unreachable")
+
+
+def refuse(stop: BaseException, session: Any, name: str) -> None:
+    """Raise what the user is told of a call that cannot be captured whole."""
+    if not isinstance(stop, Interrupt):
+        raise stop
+    if stop.error is not None:
+        raise stop.error
+    told = break_of(stop, session)
+    told = replace(told, places=tuple(place for place in told.places if place.file != "<export>"))
+    if stop.operator:
+        raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, told), stop.reason.id) from None
+    raise Unsupported("export: " + full_graph_message(name, told).removeprefix("fullgraph=True, but "), stop.reason.id) from None

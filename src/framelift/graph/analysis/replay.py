@@ -1,0 +1,106 @@
+"""The tape run again, over fakes that keep their history: what differentiating a result would give.
+
+Metadata alone does not say which inputs a result depends on; autograd itself is asked, once the program wants to know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..fx.examples import number_example
+from ..metadata.fakes import Fakes
+from ..state.torch_state import AUTOCAST_DEVICES, State
+from ..symbols.environment import Symbols
+from ..fx.tape import Step, build_graph
+from ..fx.values import Value
+
+__all__ = ["replay", "with_histories"]
+
+
+def replay(fakes: Fakes, name: str, tape: Sequence[Step], asked: Sequence[Value], base: State, symbols: Symbols | None,
+           then: Callable[[list[Any]], Any]) -> Any:
+    """Run the tape over fakes and give what `then` makes of the fakes of the values asked for.  Torch function must be off."""
+    module, given, _ = build_graph(tape, asked, base, symbols)
+    inputs = [fakes.make(one.facts.but(is_leaf=True)) if type(one) is Value else number_example(symbols, fakes.mode, one)[1] for one in given]
+
+    def run(made: list[Any]) -> Any:
+        with _beginning(base):
+            results = list(module.forward(*made))
+        return then(results)
+    return fakes.run(name, run, inputs)
+
+
+@contextlib.contextmanager
+def _beginning(state: State) -> Iterator[None]:
+    """Torch's state as it was when the tape began."""
+    grad = torch.is_grad_enabled()
+    autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES]
+    torch._C._set_grad_enabled(state.grad)
+    for device, dtype in state.autocast[:-1] if state.autocast else [(device, None) for device in AUTOCAST_DEVICES]:
+        torch.set_autocast_enabled(device, dtype is not None)
+        if dtype is not None:
+            torch.set_autocast_dtype(device, dtype)
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(grad)
+        for device, enabled, dtype in autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+
+
+class _Spent(torch.autograd.Function):
+    """A history that was differentiated inside: nobody can go through it again."""
+
+    @staticmethod
+    def forward(ctx: Any, seed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+            "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+            "you need to backward through the graph a second time or if you need to access saved tensors after calling backward.")
+
+
+class _Rootless(torch.autograd.Function):
+    """A history that leads to leaves which nobody holds any more."""
+
+    @staticmethod
+    def forward(ctx: Any, seed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return None, None
+
+
+def _attached(history: Any, result: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        made: torch.Tensor = history.apply(torch.empty(0, requires_grad=True), result)
+    return made
+
+
+#: what a result without a history is to become
+_BECOMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "spent": lambda result: _attached(_Spent, result),
+    "rootless": lambda result: _attached(_Rootless, result),
+    "tensor": lambda result: result.detach().requires_grad_(),
+    "parameter": torch.nn.Parameter,
+    "frozen parameter": lambda result: torch.nn.Parameter(result, requires_grad=False),
+}
+
+
+def with_histories(graph: Callable[..., Any], odd: Sequence[tuple[int, str]]) -> Callable[..., Any]:
+    """`graph`, whose results at these places are leaves, or have a history that was gone through already."""
+    def run(*given: Any) -> Any:
+        results = list(graph(*given))
+        for place, kind in odd:
+            results[place] = _BECOMES[kind](results[place])
+        return results
+    return run

@@ -1,0 +1,1 @@
+"""The tape of recorded calls and the FX graph made of it."""

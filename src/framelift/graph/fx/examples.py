@@ -1,0 +1,131 @@
+"""What a backend gets beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
+
+Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the compiler sees the
+symbols of the capture.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.graph_module import GraphModule
+from torch.fx.node import Node
+
+from ... import _core
+from ..._core import is_a
+from ..metadata.facts import SymbolicFacts, is_overriding
+from ..symbols.numbers import Float
+from ..symbols.environment import Calculation, Symbols
+from ..metadata.wrappers import WrapperFacts, assembled_like
+
+__all__ = ["examples_for", "number_example", "without_alpha"]
+
+
+def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
+    """The example inputs of a graph, and the mode that knows their fakes.  `facts` are those of the tensors, by id."""
+    symbols.note_line()
+    symbols.compiling = True
+    _forget_calculated(symbols)
+    mode = FakeTensorMode(shape_env=symbols.env)
+    nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    examples: list[Any] = []
+    for node, argument in zip(nodes, arguments):
+        if is_a(argument, torch.Tensor):
+            example: Any = argument
+            fake: Any = _fake(mode, argument, facts[id(argument)])
+        else:
+            example, fake = number_example(symbols, mode, argument)
+        node.meta["example_value"] = fake
+        examples.append(example)
+    return examples, mode
+
+
+def without_alpha(graph_module: GraphModule) -> None:
+    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the alpha."""
+    graph, numbers, floats = graph_module.graph, set(), set()
+    for node in graph.nodes:
+        if node.op == "placeholder" and not is_a(node.meta["example_value"], torch.Tensor):
+            numbers.add(node)
+        elif node.target == "item" or getattr(node.target, "__module__", "") in ("_operator", "math") and numbers.issuperset(node.all_input_nodes):
+            numbers.add(node)
+            floats.add(node)
+        elif "alpha" in node.kwargs and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
+            other = node.args[1] if len(node.args) > 1 else node.kwargs.get("other")
+            if not is_a(other, Node) or other not in floats:
+                continue
+            with graph.inserting_before(node):
+                product = graph.call_function(operator.mul, (other, node.kwargs["alpha"]))
+            node.args = (*node.args[:1], product) if node.args else ()
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name not in ("alpha", "other")} | ({} if node.args else {"other": product})
+            graph_module.recompile()
+
+
+def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tuple[Any, Any]:
+    """The example of a number among a graph's inputs, a Float or the name of an int, and what stands for it in the mode."""
+    if type(argument) is Float:
+        example = torch.tensor(argument.hint, dtype=torch.float64)
+        fake: Any = mode.from_tensor(example, static_shapes=True)
+        fake.item_memo = symbols.raw(argument)
+        return example, fake
+    symbol = next(symbol for symbol in symbols.env.var_to_range if str(symbol) == argument)
+    number = symbols.env.create_symintnode(symbol, hint=_hint(symbols, symbol))
+    return number, number
+
+
+def _forget_calculated(symbols: Symbols) -> None:
+    """Symbols of floats that are calculated from others: the compiler follows the calculation, and must not take them for inputs."""
+    relied_on = {symbol for guard in symbols.env.guards for symbol in guard.expr.free_symbols}
+    table = _values(symbols)
+    for symbol in [symbol for symbol in table if symbol not in relied_on]:
+        meaning = symbols.meanings.get(str(symbol))
+        if type(meaning) is Calculation and meaning.is_alias and meaning.args[0].func is not None:
+            del table[symbol]
+
+
+def _values(symbols: Symbols) -> Any:
+    """The shape environment's table of symbols and their values in this call."""
+    table = getattr(symbols.env, "backed_var_to_val", None)
+    return table if table is not None else symbols.env.var_to_val
+
+
+def _hint(symbols: Symbols, symbol: Any) -> Any:
+    found = _values(symbols).get(symbol)
+    return None if found is None else int(found)
+
+
+def _wrapper(mode: FakeTensorMode, tensor: torch.Tensor, facts: WrapperFacts) -> torch.Tensor:
+    """A fake of a wrapper subclass, made of fakes of its inner tensors."""
+    parts = {name: _fake(mode, value.external, value.facts) for name, value in facts.parts.items()}
+    with torch._C.DisableTorchFunction():
+        made = assembled_like(tensor, parts, list(parts), facts.context)
+        if made.requires_grad != facts.requires_grad and made.is_leaf:
+            made.requires_grad_(facts.requires_grad)
+    mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+    return made
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tensor:
+    known = mode.fake_tensor_converter._get_memo(tensor)
+    if known is not None:
+        return known
+    if type(facts) is WrapperFacts:
+        return _wrapper(mode, tensor, facts)
+    if type(facts) is not SymbolicFacts:
+        read = _core.of_tensor
+        grad = read(tensor, "grad") if read(tensor, "is_leaf") else None
+        if is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size"):   # its memory was exchanged since
+            with torch.no_grad():
+                bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(read(tensor, "requires_grad"))
+            return mode.from_tensor(bare, static_shapes=True)
+        return mode.from_tensor(tensor, static_shapes=True)
+    with torch.no_grad():
+        made: torch.Tensor = FakeTensor(mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device)
+    if type(tensor) is torch.nn.Parameter:
+        made = torch.nn.Parameter(made, requires_grad=facts.requires_grad)
+    elif facts.requires_grad:
+        made.requires_grad_()
+    mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+    return made

@@ -1,0 +1,85 @@
+"""Placeholders called after the place their value comes from, as backends of torch.compile know them: `L_x_`, `L_self_modules_linear_parameters_weight_`."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import Origin
+
+__all__ = ["identifier", "name_placeholders", "source_name"]
+
+_NO_LETTERS = re.compile("[^0-9A-Za-z]+")
+_MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
+
+
+def source_name(origin: Origin) -> str:
+    """The place in the letters of an identifier: arguments and variables of closures begin with L, all else with G.
+
+    >>> from framelift.vocabulary.origins import arg
+    >>> source_name(arg(0, "self").to("dict").to("item", "_modules").to("item", "fc"))
+    'L_self_modules_fc_'
+    """
+    parts: list[str] = []
+    end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"   # an attribute, or an item
+    while origin.base is not None:
+        variable = _closed_over(origin)
+        if variable is not None:
+            parts += [variable, "L"]
+            break
+        if origin.key is not None:
+            parts.append(str(origin.key))
+        origin = origin.base
+    else:
+        parts += [str(origin.key[1]), "L"] if origin.step == "arg" else ["G"]
+    return _NO_LETTERS.sub("_", "_".join(reversed(parts))).strip("_") + end
+
+
+def _closed_over(origin: Origin) -> str | None:
+    """The name of the variable of a closure that this is the cell of."""
+    if origin.step != "cell" or origin.base is None or not is_a(origin.base.key, types.FunctionType):
+        return None
+    return origin.base.key.__code__.co_freevars[origin.key]
+
+
+def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any]) -> None:
+    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA graphs need not copy these.
+
+    `memo` has a record with the origin of each object that was met, by its id.
+    """
+    stay = _tensors_of_modules(memo)
+    for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
+        if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
+            continue
+        marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
+        node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
+        name = source_name(memo[id(tensor)].origin)
+        node._rename(name.lower())
+        node.target = name if node.name == name.lower() else node.name
+
+
+def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:
+    """The ids of what the modules that were met hold: parameters, buffers, attributes."""
+    found: set[int] = set()
+    for record in memo.values():
+        if is_a(record.original, torch.nn.Module):
+            table = _core.own_dict(record.original)
+            for held in (table, table.get("_parameters", ()), table.get("_buffers", ())):
+                found.update(map(id, held.values() if is_a(held, dict) else ()))
+    return found
+
+
+def identifier(name: str) -> str:
+    """A text as a name of Python's; none where there are no letters in it.
+
+    >>> identifier("self.layers[0]"), identifier("(0)")
+    ('self_layers_0', 'value_0')
+    """
+    letters = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_")
+    return f"value_{letters}" if letters[:1].isdigit() else letters

@@ -1,0 +1,68 @@
+"""Per-tensor records of one rehearsal: `Value` is one stand-in, `Storage` the memory it shares with others.
+
+`Body` is the other kind of thing a step may be given: a graph of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..metadata.facts import Facts
+
+__all__ = ["AFTER_DATA", "Body", "EXCHANGED", "Storage", "Value"]
+
+#: the view of a leaf whose memory the program exchanged (`leaf.data = new`)
+EXCHANGED = "exchanged"
+AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"
+
+
+class Storage:
+    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it."""
+
+    __slots__ = ("external", "values", "wrapped", "written")
+
+    def __init__(self, external: bool) -> None:
+        self.external = external
+        self.values: list[Value] = []
+        self.written = False
+        self.wrapped = False
+
+
+class Value:
+    """One stand-in: what is known of it now, and where its node comes from.
+
+    `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
+    or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
+    `exact` says that its strides are believed: fakes are sometimes wrong about them for operations on oddly laid out tensors.
+    `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter", or "outside" for one from outside that is a leaf from now on; `gathered`: and a backward inside has added to its `.grad`.
+    A result has `step` (the tape step that made it) and `path` (its place in the step's result: indices, and names of inner tensors); an input
+    has `external`.
+    """
+
+    __slots__ = ("exact", "external", "facts", "gathered", "name", "path", "rooted", "stand_in", "step", "storage", "view")
+
+    def __init__(self, stand_in: torch.Tensor, facts: Facts, storage: Storage, view: str = "") -> None:
+        self.stand_in = stand_in
+        self.facts = facts
+        self.storage = storage
+        self.view = view
+        self.exact = True
+        self.external: torch.Tensor | None = None
+        self.name = ""
+        self.rooted = ""
+        self.gathered = False
+        self.step: object = None
+        self.path: tuple[int | str, ...] = ()
+        storage.values.append(self)
+
+
+class Body:
+    """A sub-graph as an argument of a step: it becomes an attribute of the graph module, called `name`."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: Any, name: str) -> None:
+        self.module = module
+        self.name = name

@@ -1,0 +1,237 @@
+"""Function transforms (torch.func): operations recorded over live fakes, under the transform's own interpreters.
+
+What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history of the wrapped
+tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as the real one will be.  The interpreters
+are on torch's stack only while an operation runs; in between nothing of framelift meets them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C import _functorch
+
+from ... import _core
+from ...vocabulary.reasons import Interrupt
+from .fakes import Fakes
+from .facts import Facts, facts_of
+from ..fx.values import Storage, Value
+
+__all__ = ["Live", "LiveOutcome", "described_transforms", "is_wrapped", "leaving_none_open", "storage_of", "transforms_off"]
+
+_LEAVE = {"Vmap": _functorch._vmap_decrement_nesting, "Grad": _functorch._grad_decrement_nesting,
+          "Jvp": _functorch._jvp_decrement_nesting}
+is_wrapped = _functorch.is_functorch_wrapped_tensor
+
+
+class LiveOutcome:
+    """What one operation over live fakes gave: the raw result and what became of the arguments."""
+
+    __slots__ = ("changes", "result", "stays", "written")
+
+    def __init__(self, result: Any, stays: bool, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+        self.result = result
+        self.stays = stays
+        self.written = written
+        self.changes = changes
+
+
+class Live:
+    """The interpreters and fakes of one rehearsal's transforms."""
+
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+        self._stack: list[Any] = []                 # interpreters, outermost first, while they are off torch's stack
+        self._of: dict[int, tuple[Value, Facts, torch.Tensor]] = {}
+        self._values: dict[int, Value] = {}         # by id of the fake, which _of keeps alive
+        self._storages: dict[int, Storage] = {}
+        self._dual = 0
+        self._outer = 0                             # how many of the interpreters were there before
+        self.disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+
+    def begin_inside(self, transforms: Sequence[Any]) -> None:
+        """Captured code begins inside these transforms; they stay open when it ends."""
+        self._stack = list(transforms)
+        self._outer = len(transforms)
+
+    def mirror(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake wrapped as this tensor of the outer transforms is."""
+        if not is_wrapped(tensor):
+            return self._fakes.make(facts_of(tensor))
+        level = _functorch.maybe_get_level(tensor)
+        inner = self.mirror(_functorch.get_unwrapped(tensor))
+        with self.interpreters():
+            if _functorch.is_batchedtensor(tensor):
+                return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(tensor), level)
+            made = _functorch._wrap_for_grad(inner, level)
+            if tensor.requires_grad:
+                allowed = _functorch.get_inplace_requires_grad_allowed()
+                _functorch.set_inplace_requires_grad_allowed(True)
+                made.requires_grad_()
+                _functorch.set_inplace_requires_grad_allowed(allowed)
+            return made
+
+    def outlives(self, value: Value) -> bool:
+        """Whether a value is a tensor of a transform that ended with the captured code."""
+        return self.wraps(value) and _functorch.maybe_get_level(self.fake(value)) > self._outer
+
+    @property
+    def active(self) -> bool:
+        """Whether captured code is inside a transform now."""
+        return bool(self._stack) or self._dual > 0
+
+    def only_vmap(self) -> bool:
+        """Whether none of the transforms differentiates."""
+        return not self._dual and self.ask(lambda: all(one.key().name == "Vmap" for one in _functorch.get_interpreter_stack() or ()))
+
+    def concerns(self, found: Sequence[Value]) -> bool:
+        """Whether an operation on these values is to be run here."""
+        return bool(self._stack) or self._dual > 0 or any(self.wraps(value) for value in found)
+
+    def wraps(self, value: Value) -> bool:
+        """Whether the value is a tensor of a transform, which only lives inside of it."""
+        known = self._of.get(id(value))
+        return known is not None and is_wrapped(known[2])
+
+    @contextlib.contextmanager
+    def interpreters(self) -> Iterator[None]:
+        """Put the interpreters on torch's stack; what is there afterwards is the new stack."""
+        while self._stack:
+            _functorch.push_dynamic_layer_stack(self._stack.pop(0))
+        try:
+            yield
+        finally:
+            while _functorch.peek_interpreter_stack() is not None:
+                self._stack.insert(0, _functorch.pop_dynamic_layer_stack())
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call functorch about its state, or about the fake of a value."""
+        args = tuple(self.fake(arg) if type(arg) is Value else arg for arg in args)
+        with self.interpreters():
+            return function(*args)
+
+    def fake(self, value: Value) -> torch.Tensor:
+        """The live fake of a value; made from its facts where it was not born here."""
+        known = self._of.get(id(value))
+        if known is None or not known[1].agrees(value.facts):
+            return self.born(value, self._fakes.make(value.facts))
+        return known[2]
+
+    def born(self, value: Value, fake: torch.Tensor) -> torch.Tensor:
+        """Remember the fake of a value."""
+        self._of[id(value)] = (value, value.facts, fake)
+        self._values[id(fake)] = value
+        return fake
+
+    def known(self, fake: torch.Tensor) -> Value | None:
+        """The value whose very tensor this is: functorch gives back what it was given when it unwraps."""
+        return self._values.get(id(fake))
+
+    def run(self, name: str, found: Sequence[Value], call: Callable[[list[torch.Tensor]], Any]) -> LiveOutcome:
+        """Run an operation over the fakes of `found`."""
+        fakes = [self.fake(value) for value in found]
+        storages = [storage_of(fake) for fake in fakes]
+        mode = self._fakes.mode
+        mode.stays = False
+        mode.written.clear()
+        with self.interpreters():
+            result = self._fakes._run(name, mode, call, fakes)
+        written = tuple(i for i, storage in enumerate(storages) if storage in mode.written)
+        changes = []
+        for i, (value, fake) in enumerate(zip(found, fakes)):
+            now = facts_of(fake)
+            if not now.agrees(value.facts):
+                changes.append((i, now))
+        return LiveOutcome(result, mode.stays, written, tuple(changes))
+
+    def storage(self, fake: torch.Tensor, found: Sequence[Value]) -> tuple[Storage, bool]:
+        """The storage of a result, and whether it is shared with one of the arguments."""
+        key = storage_of(fake)
+        for value in found:
+            if storage_of(self.fake(value)) == key:
+                return value.storage, True
+        known = self._storages.get(key)
+        if known is None:
+            known = self._storages[key] = Storage(external=False)
+            return known, False
+        return known, True
+
+    def enter_dual(self, by: int) -> None:
+        """A level of forward-mode differentiation was opened (1) or closed (-1)."""
+        self._dual += by
+
+    def check_dual(self, name: str, least: int) -> None:
+        """Interrupt where fewer levels of forward-mode differentiation than these were opened inside, or where some stay open (-1)."""
+        if self._dual < least or least < 0 < self._dual:
+            raise Interrupt("torch-state", name)
+
+    def close(self) -> None:
+        """The rehearsal is over: leave every transform that is still open, and put torch's switches back."""
+        while len(self._stack) > self._outer:
+            with self.interpreters():
+                _LEAVE[_functorch.peek_interpreter_stack().key().name]()
+        while self._dual > 0:
+            self._dual -= 1
+            torch._C._exit_dual_level(level=self._dual)
+        _allow_hooks(self.disabled)
+
+
+def _allow_hooks(disabled: str | None) -> None:
+    """Hooks on saved tensors may be set, or not, for the reason given."""
+    if disabled is None:
+        torch._C._autograd._saved_tensors_hooks_enable()
+    else:
+        torch._C._autograd._saved_tensors_hooks_disable(disabled)
+
+
+@contextlib.contextmanager
+def leaving_none_open() -> Iterator[None]:
+    """Leave the transforms that were opened in here, and put their switches back, where what runs in here fails."""
+    depth, forward = len(_functorch.get_interpreter_stack() or ()), torch._C._is_fwd_grad_enabled()
+    disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+    try:
+        yield
+    except BaseException:
+        while len(stack := _functorch.get_interpreter_stack() or ()) > depth:
+            _LEAVE[stack[-1].key().name]()
+        if torch.autograd.forward_ad._current_level < 0:   # the program's own record, which graphs do not write to
+            with contextlib.suppress(RuntimeError):   # there is none
+                torch._C._exit_dual_level(level=0)
+        torch._C._set_fwd_grad_enabled(forward)
+        _allow_hooks(disabled)
+        raise
+
+
+@contextlib.contextmanager
+def transforms_off() -> Iterator[list[Any]]:
+    """Take the interpreters off torch's stack and give them, outermost first; they are put back afterwards."""
+    found: list[Any] = []
+    while _functorch.peek_interpreter_stack() is not None:
+        found.insert(0, _functorch.pop_dynamic_layer_stack())
+    try:
+        yield found
+    finally:
+        for interpreter in found:
+            _functorch.push_dynamic_layer_stack(interpreter)
+
+
+def described_transforms() -> tuple[tuple[str, ...], ...]:
+    """The transforms on torch's stack, as a guard compares them."""
+    rows = []
+    for one in _functorch.get_interpreter_stack() or ():
+        row = [one.key().name, str(one.level())]
+        if row[0] == "Vmap":
+            vmap = _functorch.CVmapInterpreterPtr(one)
+            row += [str(vmap.batchSize()), vmap.randomness().name]
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+def storage_of(fake: torch.Tensor) -> int:
+    """The memory under all wrappers."""
+    while is_wrapped(fake):
+        fake = _functorch.get_unwrapped(fake)
+    return _core.of_tensor(fake, "untyped_storage")._cdata   # type: ignore[no-any-return]

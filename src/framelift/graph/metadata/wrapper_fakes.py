@@ -1,0 +1,156 @@
+"""Fakes of wrapper subclasses, one per value: which inner tensors two of them share decides what operations give, so metadata alone is not enough."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from .facts import facts_of
+from .fakes import with_history
+from .live_fakes import Live, LiveOutcome
+from ..fx.values import Storage, Value
+from .wrappers import (
+    WrapperFacts, assembled, assembled_like, context_of, converts, inner_tensors, is_wrapper, with_parts,
+    wrapper_facts,
+)
+
+__all__ = ["Wrapped", "holds_wrapper"]
+
+
+def holds_wrapper(value: Value) -> bool:
+    """Whether the value is a tensor of a wrapper subclass."""
+    return type(value.facts) is WrapperFacts
+
+
+class Wrapped(Live):
+    """The wrapper subclasses of one rehearsal."""
+
+    def concerns(self, found: Sequence[Value]) -> bool:
+        return any(type(value.facts) is WrapperFacts for value in found)
+
+    def take_in(self, tensor: torch.Tensor, value_of: Callable[[torch.Tensor], Value]) -> tuple[WrapperFacts, torch.Tensor]:
+        """The facts and the fake of a wrapper from outside; `value_of` gives the values of its inner tensors."""
+        names, context = context_of(tensor)
+        parts = {name: value_of(one) for name, one in inner_tensors(tensor, names).items()}
+        bare = assembled_like(tensor, {name: self.fake(value) for name, value in parts.items()}, names, context)
+        if bare.dtype is not tensor.dtype or bare.device != tensor.device or not (
+                _agree(bare.size(), tensor.size()) and _agree(bare.stride(), tensor.stride())):
+            raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, which is put together as another,")
+        fake = bare
+        if bare.requires_grad != tensor.requires_grad or bare.is_leaf != tensor.is_leaf:
+            fake = with_history(bare, self._fakes, tensor.requires_grad, tensor.is_leaf)
+        for value in parts.values():
+            value.storage.wrapped = True
+        return wrapper_facts(fake, context, parts), fake
+
+    def run(self, name: str, found: Sequence[Value], call: Callable[[list[torch.Tensor]], Any]) -> LiveOutcome:
+        fakes = [self.fake(value) for value in found]
+        before = [_described(fake) for fake in fakes]
+        mode = self._fakes.mode
+        mode.stays = 0
+        mode.written.clear()
+        with _asking(found):
+            result = self._fakes._run(name, mode, call, fakes)
+        _check_conversion(name, found, result)
+        written = tuple(i for i, value in enumerate(found) if self._memories(value) & mode.written)
+        if [_described(fake) for fake in fakes] != before or any(not holds_wrapper(found[i]) for i in written):
+            raise Interrupt("tensor-subclass", f"{_kinds(found)}, changed in place by {name},")
+        for i in written:
+            for part in with_parts([found[i]]):
+                part.storage.written = True
+        return LiveOutcome(result, mode.stays, written, ())
+
+    def _memories(self, value: Value) -> set[int]:
+        return {_memory(self.fake(part)) for part in with_parts([value]) if not holds_wrapper(part)}
+
+    def storage(self, fake: torch.Tensor, found: Sequence[Value]) -> tuple[Storage, bool]:
+        """As for transforms; the memory of a wrapper is that of its inner tensors, its own is nobody's."""
+        if is_wrapper(type(fake)):
+            return Storage(external=False), any(True for inner in self._inside(fake) if self.storage(inner, found)[1])
+        key = _memory(fake)
+        for value in with_parts(found):
+            if not holds_wrapper(value) and _memory(self.fake(value)) == key:
+                return value.storage, True
+        known = self._storages.get(key)
+        if known is None:
+            known = self._storages[key] = Storage(external=False)
+            return known, False
+        return known, True
+
+    def _inside(self, fake: torch.Tensor) -> Iterator[torch.Tensor]:
+        names, _ = context_of(fake)
+        for inner in inner_tensors(fake, names).values():
+            yield from self._inside(inner) if is_wrapper(type(inner)) else (inner,)
+
+    def fake(self, value: Value) -> torch.Tensor:
+        if type(value.facts) is WrapperFacts and id(value) not in self._of:   # given by an operator that has a body
+            return self.born(value, self.example(value.facts))
+        return super().fake(value)
+
+    def example(self, facts: WrapperFacts) -> torch.Tensor:
+        """A fake of its own with these facts."""
+        made = assembled(facts.kind, {name: self.fake(part) for name, part in facts.parts.items()}, facts.context, facts.size, facts.stride)
+        return with_history(made, self._fakes, facts.requires_grad, facts.is_leaf)
+
+    def constant(self, value: Value, name: str) -> Any:
+        """What the wrapper of a result holds under a name that is no inner tensor's; KeyError."""
+        fake = self.fake(value)
+        if name in vars(fake):
+            return vars(fake)[name]
+        slot = getattr(type(fake), name, None)
+        if not is_a(slot, types.MemberDescriptorType):
+            raise KeyError(name)
+        return slot.__get__(fake)
+
+    def close(self) -> None:
+        """Nothing of torch's was changed."""
+
+
+@contextlib.contextmanager
+def _asking(found: Sequence[Value]) -> Iterator[None]:
+    """Torch's own wrapper classes override torch functions below what is captured."""
+    kinds = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
+    if all(converts(kind) or kind.__torch_function__ is _disabled or not kind.__module__.startswith("torch.") for kind in kinds):
+        yield
+        return
+    modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+    try:
+        with torch.overrides._enable_torch_function():
+            yield
+    finally:
+        for mode in reversed(modes):
+            torch._C._push_on_torch_function_stack(mode)
+
+
+def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
+    """What subclasses do by default to results of other classes makes no wrapper."""
+    kinds = [value.facts.kind for value in found if type(value.facts) is WrapperFacts and converts(value.facts.kind)]
+    results = [one for one in (result if is_a(result, (tuple, list)) else (result,)) if is_a(one, torch.Tensor)]
+    if kinds and not all(is_a(one, kinds[0]) for one in results):
+        raise Interrupt("tensor-subclass", f"{kinds[0].__qualname__}, of which {name} gives a plain tensor,")
+
+
+_disabled = torch._C._disabled_torch_function_impl
+
+
+def _memory(fake: torch.Tensor) -> int:
+    return fake.untyped_storage()._cdata
+
+
+def _agree(made: Any, real: Any) -> bool:
+    """Sizes that are plain numbers are what they are outside; the others follow from those of the inner tensors."""
+    return len(made) == len(real) and all(type(a) is not int or type(b) is int and a == b for a, b in zip(made, real))
+
+
+def _described(fake: torch.Tensor) -> Any:
+    return wrapper_facts(fake, None, {}).key() if is_wrapper(type(fake)) else facts_of(fake)
+
+
+def _kinds(found: Sequence[Value]) -> str:
+    return ", ".join(dict.fromkeys(value.facts.kind.__qualname__ for value in found if type(value.facts) is WrapperFacts))

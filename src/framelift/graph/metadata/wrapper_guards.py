@@ -1,0 +1,88 @@
+"""The guard on a tensor of a wrapper subclass itself; its inner tensors have guards of their own."""
+
+from __future__ import annotations
+
+import enum
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
+
+__all__ = ["sizes_hold"]
+
+_keys = torch._C._dispatch_keys
+#: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they matter
+_SETTLED = (torch.Tensor, type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.Size, enum.Enum)
+
+
+def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]) -> Callable[[Any], bool]:
+    """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch function must be off.
+
+    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they were: the inner tensors are
+    guarded on their own.
+    """
+    facts = wrapper_facts(tensor, context, {})
+    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    wanted = described(context)
+    kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
+    size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
+                    for entries, left_out in zip((facts.size, facts.stride), symbolic))
+    inner = inner_tensors(tensor, names)
+    followed = [(i, found) for i in symbolic[0] | symbolic[1] if (found := followed_by(tensor, inner, i)) is not None]
+    steps = [(i, found) for i, found in followed if inner[found].stride(i) == facts.stride[i]]
+
+    def holds(now: Any) -> bool:
+        if type(now) is not kind:
+            return False
+        with torch._C.DisableTorchFunction():
+            found, state = taken_apart(now)
+            if found != names or described(state) != wanted or torch._C._dispatch_keys(now).raw_repr() != keys:
+                return False
+            same = wrapper_facts(now, None, {})
+            if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
+                    same.stride[i] == getattr(now, name).stride(i) for i, name in steps):
+                return False
+        return ((same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
+                and _entries_hold(size, same.size) and _entries_hold(stride, same.stride))
+    return holds if symbolic[0] or symbolic[1] else _remembering(holds)
+
+
+def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """`holds`, asked once of the same tensor while its attributes are the same objects and its metadata is the same."""
+    last: Any = None
+    values: tuple[Any, ...] = ()
+    seen: tuple[Any, ...] = ()
+
+    def ask(now: Any) -> bool:
+        nonlocal last, values, seen
+        with torch._C.DisableTorchFunction():
+            found = (type(now), now.requires_grad, now.is_leaf, now.is_inference(), now.dtype, now.device, now.size(), now.stride(),
+                     _keys(now).raw_repr()) if is_a(now, torch.Tensor) else ()
+        if last is not None and last() is now and found == seen and _are(now.__dict__, values):
+            return True
+        last = None
+        if not holds(now):
+            return False
+        if all(is_a(value, _SETTLED) for value in now.__dict__.values()):
+            # Tensors are not kept alive by a guard; a weak reference tells one from another that came to lie at its address.
+            values = tuple(weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values())
+            last, seen = weakref.ref(now), found
+        return True
+    return ask
+
+
+def _are(own: dict[str, Any], values: tuple[Any, ...]) -> bool:
+    if len(own) != len(values):
+        return False
+    for now, before in zip(own.values(), values):
+        if (before() if type(before) is weakref.ReferenceType else before) is not now:
+            return False
+    return True
+
+
+def _entries_hold(wanted: list[int | None], given: Any) -> bool:
+    return len(wanted) == len(given) and all(a is None or type(b) is int and a == b for a, b in zip(wanted, given))

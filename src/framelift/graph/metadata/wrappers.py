@@ -1,0 +1,219 @@
+"""Wrapper subclasses: tensors that hold other tensors and dispatch below the torch API (`__torch_dispatch__`).
+
+A class that has `__tensor_flatten__` and `__tensor_unflatten__` says with these that its operations are told by its inner tensors, its
+context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the inner ones, and compilers take
+them apart themselves.  Classes without that protocol, or whose context holds more than plain values and records of these, are not captured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from .facts import Facts, held_by
+
+__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper",
+           "described", "leaf_tensors", "taken_apart", "with_parts", "wrapper_facts"]
+
+_no_dispatch = torch.Tensor.__torch_dispatch__
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether tensors of this class hold others, and say which."""
+    if kind is torch.Tensor or kind is torch.nn.Parameter or held_by(kind, "__torch_dispatch__") in (None, _no_dispatch):
+        return False
+    return (issubclass(kind, torch.Tensor) and not kind.__module__.startswith("torch._subclasses")
+            and held_by(kind, "__tensor_flatten__") is not None and held_by(kind, "__tensor_unflatten__") is not None)
+
+
+def asks_first(kind: type) -> bool:
+    """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
+    return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not kind.__module__.startswith("torch.")
+
+
+def converts(kind: type) -> bool:
+    """Whether the class inherits what subclasses do by default: results become tensors of it."""
+    return kind.__torch_function__.__func__ is _default if hasattr(kind.__torch_function__, "__func__") else False
+
+
+_disabled, _default = torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__
+
+
+class WrapperFacts(Facts):
+    """Facts of one tensor of a wrapper subclass: each has its own.  `parts` are the values of its inner tensors, by name."""
+
+    __slots__ = ("context", "kind", "parts")
+
+    def __init__(self, kind: type, context: Any, parts: dict[str, Any], *fields: Any) -> None:
+        super().__init__(*fields)
+        self.kind = kind
+        self.context = context
+        self.parts = parts
+
+    def but(self, **changes: Any) -> Facts:
+        raise Interrupt("tensor-subclass", f"{self.kind.__qualname__}, whose metadata changes,")
+
+    def agrees(self, other: Facts) -> bool:
+        return self is other or type(other) is WrapperFacts and self.kind is other.kind and self.key() == other.key()
+
+    def is_contiguous(self) -> bool:
+        return False   # nothing is known of the memory behind it
+
+    def template(self) -> torch.Tensor:
+        if self._template is None:
+            with torch.inference_mode(False):
+                self._template = torch.empty([_hint(length) for length in self.size], dtype=self.dtype, device="meta")
+        return self._template
+
+
+def with_parts(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and those of their inner tensors."""
+    for value in values:
+        yield value
+        if type(value.facts) is WrapperFacts:
+            yield from with_parts(value.facts.parts.values())
+
+
+def _hint(length: Any) -> int:
+    """A size for a stand-in's own memory, which nobody reads."""
+    if type(length) is int:
+        return length
+    if length.node.is_nested_int() or not length.node.has_hint():
+        return 2
+    hint = length.node.hint
+    return hint if type(hint) is int else 2
+
+
+def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> WrapperFacts:
+    """The facts of a real or fake wrapper.  Torch function must be off."""
+    return WrapperFacts(type(tensor), context, parts, tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad,
+                        tensor.is_leaf, False, False, tensor.is_inference())
+
+
+class Context(NamedTuple):
+    """What a wrapper is besides its inner tensors: what its class calls context, and parts that are no tensors."""
+
+    said: Any
+    fixed: dict[str, Any]
+
+
+def context_of(tensor: Any) -> tuple[list[str], Context]:
+    """The names of a wrapper's inner tensors, and its context.  Torch function must be off."""
+    try:
+        names, context = taken_apart(tensor)
+    except Exception as error:
+        raise _refused(type(tensor), "which cannot be taken apart") from error
+    if not all(type(name) is str for name in (*names, *context.fixed)):
+        raise _refused(type(tensor), "whose inner tensors have no names")
+    if described(context) is None:
+        raise _refused(type(tensor), "whose context holds objects")
+    return names, context
+
+
+def taken_apart(tensor: Any) -> tuple[list[str], Context]:
+    """The same without a look at what the context holds."""
+    names, said = tensor.__tensor_flatten__()
+    parts = {name: getattr(tensor, name) for name in names}
+    return ([name for name, part in parts.items() if is_a(part, torch.Tensor)],
+            Context(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}))
+
+
+def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
+    """A wrapper's inner tensors, by name."""
+    found = {name: getattr(tensor, name, None) for name in names}
+    if not all(is_a(inner, torch.Tensor) for inner in found.values()):
+        raise _refused(type(tensor), "which does not hold what it says")
+    return found
+
+
+def assembled_like(tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: list[str], context: Any) -> torch.Tensor:
+    """A wrapper like this one of outside, made of `parts`: where its sizes are those of an inner tensor they follow the part's."""
+    inner = inner_tensors(tensor, names)
+    size, stride = ([_ragged(entry, inner, parts) for entry in entries] for entries in (tensor.size(), tensor.stride()))
+    for i in range(len(size)):
+        name = followed_by(tensor, inner, i)
+        if name is not None:
+            size[i] = parts[name].size(i)
+            stride[i] = parts[name].stride(i) if inner[name].stride(i) == stride[i] else stride[i]
+    return assembled(type(tensor), parts, context, torch.Size(size), tuple(stride))
+
+
+def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -> Any:
+    """A size that stands for the lengths of rows belongs to the tensor that holds these: among fakes it is a symbol of that one's fake."""
+    if type(entry) is int or not entry.node.is_nested_int():
+        return entry
+    from torch.nested._internal.nested_tensor import _tensor_symint_registry as known
+    for name, one in inner.items():
+        own = known.get(one)
+        if own is not None and own.node.nested_int() == entry.node.nested_int():
+            part = parts[name]
+            if part.nested_int_memo is None:
+                part.nested_int_memo = part.fake_mode.create_symbolic_nested_int(nt_tensor_id=own.node.nested_int())
+            return part.get_nested_int(coeff=entry.node.nested_int_coeff())
+    raise Interrupt("tensor-subclass", "whose rows have lengths that it does not hold")
+
+
+def leaf_tensors(given: Iterable[Any]) -> tuple[Any, ...]:
+    """The values given, wrappers replaced by the tensors they are made of."""
+    found: list[Any] = []
+    with torch._C.DisableTorchFunction():
+        for one in given:
+            found += leaf_tensors(inner_tensors(one, taken_apart(one)[0]).values()) if is_wrapper(type(one)) else (one,)
+    return tuple(found)
+
+
+def _refused(kind: type, why: str) -> Interrupt:
+    return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
+
+
+def described(context: Any) -> Any:
+    """A context as nested tuples that compare by type and value; None where it holds an object that could be anything.
+
+    Classes of records (dataclasses, named tuples) and enumerations are part of it.
+    """
+    kind = type(context)
+    if kind in _PLAIN:
+        return kind, repr(context) if kind in (float, complex) else context
+    if is_a(context, enum.Enum):
+        return kind, context.name
+    if kind.__module__.startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
+        return kind, context   # torch's own values: layouts of distributed tensors
+    parts: Any
+    if kind in (tuple, list) or is_a(context, tuple) and hasattr(kind, "_fields"):
+        parts = [described(part) for part in context]
+    elif kind is dict:
+        parts = [(key, described(part)) if type(key) is str else None for key, part in context.items()]
+        parts = [None if part is None or part[1] is None else part for part in parts]
+    elif dataclasses.is_dataclass(context) and kind.__eq__ is not object.__eq__:
+        names = [field.name for field in dataclasses.fields(context)]
+        if set(getattr(context, "__dict__", ())) - set(names):
+            return None
+        parts = [described(getattr(context, name)) for name in names]
+    else:
+        return None
+    return None if any(part is None for part in parts) else (kind, *parts)
+
+
+def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any) -> torch.Tensor:
+    """A wrapper of these inner tensors with this size and stride."""
+    try:
+        made = kind.__tensor_unflatten__({**parts, **context.fixed}, context.said, size, stride)
+    except Interrupt:
+        raise
+    except Exception as error:
+        raise _refused(kind, f"which cannot be put together ({type(error).__name__}: {error})") from error
+    if type(made) is not kind:
+        raise _refused(kind, "which is put together as something else")
+    return made
+
+
+def followed_by(tensor: torch.Tensor, inner: dict[str, torch.Tensor], dim: int) -> str | None:
+    """The inner tensor whose size a wrapper's size is taken to follow."""
+    return next((name for name, one in inner.items() if one.dim() == tensor.dim() and one.size(dim) == tensor.size(dim)), None)

@@ -1,0 +1,337 @@
+"""Global torch state that decides what an operation does: read before each one, written into graphs, put back.
+
+State is observed, not followed: whatever call changed it, the next recorded operation carries the state it met, and
+the graph gets the nodes that make the same state around the same operation.  State nobody records an operation in
+leaves no node.  Graphs end in the state they began with; what the program itself left changed is told by `LeftState`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+
+from ...vocabulary.reasons import Interrupt
+
+__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "asked_of_nesting", "autocast_nesting", "check_state",
+           "kernel_choice", "nest_autocast", "new_autocast_cache", "read_state"]
+
+#: device types whose autocast may be on during a rehearsal
+AUTOCAST_DEVICES = ("cpu", "cuda")
+
+_is_grad_enabled = torch._C.is_grad_enabled if hasattr(torch._C, "is_grad_enabled") else torch.is_grad_enabled
+_is_inference = torch.is_inference_mode_enabled
+_default_dtype = torch.get_default_dtype
+_any_autocast = torch._C._is_any_autocast_enabled
+_deterministic = torch._C._get_deterministic_algorithms
+_deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
+
+
+class Region:
+    """The time from an outermost `autocast` to its end, for which torch keeps the casts of weights.
+
+    Operations do the same in each, so that all compare equal; a weight that is used twice in one has one cast, whose gradients are added up.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Region
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class State(NamedTuple):
+    """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag.
+
+    `kernels` is None unless the program chose others for attention: then which may be used, and in which order.
+    `region` is there between an outermost `autocast` and its end, also where autocast is off inside of it.
+    """
+
+    grad: bool
+    inference: bool
+    dtype: torch.dtype
+    autocast: tuple[Any, ...] | None
+    deterministic: bool
+    kernels: tuple[Any, ...] | None = None
+    region: Region | None = None
+
+
+def read_state() -> State:
+    """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are there."""
+    return State(_is_grad_enabled(), _is_inference(), _default_dtype(), _autocast() if _any_autocast() else None,
+                 _deterministic(), _chosen() if _kernels is not None else None, _region if _nesting > 0 else None)
+
+
+_region, _nesting = Region(), 0   # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
+
+
+_lowest: int | None = None        # and how many were, when they were fewest; None where the program opens and leaves none
+
+
+def nest_autocast(by: int) -> int:
+    """The program opens an `autocast`, or leaves one; torch's count of those that are open."""
+    global _nesting, _lowest
+    _nesting = torch.autocast_increment_nesting() if by > 0 else torch.autocast_decrement_nesting()
+    _lowest = _nesting if _lowest is None else min(_lowest, _nesting)
+    return _nesting
+
+
+def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | None:
+    """What the program's `autocast`s take for granted of how many there are around them: which of them is the outermost, where casts end."""
+    before = saved.nesting
+    if _lowest is None or before == 0:
+        return None
+    return (lambda ask: ask() == before, f"() == {before}") if _lowest < before else (lambda ask: ask() > 0, "() > 0")
+
+
+def new_autocast_cache() -> None:
+    """The program lets go of the casts of weights.  Those that there are belong to somebody outside, until the entry runs."""
+    global _region
+    _region = Region()
+
+
+_KERNELS = tuple(name for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable") if hasattr(torch._C, f"_set_sdp_use_{name}"))
+_kernels: tuple[Any, ...] | None = None   # what was chosen before the rehearsal, once the rehearsal chooses
+
+
+def _attention_kernels() -> tuple[Any, ...]:
+    return (*(getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in _KERNELS), tuple(torch._C._get_sdp_priority_order()))
+
+
+def _chosen() -> tuple[Any, ...] | None:
+    now = _attention_kernels()
+    return None if now == _kernels else now
+
+
+def choosing_kernels() -> None:
+    """The program is about to choose the kernels of attention."""
+    global _kernels
+    if _kernels is None:
+        _kernels = _attention_kernels()
+
+
+def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
+    """What this question about kernels of attention was answered with when the rehearsal began; it is answered with `now`."""
+    if _kernels is None:
+        return now
+    if getter is torch._C._get_sdp_priority_order:
+        return list(_kernels[-1])
+    return next((value for name, value in zip(_KERNELS, _kernels) if getter is getattr(torch._C, f"_get_{name}_sdp_enabled")), now)
+
+
+def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A node of graphs: let attention use these kernels; gives what it could use before."""
+    before = _attention_kernels()
+    for name, enabled in zip(_KERNELS, wanted):
+        getattr(torch._C, f"_set_sdp_use_{name}")(enabled)
+    torch._C._set_sdp_priority_order(list(wanted[-1]))
+    return before
+
+
+@contextlib.contextmanager
+def keeping_kernels() -> Iterator[None]:
+    """Attention may use what it could use before, where what runs in here chooses other kernels and fails."""
+    before = _attention_kernels()
+    try:
+        yield
+    except BaseException:
+        choose_kernels(before)
+        raise
+
+
+def _autocast() -> tuple[Any, ...] | None:
+    parts = tuple((device, torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None)
+                  for device in AUTOCAST_DEVICES)
+    if all(dtype is None for _, dtype in parts):
+        raise Interrupt("torch-state", "autocast for an unusual device")
+    return (*parts, torch.is_autocast_cache_enabled())
+
+
+def autocast_nesting() -> int:
+    """How many autocast regions are open; torch tells it only when it changes."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def check_state(base: State, now: State) -> None:
+    """Interrupt for changes that a graph cannot make for the operations in it, where nobody said that they come (settings.py)."""
+    if now.dtype is not base.dtype:
+        raise Interrupt("torch-state", "torch.set_default_dtype")
+    if now.deterministic != base.deterministic:
+        raise Interrupt("torch-state", "torch.use_deterministic_algorithms")
+
+
+class LeftState:
+    """The state at an exit, compared with the one at the start."""
+
+    def __init__(self, saved: SavedState, settings: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]] = ()) -> None:
+        now = SavedState()
+        calls = list(settings)
+        if now.inference != saved.inference:
+            raise Interrupt("torch-state", "leaving an inference mode open")
+        if now.deterministic != saved.deterministic:
+            calls.append((_use_deterministic, now.deterministic))
+        if read_state().kernels is not None:
+            raise Interrupt("torch-state", "a choice of attention kernels that stays")
+        if now.grad != saved.grad:
+            calls.append((torch._C._set_grad_enabled, (now.grad,)))
+        if now.dtype is not saved.dtype:
+            calls.append((torch.set_default_dtype, (now.dtype,)))
+        for (device, enabled, dtype), (_, was_enabled, was_dtype) in zip(now.autocast, saved.autocast):
+            if enabled != was_enabled:
+                calls.append((torch.set_autocast_enabled, (device, enabled)))
+            if dtype is not was_dtype:
+                calls.append((torch.set_autocast_dtype, (device, dtype)))
+        if now.cache != saved.cache:
+            calls.append((torch.set_autocast_cache_enabled, (now.cache,)))
+        calls += [(torch.autocast_increment_nesting, ())] * (now.nesting - saved.nesting)
+        calls += [(torch.autocast_decrement_nesting, ())] * (saved.nesting - now.nesting)
+        self._calls = calls
+        self._inside = saved.nesting > 0
+        self._region = _region
+        self._opens = now.nesting > saved.nesting
+        self._let_go = self._inside and _region is not saved.region
+
+    def calls(self, states: Iterable[State]) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
+        """What brings the state at the start to that at the end, after a graph with operations in these states."""
+        let_go = self._let_go and not any(state.region is self._region for state in states)   # else the graph does
+        return (*([(torch.clear_autocast_cache, ())] if let_go else ()), *self._calls)
+
+    def is_one_region(self, states: Iterable[State]) -> bool:
+        """Whether an autocast region stays open, and nothing was cast in another one before it."""
+        return self._opens and (self._inside or all(state.autocast is None or state.region is None or state.region is self._region for state in states))
+
+
+def _use_deterministic(mode: bool, warn_only: bool) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+class SavedState:
+    """Everything a rehearsal might have changed, read at its start and put back at its end."""
+
+    def __init__(self, *, generators: bool = True) -> None:
+        global _nesting
+        self.grad = _is_grad_enabled()
+        self.inference = _is_inference()
+        self.forward = torch._C._is_fwd_grad_enabled()
+        self.dtype = _default_dtype()
+        self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+                         for device in AUTOCAST_DEVICES]
+        self.cache = torch.is_autocast_cache_enabled()
+        self.nesting = _nesting = autocast_nesting()
+        self.region = _region
+        self.deterministic = (_deterministic(), _deterministic_warn())
+        self.cpu_rng = torch.get_rng_state() if generators else None
+        self.cuda_rng = torch.cuda.get_rng_state_all() if generators and torch.cuda.is_initialized() else None
+
+    def restore(self) -> None:
+        """Put everything back.  Torch function must be off."""
+        global _kernels, _nesting, _lowest
+        if _kernels is not None:
+            choose_kernels(_kernels)
+            _kernels = None
+        torch._C._set_grad_enabled(self.grad)
+        torch._C._set_fwd_grad_enabled(self.forward)
+        if _default_dtype() is not self.dtype:
+            torch.set_default_dtype(self.dtype)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        while (nesting := autocast_nesting()) != self.nesting:
+            torch.autocast_decrement_nesting() if nesting > self.nesting else torch.autocast_increment_nesting()
+        _nesting, _lowest = self.nesting, None
+        if (_deterministic(), _deterministic_warn()) != self.deterministic:
+            torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        if self.cpu_rng is not None:
+            torch.set_rng_state(self.cpu_rng)
+        if self.cuda_rng is not None:
+            torch.cuda.set_rng_state_all(self.cuda_rng)
+
+
+class StateNodes:
+    """Writes state changes into a graph.  `emit(target, args)` adds a node and returns it."""
+
+    def __init__(self, base: State, emit: Callable[[Any, tuple[Any, ...]], Any]) -> None:
+        self.base = base
+        self.now = base
+        self._emit = emit
+        self._autocasts: list[tuple[State, list[Any]]] = []   # those that are open: state inside, their nodes
+        self._kernels: Any = None   # the node that chose kernels
+        self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
+        self._casting: set[int] = set()   # the regions in which something is cast
+
+    def expect(self, states: Iterable[State]) -> None:
+        """These are the states that there will be: a region in which autocast is off throughout needs no nodes."""
+        self._casting = {id(state.region) for state in states if state.autocast is not None}
+
+    def become(self, wanted: State) -> None:
+        """Add the nodes after which the graph is in the state `wanted`."""
+        if wanted.region is not None and self.base.region is None and id(wanted.region) not in self._casting:
+            wanted = wanted._replace(region=None)
+        if wanted == self.now and wanted.region is self.now.region:
+            return
+        if wanted.inference != self.now.inference:
+            self._become_inference(wanted.inference)
+        if wanted.grad != self.now.grad:
+            self._emit(torch._C._set_grad_enabled, (wanted.grad,))
+        if wanted.autocast != self.now.autocast or wanted.region is not self.now.region:
+            self._become_autocast(wanted)
+        if wanted.kernels != self.now.kernels:
+            if self._kernels is not None:
+                self._emit(choose_kernels, (self._kernels,))
+            self._kernels = None if wanted.kernels is None else self._emit(choose_kernels, (wanted.kernels,))
+        self.now = wanted
+
+    def close(self) -> None:
+        """Back to the state the graph began with."""
+        self.become(self.base)
+
+    def _become_inference(self, wanted: bool) -> None:
+        if self._inference is not None:
+            node, grad = self._inference
+            self._emit(_exit_inference_mode, (node,))
+            self._inference = None
+        else:
+            grad = not wanted   # entering sets the grad mode itself; leaving it again restores the old one
+            self._inference = (self._emit(_enter_inference_mode, (wanted,)), self.now.grad)
+        self.now = self.now._replace(inference=wanted, grad=grad)
+
+    def _become_autocast(self, wanted: State) -> None:
+        # Enter and exit, not the bare setters: they also drop the cache of cast weights, which would go stale.
+        # They nest as the program's do, because the cache lives as long as the outermost one.
+        if wanted.region is not self.now.region:
+            self._leave_autocasts(0)
+            if self.now.region is not None and self.base.region is not None and wanted.region is not self.base.region:   # or torch does it now; not at the end
+                self._emit(torch.clear_autocast_cache, ())
+        levels = [self.base, *(inside for inside, _ in self._autocasts)]
+        for level, state in enumerate(levels):
+            if state.autocast == wanted.autocast and state.region is wanted.region:
+                self._leave_autocasts(level)
+                return
+        off = (*((device, None) for device in AUTOCAST_DEVICES), True)
+        parts, before = wanted.autocast or off, levels[-1].autocast or off
+        nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
+                 for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
+        if not nodes and self.base.region is None:   # it is the outermost one, for which casts are kept
+            nodes = [self._emit(_enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))]
+        self._autocasts.append((wanted, nodes))
+
+    def _leave_autocasts(self, level: int) -> None:
+        for _, nodes in reversed(self._autocasts[level:]):
+            for node in reversed(nodes):
+                self._emit(_exit_autocast, (node,))
+        del self._autocasts[level:]
+
+
+def kernel_choice() -> tuple[bool, ...]:
+    """Flags that choose kernels, and with them strides.  Nothing in a rehearsal can change them."""
+    cuda = torch.backends.cuda
+    return (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled, cuda.flash_sdp_enabled(),
+            cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled())

@@ -1,0 +1,551 @@
+"""The symbolic numbers of one rehearsal: what each name stands for, and the relations between them that the capture relies on.
+
+A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where its value comes from: the
+size of an input, a number outside, a calculation over other names, or the graph itself.  How names and relations become Python text is
+in relations.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StrictMinMaxConstraint, expect_true, free_unbacked_symbols)
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from ... import config
+from ..._core import is_a
+from ...vocabulary.own_code import FRAMELIFT
+from ...vocabulary.reasons import Interrupt
+from ..metadata.facts import Facts, symbolic_facts
+from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
+from .numbers import Bool, Float, Int, NUMBERS
+from .numpy_numbers import SCALARS, NumpyNumber, quiet
+
+__all__ = ["Calculation", "Drawn", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget", "source_called"]
+
+_off = torch._C.DisableTorchFunction
+
+
+class _Text(str):
+    """A source's name is a property in newer versions of torch and a method in older ones."""
+
+    def __call__(self) -> str:
+        return self
+
+
+class _Place(Source):
+    """Where a symbol comes from, as torch's shape environment wants to be told."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", _Text(text))
+
+    name = property(lambda self: self.text)  # type: ignore[assignment]
+    _name_template = property(lambda self: str(self.text))  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return hash(str(self.text))
+
+    def __eq__(self, other: object) -> bool:
+        return is_a(other, _Place) and str(self.text) == str(other.text)
+
+
+def source_called(text: str) -> Source:
+    """What torch's compilers take for the source of an input or attribute: nothing but its name."""
+    return _Place(text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromSize:
+    """The size of an input's dimension, or its stride: `what`."""
+
+    tensor: torch.Tensor
+    dim: int
+    what: str = "size"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromNumber:
+    """A number outside; `place` is its origin."""
+
+    place: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calculation:
+    """`func(*args)` over numbers."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether this is another name for its argument."""
+        return self.func is _itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outside(Calculation):
+    """A calculation that is no part of the graph: its result is an input there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """`func(generator, *args)` at every call: a number drawn from the generator found at `place`."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    place: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromGraph:
+    """A result of the graph; `value` is its record on the tape.  With `dim`: the size of that dimension of it."""
+
+    value: Any
+    dim: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """`func(*args) is result` was relied on.  `line` is the user's line that asked."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    result: Any
+    line: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked ones."""
+
+    dynamic: dict[int, tuple[int | None, int | None]]
+    unbacked: frozenset[int] = frozenset()
+    strides: frozenset[int] = frozenset()    # whose stride was seen to change
+
+
+NO_MARKS = Marks({})
+
+
+class Symbols:
+    """Names, their meanings and the relations noted."""
+
+    def __init__(self) -> None:
+        self.env = ShapeEnv(duck_shape=False, allow_scalar_outputs=config.capture_scalar_outputs,
+                            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops)
+        self.meanings: dict[str, Any] = {}
+        self.relations: list[Relation] = []
+        self.used: list[Any] = []                                # numbers that the entry itself mentions
+        self.floats: dict[str, Float] = {}                       # by their own name and by the symbol's
+        self.strides: list[tuple[torch.Tensor, int, Any]] = []   # (input, dimension, its stride as a number)
+        self.words: dict[str, str] = {}                          # what the user calls a name: x.size(0), n
+        self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
+        self.bounds: dict[str, tuple[int | None, int | None]] = {}   # of these, the least and greatest size declared
+        self.refused: list[str] = []                             # inputs that are not what the user declared
+        self.lines: list[Any] = []                               # for each guard of the environment, the user's line
+        self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
+        self._drawn: set[str] = set()                            # names of what is drawn, and of floats calculated from it
+        self._calculated: dict[Any, Float] = {}   # by function and arguments
+        self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}   # by id
+        self.scalars = False                                     # some of the numbers are numpy's
+        self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
+        self._count = 0
+
+    # ---- inputs ----
+
+    def sizes(self, tensor: torch.Tensor, facts: Facts, dims: frozenset[int], marks: Marks, words: str) -> Facts:
+        """The facts of an input whose dimensions `dims` are symbolic."""
+        size: list[Any] = list(facts.size)
+        for dim in sorted(dims):
+            made = self._size(tensor, dim, size[dim], marks, f"{words}.size({dim})")
+            if made is not None:
+                size[dim] = made
+        if all(type(length) is int for length in size) and not marks.strides:
+            return facts
+        stride = self._strides(tensor, facts, size, marks.strides, words)
+        return symbolic_facts(facts.dtype, facts.device, size, stride, facts.requires_grad, facts.is_leaf, facts.is_conj, facts.is_neg,
+                              facts.is_inference)
+
+    def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
+        place = _Place(f"{words}#{len(self.meanings)}")
+        low, high = marks.dynamic.get(dim, (None, None))
+        if low is not None and length < low or high is not None and length > high:
+            self.refused.append(f"{words} is {length}, but was marked dynamic {_span(low, high)}")
+            low = high = None
+        if dim in marks.unbacked:
+            raw = self.env.create_unbacked_symint(source=place)
+            self.env._constrain_range_for_size(raw.node.expr)
+        else:
+            constraint = None
+            if low is not None or high is not None:
+                bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
+                constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
+            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, constraint)
+            if not symbol.is_Symbol:     # sizes 0 and 1 behave unlike others, and have captures of their own
+                return None
+            raw = self.env.create_symintnode(symbol, hint=length, source=place)
+        self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
+        self.words[str(raw.node.expr)] = words
+        if dim in marks.dynamic:
+            self.promised[str(raw.node.expr)] = words
+            self.bounds[str(raw.node.expr)] = (low, high)
+        return raw
+
+    def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str) -> list[Any]:
+        """Strides that are products of sizes, where they are so in this call; that they are is checked at every call."""
+        stride: list[Any] = list(facts.stride)
+        reached: dict[int, Any] = {}
+        for dim in sorted(range(len(size)), key=lambda d: (stride[d], facts.size[d], -d)):
+            step = facts.stride[dim]
+            made = reached.get(step, step)
+            if type(made) is int and dim in changing and step > 1:
+                place = _Place(f"{words}.stride({dim})#{len(self.meanings)}")
+                symbol = self.env.create_symbol(step, place, DimDynamic.DYNAMIC)
+                made = self.env.create_symintnode(symbol, hint=step, source=place)
+                self.meanings[str(symbol)] = FromSize(tensor, dim, "stride")
+            stride[dim] = made
+            if type(made) is torch.SymInt and step in reached:
+                self.strides.append((tensor, dim, made))
+            if step > 0:
+                reached.setdefault(step * facts.size[dim], made * size[dim])
+        return stride
+
+    def number(self, value: Any, place: Any, words: str) -> Any:
+        """A symbolic number for the plain `value` found at `place`."""
+        if type(value) is float:
+            made = self._new_float(value, FromNumber(place), None, ())
+            self.words[made.name] = words
+            return made
+        if type(value) in SCALARS:
+            scalar = self._new_scalar(value, FromNumber(place))
+            self.words[scalar.name] = words
+            return scalar
+        return self._new_int(value, FromNumber(place), words)
+
+    def drawn(self, meaning: Drawn, hint: Any, words: str) -> Any:
+        """A number that every call draws anew; `hint` is what this call will draw."""
+        if type(hint) is int:
+            return self._new_int(hint, meaning, words)
+        made = self._new_float(hint, meaning, None, ()) if type(hint) is float else self._new_scalar(hint, meaning)
+        self.words[made.name] = words
+        self._drawn.add(made.name)
+        return made
+
+    def drawn_tensor(self, meaning: Drawn, tensor: torch.Tensor) -> None:
+        """An array that every call draws anew; `tensor` holds what this call will draw, and stands for it among the graph's inputs."""
+        self._count += 1
+        name = f"d{self._count}"
+        self.meanings[name] = meaning
+        self.drawn_tensors[id(tensor)] = (name, tensor)
+
+    def _new_int(self, value: int, meaning: Any, words: str) -> Any:
+        source = _Place(f"{words}#{len(self.meanings)}")
+        symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
+        self.meanings[str(symbol)] = meaning
+        if type(meaning) is FromNumber:
+            self.words[str(symbol)] = words
+        return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
+
+    def _new_scalar(self, hint: Any, meaning: Any) -> NumpyNumber:
+        self._count += 1
+        self.scalars = True
+        name = f"n{self._count}"
+        self.meanings[name] = meaning
+        return NumpyNumber(self, name, hint)
+
+    def _new_float(self, hint: float | None, meaning: Any, func: Any, args: tuple[Any, ...]) -> Float:
+        self._count += 1
+        name = f"f{self._count}"
+        self.meanings[name] = meaning
+        made = self.floats[name] = Float(self, name, hint, func, args)
+        return made
+
+    # ---- what captured code and operations see ----
+
+    def shown(self, value: Any) -> Any:
+        """What captured code sees for a number of torch's, or for a tuple of them."""
+        kind = type(value)
+        if kind is torch.SymInt:
+            known = value.node.maybe_as_int()
+            return known if known is not None else Int(value, self)
+        if kind is torch.SymFloat:
+            known = value.node.maybe_as_float()
+            if known is not None:
+                return known
+            raise Interrupt("symbolic-number", "a float calculated inside torch")
+        if kind is torch.SymBool:
+            return self._truth(value)
+        if is_a(value, tuple) and any(type(item) in _SYMBOLS for item in value):
+            items = [self.shown(item) for item in value]
+            return torch.Size(items) if kind is torch.Size else tuple(items)
+        return value
+
+    def raw(self, number: Any) -> Any:
+        """What operations over fakes get for a number."""
+        if type(number) is not Float:
+            return number.raw
+        if number.raw is None:
+            if number.hint is None:
+                number.raw = number.func(*(self.raw(arg) if type(arg) in NUMBERS else arg for arg in number.args))
+                return number.raw
+            source = _Place(f"{number.name}#{len(self.meanings)}")
+            symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
+            number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)
+            self.meanings[str(symbol)] = Calculation(_itself, (number,))
+            self.words[str(symbol)] = self.words.get(number.name, number.name)
+        return number.raw
+
+    def unbacked(self, raw: Any, value: Any) -> Any:
+        """A number that the graph computes."""
+        if not raw.node.expr.is_Symbol and all(str(symbol) in self.meanings for symbol in raw.node.expr.free_symbols):
+            return self.shown(raw)   # calculated from those that are known by name already
+        if type(raw) is torch.SymInt:
+            self.meanings.setdefault(str(raw.node.expr), FromGraph(value))
+            return Int(raw, self)
+        if type(raw) is torch.SymFloat:
+            made = self._new_float(None, FromGraph(value), None, ())
+            made.raw = raw
+            return made
+        raise Interrupt("tensor-bool", "a truth value that only the graph knows")
+
+    def new_sizes(self, value: Any) -> None:
+        """Sizes that appear with a result: only the graph knows them."""
+        for dim, entry in enumerate(value.facts.size):
+            if type(entry) is torch.SymInt and entry.node.expr.is_Symbol:
+                self.meanings.setdefault(str(entry.node.expr), FromGraph(value, dim))
+
+    def shape_hint(self, name: str) -> int:
+        """The value that a named size or number has in this call."""
+        meaning = self.meanings[name]
+        if type(meaning) is FromSize:
+            return int(getattr(meaning.tensor, meaning.what)(meaning.dim))
+        known = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val    # renamed between versions of torch
+        return next(int(value) for symbol, value in known.items() if str(symbol) == name)
+
+    def hint(self, raw: torch.SymInt) -> int | None:
+        """The value in this call."""
+        return None if free_unbacked_symbols(raw.node.expr) else int(raw.node.hint)
+
+    # ---- asking ----
+
+    def guarded(self, ask: Callable[[], Any], what: str) -> Any:
+        """Ask something of torch's symbols; guards that come of it are the user line's."""
+        try:
+            with _off():
+                return ask()
+        except GuardOnDataDependentSymNode as error:
+            raise Interrupt("tensor-item", f"{what} of a number that only the graph knows") from error
+        finally:
+            self.note_line()
+
+    def asked_anything(self) -> bool:
+        """Whether something of the numbers was relied on."""
+        return bool(self.relations or self.env.guards)
+
+    def note_line(self) -> None:
+        """Guards added since the last time belong to the user's line that runs now; those of a compiler to none."""
+        new = len(self.env.guards) - len(self.lines)
+        if new > 0:
+            self.lines += ["" if self.compiling else _user_line()] * new
+
+    def fix(self, number: Int) -> int:
+        """The int as a constant."""
+        return self.guarded(lambda: number.raw.node.guard_int("", 0), "the value")
+
+    def fix_float(self, number: Float) -> float:
+        """The float as a constant."""
+        _hint(number)
+        self.relations.append(Relation(_same_float, (number, number.hint), True, _user_line()))
+        return number.hint
+
+    def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
+        """A comparison, answered for this call and noted."""
+        if Float in (type(left), type(right)) or float in (type(left), type(right)):
+            result = func(_hint(left), _hint(right))
+            self.relations.append(Relation(func, (left, right), result, _user_line()))
+            return result
+        answer = self.guarded(lambda: func(_raw_int(left), _raw_int(right)), "a comparison")
+        return self._truth(answer)
+
+    def _truth(self, answer: Any) -> Any:
+        if type(answer) is not torch.SymBool:
+            return bool(answer)
+        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(answer.node.expr) is None:
+            return Bool(answer, self)
+        return self.guarded(lambda: bool(answer), "a comparison")
+
+    def both(self, func: Callable[..., Any], left: Any, right: Any) -> Any:
+        """Two truth values joined, one of which only the graph knows."""
+        return self._truth(self.guarded(lambda: func(_raw(left), _raw(right)), "a truth value"))
+
+    def negated(self, one: Bool) -> Any:
+        """The opposite of a truth value."""
+        return self._truth(self.guarded(lambda: torch.sym_not(one.raw), "a truth value"))
+
+    def expect(self, condition: Bool) -> None:
+        """The program says that this holds; the graph will check it."""
+        self.guarded(lambda: expect_true(condition.raw), "a condition")
+
+    # ---- arithmetic ----
+
+    def int_op(self, func: Callable[..., Any], *args: Any) -> Any:
+        """Arithmetic on ints."""
+        if func in (operator.floordiv, operator.mod) and (type(args[1]) is Int and not self.decide(operator.ne, args[1], 0) or args[1] == 0):
+            return func(args[0].value() if type(args[0]) is Int else args[0], 0)    # raises
+        return self.shown(self.guarded(lambda: func(*map(_raw_int, args)), "arithmetic"))
+
+    def float_op(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A calculation whose result is a float."""
+        if any(type(arg) is Float and arg.hint is None for arg in args) or any(type(arg) is Int and arg.hint is None for arg in args):
+            return self._new_float(None, Calculation(func, args), func, args)
+        hint = self._in_this_call(func, args)
+        if type(hint) is not float:
+            return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
+        if any(type(arg) is Float and arg.name in self._drawn for arg in args):   # compilers cannot take it for a constant, as some would arithmetic
+            made = self._new_float(hint, Outside(func, args), None, ())
+            self._drawn.add(made.name)
+            return made
+        if _BEFORE_THE_GRAPH:
+            key = (func, *(arg.key if type(arg) in NUMBERS else (type(arg), repr(arg)) for arg in args))
+            if key not in self._calculated:
+                self._calculated[key] = self._new_float(hint, Outside(func, args), None, ())
+            return self._calculated[key]
+        return self._new_float(hint, Calculation(func, args), func, args)
+
+    def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """What a calculation gives in this call; that it raises, which captured code may catch, is noted as any comparison is."""
+        numbers = tuple(map(_hint, args))
+        try:
+            return func(*numbers)
+        except Exception as error:
+            self.relations.append(Relation(_raising(func, error), args, True, _user_line()))
+            raise
+
+    def int_of(self, func: Callable[..., Any], number: Float) -> Any:
+        """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the graph."""
+        if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
+            self.meanings.setdefault(str(number.raw.node.expr), Calculation(_itself, (number,)))
+            return self.shown(self.guarded(lambda: func(number.raw), "the value"))
+        hint = self._in_this_call(func, (number,))
+        if not -2**62 < hint < 2**62:
+            return func(number.value())
+        return self._new_int(hint, Calculation(func, (number,)), f"{func.__name__}({number.name})")
+
+    # ---- numpy's scalars ----
+
+    def outside(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A calculation with scalars of numpy's, done at every call before the graph."""
+        with quiet():
+            hint = self._in_this_call(func, args)
+        meaning = Outside(func, args)
+        if type(hint) in SCALARS:
+            return self._new_scalar(hint, meaning)
+        if type(hint) is float and math.isfinite(hint):
+            made = self._new_float(hint, meaning, None, ())
+            if len(args) == 1:
+                self.words[made.name] = self.words.get(args[0].name, made.name)
+            return made
+        if type(hint) is int and -2**62 < hint < 2**62:
+            return self._new_int(hint, meaning, f"{func.__name__}()")
+        if type(hint) is bool or type(hint).__name__ in ("bool", "bool_"):
+            return self.noted(func, args)
+        return func(*(arg.value() if type(arg) in (*NUMBERS, NumpyNumber) else arg for arg in args))
+
+    def noted(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A truth value, answered for this call and noted."""
+        with quiet():
+            result = self._in_this_call(func, args)
+        self.relations.append(Relation(func if result else _opposite(func), args, True, _user_line()))
+        return result
+
+    def fix_scalar(self, number: NumpyNumber) -> Any:
+        """The scalar as a constant."""
+        self.relations.append(Relation(_same_text, (number, repr(number.hint)), True, _user_line()))
+        return number.hint
+
+
+#: compilers of older versions of torch do not follow calculations with floats: they are given the results
+_BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_TORCH = torch.__file__.rsplit("/", 1)[0] + "/"
+
+
+def _span(low: int | None, high: int | None) -> str:
+    return " ".join([f"from {low}"] * (low is not None) + [f"up to {high}"] * (high is not None))
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _raw_int(value: Any) -> Any:
+    """As `_raw`, where a truth value is the number it is in Python: torch's symbols know it as another kind."""
+    return int(value) if type(value) is bool else _raw(value)
+
+
+def _raw(value: Any) -> Any:
+    return value.raw if type(value) is Int or type(value) is Bool else value
+
+
+def _hint(value: Any) -> Any:
+    if type(value) is Int:
+        hint = value.hint
+        if hint is None:
+            raise Interrupt("tensor-item", "arithmetic on a number that only the graph knows")
+        return hint
+    if type(value) is Float and value.hint is None:
+        raise Interrupt("tensor-item", "the value of a number that only the graph knows")
+    return value.hint if type(value) in (Float, NumpyNumber) else value
+
+
+def _same_float(value: float, constant: float) -> bool:
+    return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
+
+
+def _same_text(value: Any, text: str) -> bool:
+    return repr(value) == text
+
+
+def _opposite(func: Callable[..., Any]) -> Callable[..., bool]:
+    def opposite(*args: Any) -> bool:
+        return not func(*args)
+    opposite.__name__ = f"not_{func.__name__}"
+    return opposite
+
+
+def _raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
+    """Whether a calculation raises the same."""
+    kind, text = type(error), str(error)
+
+    def raising(*args: Any) -> bool:
+        try:
+            func(*args)
+        except Exception as now:  # noqa: BLE001  whatever it is, it is compared
+            return type(now) is kind and str(now) == text
+        return False
+    raising.__name__ = f"{func.__name__}_raises"
+    return raising
+
+
+def _user_line() -> Any:
+    frame: Any = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((FRAMELIFT, _TORCH)):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def forget() -> None:
+    """Empty torch's own caches of what was asked of symbols: they hold the last hundreds of environments."""
+    for found in vars(ShapeEnv).values():
+        clear = getattr(found, "cache_clear", None)
+        if clear is not None:
+            clear()

@@ -1,0 +1,175 @@
+"""Scalars of numpy that change from call to call: `NumpyNumber` behaves as numpy's scalar does, and notes what it was asked.
+
+Numpy's arithmetic is numpy's own affair: what is calculated from such a scalar is calculated by numpy at every call, before the
+graph, just as the program wrote it.  An operation of torch takes it for a plain number, which is then an input of the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from .numbers import Float, Int
+
+try:
+    import numpy
+except ImportError:
+    numpy = None   # type: ignore[assignment]
+
+__all__ = ["NumpyNumber", "SCALARS", "given_to_torch", "quiet"]
+
+#: the scalars whose value a plain number holds exactly and that torch takes for one
+SCALARS: frozenset[type] = frozenset() if numpy is None else frozenset(
+    {numpy.int8, numpy.int16, numpy.int32, numpy.int64, numpy.uint8, numpy.uint16, numpy.uint32, numpy.float16, numpy.float32, numpy.float64})
+
+
+class NumpyNumber(torch.SymFloat):
+    """A scalar of numpy's.  `hint` is its value in this call, `name` what the lines before the graph call it."""
+
+    __array_ufunc__ = None   # numpy's own operators leave it to the methods here
+
+    def __init__(self, home: Any, name: str, hint: Any) -> None:
+        self.home = home
+        self.name = name
+        self.hint = hint
+
+    __class__ = property(lambda self: type(self.hint))  # type: ignore[assignment]
+
+    @property
+    def key(self) -> Any:
+        """Equal for equal expressions."""
+        return ("numpy", self.name)
+
+    def value(self) -> Any:
+        """The scalar of this call; from here on it is a constant of the capture."""
+        return self.home.fix_scalar(self)
+
+    def item(self, *args: Any) -> Any:
+        """The plain number."""
+        return self.value().item(*args) if args else self.home.outside(_item, (self,))
+
+    def tolist(self) -> Any:
+        """The plain number."""
+        return self.home.outside(_item, (self,))
+
+    def __bool__(self) -> bool:
+        return self.home.noted(bool, (self,))
+
+    def __iter__(self) -> Any:
+        return iter(self.value())    # raises: without this, `__getitem__` would make it a sequence
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.value()   # raises too
+
+    def as_float(self) -> Any:
+        """float(self)"""
+        return self.home.outside(float, (self,))
+
+    def as_int(self) -> Any:
+        """int(self)"""
+        return self.home.outside(int, (self,))
+
+    def __copy__(self) -> NumpyNumber:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> NumpyNumber:
+        return self
+
+
+def quiet() -> Any:
+    """Numpy says what it thinks of a calculation when that is done for the program, not before."""
+    return numpy.errstate(all="ignore")
+
+
+def _item(value: Any) -> Any:
+    return value.item()
+
+
+def _is_operand(value: Any) -> bool:
+    return type(value) in (int, float, bool, Int, Float, NumpyNumber) or type(value) in SCALARS
+
+
+def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
+    """Whether Python code of an operand's class says what an operator does: numpy gives it a plain number, or leaves all to it."""
+    name = func.__name__.strip("_")
+    names = (name, _MIRRORED.get(name, "r" + name))
+    return _core.is_python_class(kind) and any(is_a(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names)
+
+
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
+    def method(self: NumpyNumber, other: Any) -> Any:
+        if _is_operand(other):
+            return self.home.outside(func, (other, self) if swap else (self, other))
+        kind = type(other)
+        if issubclass(kind, torch.Tensor) or any(str(vars(base).get("__module__")).startswith("torch._numpy") for base in kind.__mro__):
+            return NotImplemented
+        said = _says_itself(kind, func)
+        result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
+        if said or is_a(result, numpy.ndarray):
+            raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {kind.__name__}")
+        return result
+    return method
+
+
+def _unary(func: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: NumpyNumber) -> Any:
+        return self.home.outside(func, (self,))
+    return method
+
+
+def _through(name: str) -> Callable[..., Any]:
+    """A method that needs the value itself."""
+    def method(self: NumpyNumber, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.value(), name)(*args, **kwargs)
+    return method
+
+
+def _fact(name: str) -> Any:
+    """What a scalar's class alone decides."""
+    return property(lambda self: getattr(self.hint, name))
+
+
+for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.and_, operator.or_,
+              operator.xor, operator.lshift, operator.rshift, divmod):
+    setattr(NumpyNumber, f"__{_func.__name__.strip('_')}__", _binary(_func, False))
+    setattr(NumpyNumber, f"__r{_func.__name__.strip('_')}__", _binary(_func, True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(NumpyNumber, f"__{_name}__", _binary(getattr(operator, _name), False))
+for _func in (operator.neg, operator.pos, abs):
+    setattr(NumpyNumber, f"__{_func.__name__}__", _unary(_func))
+for _name in ("dtype", "ndim", "shape", "size", "itemsize", "nbytes"):
+    setattr(NumpyNumber, _name, _fact(_name))
+_OWN = frozenset(vars(NumpyNumber)) | frozenset(vars(object)) - {"__hash__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__sizeof__"}
+for _name in {name for kind in (torch.SymFloat, int, *SCALARS) for name in dir(kind)} - _OWN - {"__dict__", "__weakref__", "__module__"}:
+    if callable(getattr(next((kind for kind in (int, *SCALARS, torch.SymFloat) if hasattr(kind, _name))), _name)):
+        setattr(NumpyNumber, _name, _through(_name))
+    else:
+        setattr(NumpyNumber, _name, property(lambda self, name=_name: getattr(self.value(), name)))
+
+
+#: functions that make a tensor of data look at numpy's class
+_OF_DATA = frozenset("tensor as_tensor asarray new_tensor scalar_tensor from_numpy Tensor".split())
+
+
+def given_to_torch(func: Any, value: Any) -> Any:
+    """What an operation gets for an argument: the plain number where torch takes the scalar for one, otherwise the scalar of this call."""
+    kind = type(value)
+    if kind is NumpyNumber:
+        return value.value() if getattr(func, "__name__", "tensor") in _OF_DATA else value.item()
+    if kind in (list, tuple, torch.Size) and any(type(part) in (NumpyNumber, list, tuple, slice) for part in value):
+        return kind([given_to_torch(func, part) for part in value])
+    if kind is slice:
+        return slice(*(given_to_torch(func, part) for part in (value.start, value.stop, value.step)))
+    if kind is dict:
+        return {name: given_to_torch(func, part) for name, part in value.items()}
+    return value

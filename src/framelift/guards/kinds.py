@@ -1,0 +1,234 @@
+"""The kinds of guards: each a predicate on the value at an origin, as data.
+
+`KINDS` is the one list: name -> plain Python meaning.  The native program (csrc/guard_checks.cpp) implements the same
+names; tests run both and compare.  What a failing guard says in words is in sentences.py.
+
+A predicate that raises does not hold.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..vocabulary.origins import Origin
+from .special_names import is_behaviour
+
+__all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "class_name", "dict_keys", "dunders", "full_name", "immutable_leaf", "same_leaf", "tensor_agrees",
+           "tensor_facts"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """One predicate: the value at `origin` satisfies `kind` with `value`.
+
+    `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
+    the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local n.
+    """
+
+    origin: Origin
+    kind: str
+    value: Any
+    line: str | tuple[types.CodeType, int] = ""
+
+    def __str__(self) -> str:
+        return f"{self.origin} {self.kind} {self.value!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """What a tensor guard compares.  `python_type` is compared by identity, all else by equality.
+
+    An entry None in `size` or `stride` is not compared; `stride` None as a whole neither.
+    """
+
+    python_type: type
+    dtype: Any
+    device: Any
+    layout: Any
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...] | None
+    requires_grad: bool
+    is_leaf: bool
+    keys: int          # raw dispatch key set, as torch._C._dispatch_keys(t).raw_repr()
+    is_conj: bool
+    is_neg: bool
+    is_inference: bool
+    has_grad: bool | None  # None: not asked
+    marks: frozenset[int] | None = None  # None: not asked; else no other dimensions are declared dynamic
+
+
+def same_leaf(a: Any, b: Any) -> bool:
+    """Equality of immutable leaves as guards mean it: same type, same value, NaN equals itself, 0.0 is not -0.0."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return (a != a and b != b) or (a == b and math.copysign(1.0, a) == math.copysign(1.0, b))
+    if type(a) is complex:
+        return same_leaf(a.real, b.real) and same_leaf(a.imag, b.imag)
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(same_leaf, a, b))
+    if type(a) in (slice, range):   # equal ranges may have been asked for in other words
+        return same_leaf((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+    if type(a) in (set, frozenset):
+        held = {x: x for x in b}
+        return a == b and all(same_leaf(x, held[x]) for x in a)
+    return a is b or bool(a == b)
+
+
+_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, types.CodeType,
+                     torch.dtype, torch.device, torch.layout, torch.memory_format})
+
+
+def immutable_leaf(value: Any) -> bool:
+    """Whether nothing about the value can ever change, so that its identity implies its value."""
+    cls = type(value)
+    if cls in _SIMPLE:
+        return True
+    if cls is slice:
+        return all(map(immutable_leaf, (value.start, value.stop, value.step)))
+    return cls in (tuple, frozenset) and all(map(immutable_leaf, value))
+
+
+# ---- tensors --------------------------------------------------------------------------------------------------------
+
+def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
+    """The facts of a real tensor.  `ask_grad`: also whether it has a gradient; `ask_marks`: also the user's marks."""
+    read = _core.of_tensor
+    try:
+        stride = read(tensor, "stride")
+    except RuntimeError:  # layouts without strides
+        stride = None
+    return TensorFacts(type(tensor), read(tensor, "dtype"), read(tensor, "device"), read(tensor, "layout"), tuple(read(tensor, "size")), stride,
+                       read(tensor, "requires_grad"), read(tensor, "is_leaf"), torch._C._dispatch_keys(tensor).raw_repr(),
+                       read(tensor, "is_conj"), read(tensor, "is_neg"), read(tensor, "is_inference"),
+                       _core.has_grad(tensor) if ask_grad else None, _marks(tensor) if ask_marks else None)
+
+
+def _marks(tensor: torch.Tensor) -> frozenset[int]:
+    """The dimensions that mark_dynamic declared, framelift's or torch's."""
+    rank = _core.of_tensor(tensor, "dim")
+    return frozenset(dim % rank for dim in _core.own_dict(tensor).get("_dynamo_dynamic_indices", ()) if -rank <= dim < rank)
+
+
+_SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
+
+
+def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int, ...] | None) -> bool:
+    return actual is not None and len(expected) == len(actual) and all(e is None or e == a for e, a in zip(expected, actual))
+
+
+def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
+    """Whether `value` is a tensor of these facts."""
+    if type(value) is not facts.python_type:
+        return False
+    now = tensor_facts(value, ask_grad=facts.has_grad is not None, ask_marks=facts.marks is not None)
+    if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]
+        return False
+    return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad
+            and _entries_agree(facts.size, now.size) and (facts.stride is None or _entries_agree(facts.stride, now.stride)))
+
+
+# ---- containers -----------------------------------------------------------------------------------------------------
+
+_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, collections.deque)
+
+
+def builtin_length(value: Any) -> int:
+    """The length of the built-in part of a container, whatever a subclass makes of `__len__`."""
+    for base in _SIZED:
+        if is_a(value, base):
+            return base.__len__(value)
+    return len(value)
+
+
+def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
+    """A dictionary's own keys in its own order, whatever a subclass makes of iteration."""
+    return tuple((collections.OrderedDict if is_a(value, collections.OrderedDict) else dict).__iter__(value))
+
+
+def _same_key(key: Any, expected: Any) -> bool:
+    return key is expected or (immutable_leaf(expected) and same_leaf(key, expected))
+
+
+def _keys(value: Any, expected: tuple[Any, ...]) -> bool:
+    if not is_a(value, dict):
+        return False
+    keys = dict_keys(value)
+    return len(keys) == len(expected) and all(map(_same_key, keys, expected))
+
+
+def _absent(value: Any, key: Any) -> bool:
+    return not dict.__contains__(value, key) if is_a(value, dict) else key not in value
+
+
+# ---- classes --------------------------------------------------------------------------------------------------------
+
+_mro = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_HEAP_TYPE = 1 << 9
+#: the name of a class, read without its metaclass
+class_name = type.__dict__["__qualname__"].__get__
+_module = type.__dict__["__module__"].__get__
+
+
+def full_name(cls: type) -> str:
+    """Module and name of a class, read without its metaclass."""
+    return f"{_module(cls)}.{class_name(cls)}"
+
+
+def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
+    """The class's MRO, and the behaviour (special_names) that its Python-made classes define: by name, what the first in the MRO holds."""
+    made = [_own(base) for base in _mro(cls) if _flags(base) & _HEAP_TYPE]
+    names = {name for own in made for name, value in own.items() if is_behaviour(name, value)}
+    return _mro(cls), tuple([(name, next(own[name] for own in made if name in own)) for name in sorted(names)])
+
+
+def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:
+    if not is_a(value, type):
+        return False
+    mro, pairs = dunders(value)
+    return (len(mro) == len(expected[0]) and all(a is b for a, b in zip(mro, expected[0])) and len(pairs) == len(expected[1])
+            and all(a == b and _same_key(x, y) for (a, x), (b, y) in zip(pairs, expected[1])))
+
+
+def _no_lookup(value: Any, name: str) -> bool:
+    return is_a(value, type) and not any(name in _own(base) for base in _mro(value))
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+def _is_empty(cell: Any) -> bool:
+    if type(cell) is not types.CellType:
+        return False
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+KINDS: dict[str, Callable[[Any, Any], bool]] = {
+    "TYPE": lambda v, cls: type(v) is cls,
+    "IS": lambda v, obj: v is obj,
+    "EQ": same_leaf,
+    "CODE": lambda v, code: type(v) is types.FunctionType and v.__code__ is code,
+    "LEN": lambda v, n: builtin_length(v) == n,
+    "KEYS": _keys,
+    "ABSENT": _absent,
+    "NO_LOOKUP": _no_lookup,
+    "DUNDERS": _dunders,
+    "EMPTY": lambda v, _: _is_empty(v),
+    "TENSOR": tensor_agrees,
+    "SAME": lambda v, other: v is other,     # the other value, once its origin was followed
+    "CHECK": lambda v, check: bool(check[0](v)),
+}

@@ -1,0 +1,85 @@
+"""A failing guard as data: which value, what it was and is, and the user's expression that read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from .._core import is_a
+from ..vocabulary.places import Place, place_of
+from .sentences import _show, explain, path
+from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
+
+__all__ = ["Miss", "items", "miss_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why an entry was not used.  `kind` is the guard's, or "state", "distinct", "gone" for what no single guard says."""
+
+    origin: str
+    kind: str
+    old: str
+    new: str
+    sentence: str
+    place: Place | None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def miss_of(program: Any, failure: tuple[int, int], arguments: tuple[Any, ...]) -> Miss:
+    """What `GuardProgram.check` returned, in words and as data."""
+    node, check = failure
+    sentence = explain(program, failure, arguments)
+    if node < 0:
+        return Miss("", {1: "state", 2: "gone"}.get(check, "distinct"), "", "", sentence, None)
+    place = _place(program, node, check)
+    name = path(program, node)
+    checks = program.describe(node)[3]
+    if not 0 <= check < len(checks):
+        return Miss(name, "REACH", "", "", sentence, place)
+    kind, old = checks[check]
+    try:
+        before, after = _shown(kind, old, program.fetch(node, arguments))
+    except Exception:   # the value's own code may fail; the sentence says enough
+        before, after = "", ""
+    return Miss(name, kind, before, after, sentence, place)
+
+
+def _place(program: _core.GuardProgram, node: int, check: int) -> Place | None:
+    lines = program.info[node] if program.info else ()
+    if not lines:
+        return None
+    line = lines[min(max(check, 0), len(lines) - 1)]
+    return place_of(*line) if is_a(line, tuple) else None
+
+
+def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
+    """The old and the new value, as briefly as they can be told apart."""
+    if kind == "TENSOR" and is_a(old, TensorFacts):
+        facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
+        names = [n for n in old.__slots__ if getattr(old, n) != getattr(facts, n) and n != "keys"] or ["keys"]
+        if "size" in names:
+            names = [n for n in names if n != "stride"]
+        return tuple(", ".join(f"{n} {_brief(getattr(f, n))}" for n in names) for f in (old, facts))  # type: ignore[return-value]
+    if kind == "LEN":
+        return items(old), items(builtin_length(now))
+    if kind == "KEYS":
+        return _brief(list(old)), _brief(list(dict_keys(now)))
+    if kind == "TYPE":
+        return _show(old), class_name(type(now))
+    if kind == "CHECK":
+        return str(old[1]).removeprefix("is "), _show(now)
+    return _show(old), _show(now)
+
+
+def items(count: int) -> str:
+    """A length in words."""
+    return f"{count} item" if count == 1 else f"{count} items"
+
+
+def _brief(value: Any) -> str:
+    text = str(value) if is_a(value, (tuple, list, bool, int)) or value is None else _show(value)
+    return text if len(text) <= 120 else text[:120] + "…"

@@ -1,0 +1,53 @@
+"""The plain Python evaluation of guards: what the native program must agree with.  Slow; for tests and `verify_guards`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..exc import InternalError
+from ..vocabulary.origins import Missing, Origin, fetch
+from .kinds import KINDS, Guard
+
+__all__ = ["check_reference", "holds", "verifier"]
+
+
+def holds(guard: Guard, arguments: tuple[Any, ...]) -> bool:
+    """Whether one guard holds for these locals of the root."""
+    try:
+        value = fetch(guard.origin, arguments)
+        constant = fetch(guard.value, arguments) if guard.kind == "SAME" else guard.value
+        return KINDS[guard.kind](value, constant)
+    except (Missing, Exception):
+        return False
+
+
+def _values(origins: Sequence[Origin], arguments: tuple[Any, ...]) -> list[Any] | None:
+    try:
+        return [fetch(origin, arguments) for origin in origins]
+    except (Missing, Exception):
+        return None
+
+
+def check_reference(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any,
+                    arguments: tuple[Any, ...]) -> Guard | str | None:
+    """None when everything holds, else the first guard that does not, "distinct" or "state"."""
+    if state is not None and not state.matches():
+        return "state"
+    for guard in guards:
+        if not holds(guard, arguments):
+            return guard
+    values = _values(list(dict.fromkeys(distinct)), arguments)
+    if values is None or len({id(v) for v in values}) < len(values):
+        return "distinct"
+    return None
+
+
+def verifier(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any) -> Callable[[tuple[Any, ...], Any], None]:
+    """What a program calls after each use when `config.verify_guards` is set.  It keeps what the guards name alive."""
+    def verify(arguments: tuple[Any, ...], failure: tuple[int, int] | None) -> None:
+        expected = check_reference(guards, distinct, state, arguments)
+        if (expected is None) != (failure is None):
+            raise InternalError(f"native guards say {failure or 'all hold'}, but by their Python meaning "
+                                f"{f'this fails: {expected}' if expected is not None else 'all hold'}")
+    return verify

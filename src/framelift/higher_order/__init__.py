@@ -1,0 +1,1 @@
+"""Operators that take functions: bodies, control flow, regions, attention, Triton kernels."""

@@ -1,0 +1,203 @@
+"""Bodies: Python functions rehearsed into a graph of their own, for higher-order operators.
+
+`rehearse_body` runs one; `Rehearsed` is what it recorded; `Rehearsed.close` makes the graph.  What a body changes outside of itself is
+found by `Surroundings`: a body may run any number of times, or never, so its operator must refuse such changes.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.graph_module import GraphModule
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.arguments import take
+from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..graph.state.torch_state import State, read_state
+from ..graph.fx.tape import Step, build_body
+from ..graph.fx.values import Storage, Value
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.leaves import LEAF_TYPES
+
+__all__ = ["Rehearsed", "Surroundings", "contents_of", "fresh", "parts_of", "portrait_of", "rehearse_body", "values_in"]
+
+
+_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
+
+
+@dataclass
+class Rehearsed:
+    """One body as it ran: what it returned, what it recorded, and the torch state it began in."""
+
+    result: Any
+    tape: list[Step] = field(repr=False)
+    base: State
+    written: list[Value] = field(repr=False)   # values whose memory it wrote
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it must run even if nobody needs its results."""
+        return any(step.effect for step in self.tape)
+
+    def close(self, recorder: Any, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()) -> tuple[GraphModule, list[Value]]:
+        """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of stand-ins)."""
+        kept, values = kept_of(recorder, outputs)
+        with torch._C.DisableTorchFunction():
+            return build_body(self.tape, (*operands, *also), kept, values, self.base, recorder.symbols, recorder.input_value, recorder.example_of)
+
+    def inline(self, recorder: Any) -> Any:
+        """Its operations stand in the graph around it, as if there were no operator; its result."""
+        recorder.tape.extend(self.tape)
+        return self.result
+
+    def escaping(self, recorder: Any) -> list[Value]:
+        """The values made inside that its result holds, wherever in it they are."""
+        inside = {id(step) for step in self.tape}
+        found: list[Value] = []
+        seen: set[int] = set()
+        rest = [self.result]
+        while rest:
+            obj = rest.pop()
+            if id(obj) in seen or type(obj) in _SIMPLE or is_a(obj, (type, types.ModuleType)):
+                continue
+            seen.add(id(obj))
+            if recorder.is_stand_in(obj):
+                value = recorder.value_of(obj)
+                if id(value.step) in inside:
+                    found.append(value)
+            elif not is_a(obj, torch.Tensor):
+                rest.extend(reversed(parts_of(obj) or []))
+        return found
+
+    def writes_outside(self) -> list[Value]:
+        """The values among `written` whose memory was there before the body."""
+        inside = {id(step) for step in self.tape}
+        return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
+
+
+def rehearse_body(session: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+    """Run captured code with a tape of its own.  Called from a handler, that is paused."""
+    recorder = session.recorder
+    if recorder.in_transform():
+        raise Interrupt("torch-operation", "a higher-order operator inside a function transform")
+    outer, outer_written = recorder.tape, recorder.written
+    recorder.tape, recorder.written = [], []
+    base = read_state()
+    try:
+        result = _core.captured(function, args, kwargs)
+        return Rehearsed(result, recorder.tape, base, recorder.written)
+    finally:
+        outer_written.extend(recorder.written)
+        recorder.tape, recorder.written = outer, outer_written
+
+
+def kept_of(recorder: Any, outputs: Any) -> tuple[Any, list[Value]]:
+    """A structure of stand-ins and plain values as steps keep it, and the values in it."""
+    found: list[Value] = []
+    (kept,) = take((outputs,), recorder._values, [], found)
+    return kept, found
+
+
+def values_in(recorder: Any, items: Iterable[Any]) -> list[Value]:
+    """The distinct values among the stand-ins given, in order."""
+    return list(dict.fromkeys(recorder.value_of(item) for item in items if recorder.is_stand_in(item)))
+
+
+def fresh(recorder: Any, facts: Facts, name: str = "", exact: bool = True) -> torch.Tensor:
+    """A stand-in that belongs to a body alone: one of its operands."""
+    with torch._C.DisableTorchFunction():
+        value = Value(new_stand_in(facts), facts, Storage(external=False))
+    value.name = name
+    value.exact = exact
+    recorder.adopt(value)
+    return value.stand_in
+
+
+class Surroundings:
+    """Everything a body can reach that is not its own, as it was before it ran.
+
+    External objects are changed through the world's effects and shadows only.  Objects made earlier in the rehearsal are reached through
+    the function's closure, its receiver and its arguments, or through pending writes.
+    """
+
+    def __init__(self, session: Any, *roots: Any) -> None:
+        self._world = session.world
+        self._effects = len(self._world.effects)
+        self._shadows = len(self._world.shadows)
+        self._keep: list[Any] = []
+        self._before = portrait_of([*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)], self._keep)
+
+    def changed(self) -> str:
+        """What was changed since, in words; empty if nothing."""
+        world = self._world
+        if len(world.effects) > self._effects:
+            effect = world.effects[self._effects]
+            return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
+        for obj, before in self._before:
+            if contents_of(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
+                return f"a {type(obj).__name__} from outside of it"
+        for shadow in world.shadows[self._shadows:]:
+            if contents_of(shadow.copy) != contents_of(shadow.before):
+                return f"a {type(shadow.original).__name__} from outside of it"
+        return ""
+
+
+def portrait_of(roots: list[Any], keep: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
+    """Each object that can change and that the roots lead to, with the ids of what it holds; `keep` keeps them valid."""
+    seen: set[int] = set()
+    rows = []
+    while roots:
+        obj = roots.pop()
+        if id(obj) in seen or type(obj) in _SIMPLE or is_a(obj, (type, types.ModuleType, torch.Tensor)):
+            continue
+        seen.add(id(obj))
+        keep.append(obj)
+        parts = parts_of(obj)
+        if parts is not None:
+            keep.append(parts)
+            rows.append((obj, tuple(map(id, parts))))
+            roots.extend(parts)
+    return rows
+
+
+def contents_of(obj: Any) -> tuple[int, ...]:
+    """The ids of what an object holds."""
+    return tuple(map(id, parts_of(obj) or ()))
+
+
+def parts_of(obj: Any) -> list[Any] | None:
+    """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
+    if is_a(obj, dict):
+        return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]
+    for kind in (list, tuple, set, frozenset):
+        if is_a(obj, kind):
+            return [*kind.__iter__(obj), *_attributes(obj)]
+    if is_a(obj, types.FunctionType):
+        return [*(obj.__closure__ or ()), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values()]
+    if is_a(obj, types.CellType):
+        try:
+            return [obj.cell_contents]
+        except ValueError:
+            return []
+    if is_a(obj, types.MethodType):
+        return [obj.__self__, obj.__func__]
+    if type(obj).__name__ == "partial":
+        return [obj.func, *obj.args, *obj.keywords.values()]
+    if _core.is_external(obj):
+        return None   # its attributes change in the overlay only
+    return _attributes(obj)
+
+
+def _attributes(obj: Any) -> list[Any]:
+    try:
+        table = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return []
+    return [*table.keys(), *table.values()] if is_a(table, dict) else []

@@ -1,0 +1,95 @@
+"""Code that runs after the frame is over, such as hooks and backwards, was rehearsed in the midst of it: what it looks at must stay as it was.
+
+A variable that the program sets again, a list that it appends to, an attribute that it writes afterwards is another one when that code runs.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.leaves import LEAF_TYPES
+from .bodies import contents_of, portrait_of
+
+__all__ = ["looks_at_nothing_outside", "runs_later"]
+
+_FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
+
+
+def runs_later(session: Any, name: str, *roots: Any) -> None:
+    """Interrupt at the end of the rehearsal if what `roots` lead to was changed by then; or at a break, behind which it may be."""
+    _Later(session, name, list(roots), ())
+
+
+def looks_at_nothing_outside(session: Any, name: str, hook: Any, *using: Any) -> None:
+    """The same for a hook, which may look at no object from outside either: others may write to that before the hook runs.
+
+    `using`: objects that it is handed, and looks at.
+    """
+    if _Later(session, name, [hook], using).exposed:
+        raise Interrupt("torch-operation", f"{name} that may look at an object from outside")
+
+
+class _Later:
+    """What one piece of such code looks at."""
+
+    def __init__(self, session: Any, name: str, roots: list[Any], using: tuple[Any, ...]) -> None:
+        self._session = session
+        self._name = name
+        self._effects = len(session.world.effects)
+        self._keep: list[Any] = []
+        self._rows = portrait_of(roots, self._keep)
+        self._named, exposed = _by_name([obj for obj in self._keep if is_a(obj, types.FunctionType)])
+        self.exposed = exposed or any(map(_is_handle, (*self._keep, *using)))
+        session.world.finishing.append(self.check)
+
+    def check(self) -> None:
+        changed = next((f"a {type(obj).__name__}" for obj, before in self._rows if contents_of(obj) != before), "")
+        if not changed:
+            later = [effect for effect in self._session.world.effects[self._effects:] if self.exposed or id(effect.owner) in self._named]
+            changed = later[0].kind if later else ""
+        if not changed and self._session.is_stopped:   # the rest of the frame may change it
+            changed = "an object from outside" if self.exposed else next(
+                (f"a {type(obj).__name__}" for obj, _ in self._rows if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)), "")
+        if changed:
+            raise Interrupt("torch-operation", f"{self._name} that may look at what the frame changes afterwards ({changed})")
+
+
+def _is_handle(obj: Any) -> bool:
+    """Whether this is an object from outside whose attributes may be written."""
+    return _core.is_external(obj) and type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
+
+
+def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]:
+    """The classes and modules that code finds by its global names, with the tables of these; and whether it finds other objects so."""
+    found: dict[int, Any] = {}
+    seen: set[types.CodeType] = set()
+    exposed = False
+    while functions:
+        function = functions.pop()
+        if function.__code__ in seen or (function.__module__ or "").partition(".")[0] == "torch":
+            continue
+        seen.add(function.__code__)
+        found[id(function.__globals__)] = function.__globals__
+        for name in _global_names(function.__code__):
+            value = function.__globals__.get(name)
+            if is_a(value, types.FunctionType):
+                functions.append(value)
+            elif is_a(value, (type, types.ModuleType)):
+                found[id(value)] = value
+            elif type(value) not in LEAF_TYPES and not is_a(value, _FIXED) and type(value).__module__.partition(".")[0] != "triton":
+                exposed = True
+    return found, exposed
+
+
+@functools.lru_cache(maxsize=1024)
+def _global_names(code: types.CodeType) -> set[str]:
+    names = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    return names.union(*(_global_names(const) for const in code.co_consts if is_a(const, types.CodeType)))

@@ -1,0 +1,115 @@
+"""Higher-order operators: which handler records which operator, and what all of them share.
+
+A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow (control_flow.py) refuse to fall back
+to plain Python; regions (regions.py) are ordinary calls otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+
+from .._core import is_a
+from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.state.torch_state import read_state
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import target_of
+from ..graph.fx.values import Storage, Value
+from ..vocabulary.reasons import Interrupt
+from .bodies import Rehearsed, Surroundings, rehearse_body
+
+__all__ = ["HANDLERS", "OPERATOR", "bound", "call_operator", "family", "fresh_results", "never_plain", "operator", "pure_body", "record_step", "refuse"]
+
+OPERATOR = HigherOrderOperator
+Handler = Callable[..., Any]
+#: name of the operator -> its handler
+HANDLERS: dict[str, Handler] = {}
+#: base class of operators -> the handler of those that have none of their own
+FAMILIES: dict[type, Handler] = {}
+
+
+def operator(*names: str) -> Callable[[Handler], Handler]:
+    """Register the handler of the operators of these names."""
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update((name, handler) for name in names)
+        return handler
+    return register
+
+
+def family(base: type) -> Callable[[Handler], Handler]:
+    """Register the handler of all operators of a class, which says what they mean."""
+    def register(handler: Handler) -> Handler:
+        FAMILIES[base] = handler
+        return handler
+    return register
+
+
+def call_operator(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a higher-order operator by captured code."""
+    handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if is_a(callable_, base)), None)
+    if handler is None:
+        raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()}")
+    return handler(session, callable_, args, kwargs)
+
+
+def never_plain(name: str) -> Callable[[Handler], Handler]:
+    """For operators that have no meaning outside of a graph: what cannot be captured is an error, never a fallback."""
+    def wrap(handler: Handler) -> Handler:
+        @functools.wraps(handler)
+        def checked(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            try:
+                return handler(session, callable_, args, kwargs)
+            except Interrupt as interrupt:
+                interrupt.operator = interrupt.operator or name
+                raise
+            except Exception as error:
+                raise refuse(name, f"{type(error).__name__}: {error}") from error
+        return checked
+    return wrap
+
+
+def refuse(name: str, why: str) -> Interrupt:
+    """The interrupt that says why an operator cannot be recorded at all."""
+    interrupt = Interrupt("body-shape", f"{name}: {why}")
+    interrupt.operator = name
+    return interrupt
+
+
+def bound(signature: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments in the order of the parameters of `signature`."""
+    found = inspect.signature(signature).bind(*args, **kwargs)
+    found.apply_defaults()
+    return tuple(found.arguments.values())
+
+
+def pure_body(session: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+    """Rehearse a body that may change nothing outside of itself."""
+    around = Surroundings(session, function, *args)
+    body = rehearse_body(session, function, args, kwargs)
+    changed = around.changed() or (body.writes_outside() and "a tensor")
+    if changed:
+        raise Interrupt("body-effect", f"a body of {name} ({changed})")
+    return body
+
+
+def record_step(recorder: Any, callable_: Any, args: list[Any], kwargs: dict[str, Any], inputs: Sequence[Value], effect: bool = False) -> Step:
+    """The step of an operator, whose arguments are values, bodies and plain values."""
+    step = Step(target_of(callable_), args, kwargs, list(inputs), read_state(), effect)
+    recorder.tape.append(step)
+    return step
+
+
+def fresh_results(recorder: Any, step: Step, facts: Sequence[Facts], exact: Sequence[bool]) -> list[torch.Tensor]:
+    """Stand-ins for an operator's results, which share memory with nothing."""
+    made = []
+    with torch._C.DisableTorchFunction():
+        for i, (one, is_exact) in enumerate(zip(facts, exact)):
+            value = Value(new_stand_in(one), one, Storage(external=False))
+            value.step, value.path, value.exact = step, (i,), is_exact
+            made.append(recorder.adopt(value))
+    return made

@@ -1,0 +1,181 @@
+"""Regions: a call of a Python function recorded as a graph of its own, which runs exactly once.
+
+Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line; what they change is what a
+backend does with the region.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import types
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch._higher_order_ops import InvokeQuant
+from torch._higher_order_ops.base_hop import BaseHOP
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch.utils import _pytree as pytree
+
+from .. import _core
+from .._core import is_a
+from ..graph.fx.node_functions import checkpoint_region, compile_region
+from ..graph.fx.values import Body, Value
+from ..vocabulary.reasons import Interrupt
+from .bodies import Rehearsed, fresh, kept_of, values_in
+from .operators import family, operator, pure_body, record_step
+from ..calls.call_tables import substitute
+
+__all__: list[str] = []
+
+
+def _record(session: Any, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None, meta: dict[str, Any] | None = None) -> Any:
+    """The node of a region; what it returns holds the node's results, wherever in it they are."""
+    recorder = session.recorder
+    escaping = body.escaping(recorder)
+    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping))
+    module.meta.update(meta or {})
+    inputs = [*given, *around]
+    step = record_step(recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect)
+    for i, value in enumerate(escaping):
+        value.step, value.path = step, (i,)   # the same tensor, seen from outside
+    return body.result
+
+
+def _tensors(session: Any, args: Any) -> list[Value]:
+    return values_in(session.recorder, pytree.tree_leaves(args))
+
+
+@operator("wrap")
+def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function, *rest = args
+    body = pure_body(session, "wrap", function, tuple(rest), kwargs)
+    return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
+
+
+@family(BaseHOP)
+def _named_region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor return what it is given."""
+    function, *operands = args
+    body = pure_body(session, callable_.name(), function, tuple(operands))
+    recorder = session.recorder
+    inside = {id(step) for step in body.tape}
+    results = [recorder.value_of(leaf) for leaf in pytree.tree_leaves(body.result) if recorder.is_stand_in(leaf)]
+    if any(id(value.step) not in inside for result in results for value in result.storage.values):
+        raise Interrupt("body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with one from outside")
+    return _record(session, callable_, body, _tensors(session, operands), "subgraph", kwargs=_said(callable_, kwargs))
+
+
+def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of an operator that a node can hold; an object of defaults says nothing."""
+    said = {name: value for name, value in kwargs.items() if type(value) is not InvokeQuant or value != InvokeQuant()}
+    for name, value in said.items():
+        if not is_a(value, (bool, int, float, str, type(None))):
+            raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {type(value).__name__}")
+    return said
+
+
+@operator("out_dtype")
+def _out_dtype(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator with a result of another dtype: one node, whose result is like the operator's own."""
+    recorder = session.recorder
+    inner, dtype, *rest = args
+    outer, recorder.tape = recorder.tape, []    # what the operator itself would give is asked, not recorded
+    try:
+        like = recorder.value_of(recorder.call(inner, tuple(rest), kwargs))
+    finally:
+        recorder.tape = outer
+    kept, values = kept_of(recorder, list(rest))
+    step = record_step(recorder, callable_, [inner, dtype, *kept], {}, values)
+    made = fresh(recorder, like.facts.but(dtype=dtype), exact=like.exact)
+    recorder.value_of(made).step = step
+    return made
+
+
+@operator("trace_wrapped")
+def _trace_wrapped(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that waits for the backward to be compiled; here it is."""
+    return _core.captured(kwargs.pop("fn"), args, kwargs)
+
+
+#: keywords of checkpoint itself -> the only value with which it is captured; None: any
+_CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None, "context_fn": None}
+
+
+@substitute(torch.utils.checkpoint.checkpoint)
+def _checkpoint(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    function, *rest = args
+    own = {name: kwargs.pop(name) for name in _CHECKPOINT if name in kwargs}
+    for name, only in _CHECKPOINT.items():
+        if only is not None and own.get(name, only) is not only:
+            raise Interrupt("torch-operation", f"torch.utils.checkpoint.checkpoint with {name}")
+    if not torch.is_grad_enabled() or session.recorder.in_transform():
+        return _core.captured(function, tuple(rest), kwargs)
+    body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
+    recorder = session.recorder
+    given = _tensors(session, (rest, kwargs))
+    around = body.close(recorder, given, tuple(v.stand_in for v in body.escaping(recorder)))[1]
+    if not any(value.facts.requires_grad for value in (*given, *around)):
+        return body.inline(recorder)   # nothing will be recomputed
+    reentrant = own.get("use_reentrant", True)
+    contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)
+    if contexts is not torch.utils.checkpoint.noop_context_fn:
+        body_contexts = _selective(session, contexts)
+        if reentrant:
+            raise Interrupt("torch-operation", "a reentrant checkpoint with context_fn")
+        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+                       meta={"_checkpoint_context_fn": body_contexts})
+    if reentrant and not any(value.facts.requires_grad for value in given):
+        raise Interrupt("torch-operation", "a reentrant checkpoint none of whose arguments require grad")
+    if body.has_effect:   # random numbers: the recomputation must draw the same ones
+        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)})
+    return _record(session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)})
+
+
+def _selective(session: Any, contexts: Any) -> Any:
+    """What makes the contexts of a selective checkpoint, to be called when the graph runs.
+
+    It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows that.
+    """
+    made = _core.captured(contexts, (), None)
+    if type(made) is not tuple or [type(context).__module__ for context in made] != [torch.utils.checkpoint.__name__] * 2:
+        raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn of the program's")
+    inner = contexts
+    while type(inner) is functools.partial:
+        parts = [*inner.args, *inner.keywords.values()]
+        if not all(_may_stay(part) for part in parts):
+            raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn over values of one call")
+        inner = inner.func
+    if not _may_stay(inner):
+        raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn made inside")
+    return contexts if inner is contexts else functools.partial(contexts)
+
+
+def _may_stay(value: Any) -> bool:
+    """Whether a value means the same outside of the rehearsal."""
+    if type(value) is list:
+        return all(map(_may_stay, value))
+    if is_a(value, types.FunctionType):
+        return not value.__closure__ or not _core.is_internal(value)
+    return is_a(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
+
+
+def _region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function under `torch.compiler.nested_compile_region`."""
+    function, *rest = args
+    if session.recorder.in_transform():
+        return _core.captured(function, tuple(rest), kwargs)
+    body = pure_body(session, "nested_compile_region", function, tuple(rest), kwargs)
+    session.recorder.regions += 1
+    name = f"subgraph_{session.recorder.regions}"
+    return _record(session, compile_region, body, _tensors(session, (rest, kwargs)), name, before=(name,))
+
+
+try:
+    # The package exports the operator under the module's name, so the module itself is asked for by its full name.
+    _invoke: Any = importlib.import_module("torch._higher_order_ops.invoke_subgraph")
+    substitute(_invoke.invoke_subgraph_placeholder)(_region)
+except (ImportError, AttributeError):   # a torch without nested regions
+    pass

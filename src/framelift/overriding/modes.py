@@ -1,0 +1,355 @@
+"""Torch-function modes: the program's own stack of them, kept beside torch's, and each torch call sent through it.
+
+Modes that are active when the compiled function is called are external objects, reached through `MODES`; their Python is captured like any
+other.  What the program leaves on the stack, or takes from it, is an effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.live_fakes import described_transforms, transforms_off
+from ..graph.symbols.numbers import Bool, Float
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.gateway import let_in
+from .hook_numbers import uncounted_hooks
+from .opened_functions import opened, opened_by_class
+from ..calls.call_tables import substitute
+from .subclasses import call_override, overriding
+from ..recording.rules.special_cases import RULES
+
+__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "is_overridden", "modes_off", "note_changes", "shown_by_torch", "torch_call",
+           "unseen", "without_modes"]
+
+_push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
+                             torch._C._len_torch_function_stack, torch._C._get_function_stack_at)
+
+
+class _Modes:
+    """The thread's stacks as attributes, so that an origin can lead to each mode: `MODES.mode_0` is the outermost."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "transforms":
+            return described_transforms()
+        if name == "default_device":
+            return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        kind, _, index = name.partition("_")
+        if kind == "mode" and index.isdecimal() and int(index) < _length():
+            return _at(int(index))
+        raise AttributeError(name)
+
+
+MODES = _Modes()
+
+
+class Moment(NamedTuple):
+    """What torch was like when a compiled function was called: its state, and the modes that act on it, outermost first."""
+
+    state: Any
+    modes: list[Any]
+    subclasses_off: bool = False
+    transforms: Sequence[Any] = ()   # interpreters of function transforms that the call is inside of
+    plain: bool = False              # the graph will be run as it is, so transforms act on it
+    unrolls: bool = False            # a compiler that writes out every step of a recurrent network
+
+
+@contextlib.contextmanager
+def modes_off() -> Iterator[Moment]:
+    """Take the thread's modes off torch's stack; they are put back afterwards."""
+    switch = torch._C._get_torch_function_state()
+    inert, off = switch == torch._C._TorchFunctionState.ALL_DISABLED, switch != torch._C._TorchFunctionState.ENABLED
+    state = _core.torch_state()
+    found = [_pop() for _ in range(_length())][::-1]
+    try:
+        yield Moment(state, [] if inert else found, off)
+    finally:
+        for _ in range(_length()):
+            _pop()
+        for mode in found:
+            _push(mode)
+
+
+@contextlib.contextmanager
+def _saved_hooks_off() -> Iterator[None]:
+    """They are about tensors that a backward needs; the graph meets them when it runs."""
+    off = []
+    while (top := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
+        off.append(top)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(off):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+@contextlib.contextmanager
+def at_rest() -> Iterator[Moment]:
+    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture."""
+    with (uncounted_hooks(), modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms,
+          _saved_hooks_off()):
+        yield moment._replace(transforms=transforms)
+
+
+def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """`graph` as it was captured: what the modes do is in it."""
+    def run(*inputs: Any) -> Any:
+        with modes_off(), torch.overrides._enable_torch_function():
+            return graph(*inputs)
+    return run
+
+
+def unseen(entry: Callable[..., Any]) -> Callable[..., Any]:
+    """`entry`, whose own torch calls neither modes nor subclasses see; what it does to the stack of modes it does."""
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        with torch._C.DisableTorchFunction():
+            return entry(inputs, externals)
+    return run
+
+
+def import_modes(session: Any, modes: list[Any]) -> None:
+    """Let the active modes in: they are the stack captured code begins with."""
+    seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(modes)]
+    session.recorder.modes = list(seen)
+    session.modes_before = seen
+
+
+def import_transforms(session: Any, moment: Moment) -> None:
+    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack.
+
+    Most calls are inside of none, and stay so by a guard: the torch state tells of functorch's, and here is forward-mode's.
+    """
+    level = forward_ad._current_level
+    session.world.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
+    if moment.transforms:
+        session.recorder.live.begin_inside(moment.transforms)
+        stack = session.recorder.live.ask(described_transforms)
+        if not moment.plain:
+            raise Interrupt("active-transform", stack[-1][0].lower())
+        session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
+    elif level >= 0 and not moment.plain:   # compiled graphs drop tangents
+        raise Interrupt("active-mode", "a level of forward-mode differentiation")
+
+
+def guard_nesting(session: Any) -> None:
+    """Where the program opens or leaves autocast regions inside of one from outside."""
+    found = asked_of_nesting(session.recorder.saved) if session.recorder.saved is not None else None
+    if found is not None:
+        session.world.guard(const(autocast_nesting), "CHECK", found)
+
+
+def note_changes(session: Any) -> None:
+    """What the program did to the stack, as effects: modes taken off, then modes put on."""
+    before, now = session.modes_before, session.recorder.modes
+    same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
+    for i in range(len(before) - same):
+        session.world.write("call", _pop, -1 - i, ())
+    for i, mode in enumerate(now[same:]):
+        session.world.write("call", _push, i, (mode,))
+
+
+def is_overridden(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a torch call with these arguments is one for a mode or a subclass of the program."""
+    recorder = session.recorder
+    return bool(recorder.modes or recorder.overrides and not recorder.subclasses_off and overriding(args, kwargs))
+
+
+def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
+    recorder = session.recorder
+    own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
+    if own is not None:
+        return _core.captured(own, args, kwargs)
+    if not is_overridden(session, args, kwargs):
+        try:
+            return recorder.call(callable_, args, kwargs)
+        except Interrupt as stop:
+            asked = stop.reason.id == "torch-operation" and not recorder.subclasses_off and bool(overriding(args, kwargs))
+            inner = _opened(callable_) if stop.reason.id in _MAY_OPEN and not asked else None
+            if inner is None and not asked:
+                raise
+        if not asked:
+            return _core.captured(inner, args, kwargs)
+    return shown_by_torch(session, callable_, args, kwargs)
+
+
+def shown_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A torch call as modes and subclasses are shown it: which function, types and arguments, and how often, is torch's own affair.
+
+    So torch is called, with `_Spy` as its only mode.
+    """
+    if callable_ in _SHOWN_TO_NOBODY:
+        return session.recorder.call(callable_, args, kwargs)
+    if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):   # symbolic numbers that torch does not know
+        return dispatch(session, callable_, None, args, kwargs)
+    spy = _Spy(session)
+    with torch.overrides._enable_torch_function(), spy:
+        result = callable_(*args, **kwargs) if kwargs else callable_(*args)   # torch hands an empty table on, where it was given one
+    if not spy.asked:
+        raise Interrupt("torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,")
+    return result
+
+
+#: reasons why an operation cannot be one node, but what it is made of may be captured
+_MAY_OPEN = frozenset({"tensor-item", "tensor-bool", "data-dependent-shape", "torch-operation"})
+
+
+def _opened(function: Any) -> Any:
+    """What an operation that cannot be one node is made of, as captured code."""
+    if type(function) is not types.FunctionType or function.__module__ not in ("torch.nn.functional", "torch.functional") or (
+            function.__closure__ or id(function) in RULES):
+        return None
+    return opened(function)
+
+
+def dispatch(session: Any, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
+             kwargs: dict[str, Any] | None) -> Any:
+    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments.
+
+    `types_` are those that torch shows, None where torch was not asked.
+    """
+    stack = session.recorder.modes
+    found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
+    if not stack:
+        if found:
+            return call_override(session, func, found, args, kwargs)
+        own = opened_by_class(session, func, args, kwargs or {}) if session.recorder.overrides else None
+        return session.recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
+    whole = list(stack)
+    mode = stack.pop()
+    try:
+        handler = _core.read(mode, "__torch_function__")
+        types_ = tuple(type(arg) for arg in found) if types_ is None else types_
+        return _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
+    finally:
+        stack[:] = whole
+
+
+_SHOWN_TO_NOBODY = frozenset((torch.Tensor.as_subclass, torch.Tensor._make_subclass, torch.device, torch.set_autocast_enabled, torch.set_autocast_dtype,
+                              torch.set_autocast_cache_enabled))
+_NUMBERS = frozenset((Float, Bool, NumpyNumber))
+
+
+class _Spy(TorchFunctionMode):
+    """Stands on torch's stack while one of torch's own functions says whom it is shown to."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__()
+        self.session = session
+        self.asked = False
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.asked = True
+        with torch._C.DisableTorchFunction():
+            return dispatch(self.session, func, tuple(types), args, kwargs)
+
+
+@substitute(_length)
+def _len_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return len(session.recorder.modes)
+
+
+@substitute(_push)
+def _push_on_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    (mode,) = args
+    session.recorder.modes.append(mode)
+
+
+@substitute(_pop)
+def _pop_from_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not session.recorder.modes:
+        raise Interrupt("torch-state", "Popping from an empty torch function mode stack")
+    return session.recorder.modes.pop()
+
+
+@substitute(_at)
+def _stack_at(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return session.recorder.modes[args[0]]
+
+
+@substitute(torch._C._len_torch_dispatch_stack)
+def _no_dispatch_modes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return 0   # with a mode there, nothing is captured
+
+
+if hasattr(torch._C, "_is_torch_function_mode_enabled"):
+    @substitute(torch._C._is_torch_function_mode_enabled)
+    def _any_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return bool(session.recorder.modes)
+
+
+@substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+def _has_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Torch's own is the recorder's."""
+    return is_overridden(session, args, kwargs)
+
+
+@substitute(torch.overrides.handle_torch_function)
+def _handle_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return dispatch(session, public_api, tuple(map(type, overriding(tuple(relevant_args), {}))), args, kwargs)
+    return bound(*args, **kwargs)
+
+
+@substitute(types.GetSetDescriptorType.__get__, property.__get__)
+def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
+    if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
+        found = args[0]
+        return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
+    if any(_core.is_external(arg) for arg in args):
+        raise Interrupt("callable-on-handle", "__get__ of a descriptor")
+    return _core.natively(callable_, args, kwargs)
+
+
+def keep_default_device(context: Any) -> None:
+    """What `torch.set_default_device` remembers, in this thread."""
+    torch._GLOBAL_DEVICE_CONTEXT.device_context = context
+
+
+@substitute(torch.set_default_device)
+def _set_default_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
+    def bound(device: Any) -> Any:
+        return device
+    device = bound(*args, **kwargs)
+    notes = session.notes
+    if "default device" not in notes:
+        notes["default device"] = let_in(session.world, MODES.default_device, const(MODES).to("attr", "default_device"))
+    old, new = notes["default device"], None
+    if old is not None:
+        _core.captured(_core.read(old, "__exit__"), (None, None, None), None)
+    if device is not None:
+        new = _core.captured(DeviceContext, (device,), None)
+        _core.captured(_core.read(new, "__enter__"), (), None)
+    notes["default device"] = new
+    session.world.write("call", keep_default_device, len(session.world.effects), (new,))
+
+
+class DeviceBlock:
+    """`with torch.device(...)`, done by C code in plain Python: a mode on top of the stack while the block runs."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def __enter__(self) -> torch.device:
+        _core.captured(torch.overrides._push_mode, (_core.captured(DeviceContext, (self._device,), None),), None)
+        return self._device
+
+    def __exit__(self, *_exc: Any) -> None:
+        _core.captured(torch.overrides._pop_mode, (), None)

@@ -1,0 +1,92 @@
+"""Tensor subclasses with methods and properties of their own by the names of torch's: `dim`, `shape`, `softmax`.
+
+Much of torch is Python code that is recorded as one operation: `F.softmax(x)` calls `x.softmax`, `len(x)` calls `x.dim` and reads `x.shape`.  Where the
+class of a tensor replaces a name that such code reads, the code itself is captured instead (`opened_by_class`).
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.facts import is_overriding
+from ..boundary.world import ABSENT
+
+__all__ = ["opened", "opened_by_class"]
+
+_own = type.__dict__["__dict__"].__get__
+
+
+def opened_by_class(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The code of a torch operation as a function to capture, where the class of an argument replaces what it reads; else None."""
+    if type(function) is not types.FunctionType:
+        return None
+    for cls in _classes(args, kwargs):
+        # Each name is looked up, so that a method which is put on the class later is noticed.
+        if session.world.lookup(cls, "__getattr__") is not ABSENT or [
+                name for name in _names_read(function) if session.world.lookup(cls, name) is not _core.type_lookup(torch.Tensor, name, ABSENT)]:
+            return opened(function)
+    return None
+
+
+def _classes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[type]:
+    found: list[type] = []
+    rest = [*args, *kwargs.values()]
+    for arg in rest:
+        if type(arg) is list or type(arg) is tuple:
+            rest.extend(arg)
+        elif is_a(arg, torch.Tensor) and is_overriding(type(arg)) and not any(type(arg) is one for one in found):
+            found.append(type(arg))
+    return found
+
+
+@functools.cache
+def _names_read(function: types.FunctionType) -> tuple[str, ...]:
+    """The names of Tensor's that are among the names in a function of torch's, or in one that it calls."""
+    names: dict[str, None] = {}
+    functions, seen = [function], {function}
+    for one in functions:
+        for code in _codes(one.__code__):
+            names.update(dict.fromkeys(code.co_names))
+        for called in _called(one):
+            if called not in seen:
+                seen.add(called)
+                functions.append(called)
+    return tuple(name for name in names if _core.type_lookup(torch.Tensor, name, None) is not None)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield from _codes(constant)
+
+
+def _called(function: types.FunctionType) -> Iterator[types.FunctionType]:
+    """Functions of torch's that a function mentions: as globals, in its closure, and as methods of Tensor."""
+    held = [function.__globals__.get(name) for name in function.__code__.co_names]
+    held += [cell.cell_contents for cell in function.__closure__ or ()]
+    held += [_own(torch.Tensor).get(name) for name in function.__code__.co_names]
+    for one in held:
+        if type(one) is types.FunctionType and one.__module__ in _OPENED:
+            yield one
+
+
+_OPENED = ("torch.nn.functional", "torch.functional", "torch._tensor")
+
+
+@functools.cache
+def opened(function: types.FunctionType) -> types.FunctionType | None:
+    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an operation's."""
+    if function.__module__ not in _OPENED:
+        return None
+    code = function.__code__
+    made = types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made

@@ -1,0 +1,170 @@
+"""Tensor subclasses, and other classes, that override torch functions: their `__torch_function__` is captured Python like any other.
+
+A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is done to a graph's inputs
+and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in wrapped.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import get_default_nowrap_functions
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.facts import is_overriding, is_tensor_like, new_stand_in
+from ..graph.fx.targets import target_of
+from ..graph.fx.values import Value
+from ..graph.metadata.wrappers import asks_first
+from ..vocabulary.reasons import Interrupt
+from ..calls.call_tables import substitute
+from ..recording.rules.special_cases import rule
+
+__all__ = ["call_override", "overriding", "plain_examples", "with_types"]
+
+_plain = torch.Tensor.as_subclass
+_disabled = torch._C._disabled_torch_function_impl
+
+
+def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments, one per class, whose `__torch_function__` has a say, in the order they are asked."""
+    found: list[Any] = []
+    rest = [*args, *kwargs.values()]
+    for arg in rest:
+        if type(arg) in (list, tuple):
+            rest.extend(arg)
+        elif _has_a_say(arg, type(arg)) and all(type(arg) is not type(other) for other in found):
+            place = next((i for i, other in enumerate(found) if issubclass(type(arg), type(other))), len(found))
+            found.insert(place, arg)
+    return found
+
+
+def _has_a_say(arg: Any, kind: type) -> bool:
+    return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
+
+
+def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """Ask each class in turn until one answers."""
+    types = tuple(type(arg) for arg in found)
+    for arg, cls in zip(found, types):
+        session.world.lookup(cls, "__torch_function__")
+        asked = cls if is_a(arg, torch.Tensor) else arg
+        answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args) if kwargs is None else (func, types, args, kwargs), None)
+        if answer is not NotImplemented:
+            return answer
+    raise TypeError(f"no implementation found for {func!r} on types that implement __torch_function__: {list(types)}")
+
+
+class SubclassesOff:
+    """`torch._C.DisableTorchFunctionSubclass()` as captured code sees it."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        self._before = self._session.recorder.subclasses_off
+        self._session.recorder.subclasses_off = True
+
+    def __exit__(self, *_exc: Any) -> None:
+        self._session.recorder.subclasses_off = self._before
+
+
+@substitute(torch._C.DisableTorchFunctionSubclass)
+def _off(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
+    return SubclassesOff(session)
+
+
+@substitute(torch.Tensor.__torch_function__.__func__)
+def _default(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What subclasses inherit: the operation itself, its results made tensors of the subclass."""
+    def bound(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not all(issubclass(cls, one) for one in types):
+            return NotImplemented
+        with SubclassesOff(session):
+            result = _core.captured(func, tuple(args), kwargs or {})
+        return result if func in get_default_nowrap_functions() else _converted(session.recorder, result, cls)
+    return bound(*args, **kwargs)
+
+
+@substitute(_disabled)
+def _without(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(_cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with SubclassesOff(session):
+            return _core.captured(func, tuple(args), kwargs or {})
+    return bound(*args, **kwargs)
+
+
+def _converted(recorder: Any, result: Any, cls: type) -> Any:
+    if cls is torch.Tensor:
+        return result
+    if is_a(result, torch.Tensor) and not is_a(result, cls):
+        _check_class(cls)
+        return _retyped(recorder, result, cls)
+    if is_a(result, (tuple, list)):
+        return type(result)(_converted(recorder, item, cls) for item in result)
+    return result
+
+
+def _retyped(recorder: Any, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
+    """The same result as a tensor of another class."""
+    value = recorder.value_of(stand_in)
+    with torch._C.DisableTorchFunction():
+        if value.external is not None or value.step is None:
+            value = recorder.value_of(recorder.record(target_of(torch.ops.aten.alias.default), (stand_in,), {}, keep=True))
+        made = Value(new_stand_in(value.facts, cls), value.facts, value.storage, value.view)
+    made.step, made.path, made.exact = value.step, value.path, value.exact
+    recorder.overrides = recorder.overrides or is_overriding(cls)
+    return recorder.adopt(made)
+
+
+@rule(torch._C.TensorBase.as_subclass)
+def _as_subclass(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor, cls = (*args, *kwargs.values())
+    _check_class(cls)
+    return _retyped(recorder, tensor, cls)
+
+
+@rule(torch._C.TensorBase._make_subclass)
+def _make_subclass(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs:
+        raise Interrupt("torch-operation", "Tensor._make_subclass with options")
+    cls, data = args
+    _check_class(cls)
+    return _retyped(recorder, recorder.record(target_of(torch.Tensor.detach), (data,), {}, keep=True), cls)
+
+
+def _check_class(cls: Any) -> None:
+    if cls is not torch.Tensor and not is_overriding(cls):
+        raise Interrupt("tensor-subclass", getattr(cls, "__qualname__", "?"))
+
+
+def is_tensor_class(callable_: Any) -> Any:
+    """Whether calling this makes a tensor of a subclass by its own Python `__new__`."""
+    return True if is_a(callable_, type) and is_overriding(callable_) and type(callable_.__new__).__name__ == "function" else None
+
+
+def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:
+    """`graph`, for calls with tensors of the classes of `inputs`, and giving tensors of the classes of `outputs`."""
+    takes = [i for i, tensor in enumerate(inputs) if is_overriding(type(tensor))]
+    gives = [(i, type(tensor)) for i, tensor in enumerate(outputs) if is_overriding(type(tensor))]
+    if not takes and not gives:
+        return graph
+
+    def run(*given: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            plain = list(given)
+            for i in takes:
+                plain[i] = _plain(plain[i], torch.Tensor)
+            results = list(graph(*plain))
+            for i, cls in gives:
+                results[i] = _plain(results[i], cls)
+        return results
+    return run
+
+
+def plain_examples(inputs: Sequence[Any]) -> list[Any]:
+    """The inputs as backends are to see them."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return [_plain(tensor, torch.Tensor) if is_overriding(type(tensor)) else tensor for tensor in inputs]

@@ -1,0 +1,211 @@
+"""Attributes of stand-ins: torch's own by the recorder, those of the program from the real tensor and from its class.
+
+CPython's own order is kept (a data descriptor of the class, the tensor's own dictionary, the class), and what the class holds is guarded
+as for any object: methods may be put on `torch.Tensor` and taken off again.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.facts import is_overriding
+from ..graph.metadata.wrappers import asks_first, is_wrapper
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is_data_descriptor
+from ..boundary.gateway import let_in
+from ..boundary.records import DELETED
+from ..boundary.world import ABSENT
+from . import modes
+from ..recording import tensor_writes
+from ..recording.wrapper_results import attribute_of_result, holds
+
+__all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic_store", "load", "store"]
+
+_C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+_OF_TORCH = vars(torch._tensor)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def load(session: Any, tensor: torch.Tensor, name: str) -> Any:
+    """`tensor.name`: a `__getattribute__` of the program's if there is one, then a `__getattr__`."""
+    cls = type(tensor)
+    getter = session.world.lookup(cls, "__getattribute__")
+    try:
+        if is_a(getter, types.FunctionType):
+            return _core.captured(getter, (tensor, name), None)
+        return generic_load(session, tensor, name)
+    except AttributeError:
+        fallback = session.world.lookup(cls, "__getattr__")
+        if not is_a(fallback, types.FunctionType):
+            raise
+    return _core.captured(fallback, (tensor, name), None)
+
+
+def generic_load(session: Any, tensor: torch.Tensor, name: str) -> Any:
+    """What `object.__getattribute__` finds."""
+    world, cls = session.world, type(tensor)
+    found = world.lookup(cls, name)
+    kind = bound_as(world, type(found))
+    if kind in (types.GetSetDescriptorType, property):
+        return by_descriptor(session, tensor, name, found)
+    if kind in _C_METHODS and cls in _PLAIN and not _may_be_hidden(session, tensor, name):
+        _core.know_class(cls, name, NATIVE, None)
+        return found.__get__(tensor, cls)
+    entry = ABSENT if is_data_descriptor(found) else _own_entry(session, tensor, name)
+    if entry is not ABSENT:
+        return entry
+    if found is ABSENT:
+        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+    return _bound(session, tensor, name, found, kind)
+
+
+def _may_be_hidden(session: Any, tensor: torch.Tensor, name: str) -> bool:
+    """Whether the tensor itself has an attribute of a method's name."""
+    if (id(tensor), name) in session.world.overlay:
+        return True
+    record = session.world.by_seen.get(id(tensor))
+    return record is not None and name in _core.own_dict(record.original)
+
+
+def by_descriptor(session: Any, tensor: torch.Tensor, name: str, found: Any) -> Any:
+    """What an attribute that torch or the program defines by a descriptor gives."""
+    recorder = session.recorder
+    if is_a(found, property) and not _is_of_torch(found):
+        if found.fget is None:
+            found.__get__(tensor)   # raises, in CPython's own words
+        return _core.captured(found.fget, (tensor,), None)
+    if name == "__dict__":
+        raise Interrupt("opaque-object", "Tensor.__dict__")
+    if is_a(found, types.MemberDescriptorType):
+        return _slot(session, tensor, name, found)
+    cls = type(tensor)
+    pending = session.world.overlay.get((id(tensor), name), ABSENT)
+    if pending is not ABSENT and pending is not DELETED:
+        return pending
+    if recorder.modes or (is_overriding(cls) or asks_first(cls)) and not recorder.subclasses_off:
+        return modes.shown_by_torch(session, found.__get__, (tensor,), {})
+    return recorder.attribute(tensor, name)
+
+
+def _is_of_torch(found: property) -> bool:
+    """Whether a property is one that torch's own class of tensors came with."""
+    return is_a(found.fget, types.FunctionType) and found.fget.__globals__ is _OF_TORCH
+
+
+def _slot(session: Any, tensor: torch.Tensor, name: str, found: Any) -> Any:
+    world = session.world
+    pending = world.overlay.get((id(tensor), name), ABSENT)
+    if pending is not ABSENT and pending is not DELETED:
+        return pending
+    record = world.by_seen.get(id(tensor))
+    if record is None and pending is ABSENT:
+        entry = _of_result(session, tensor, name)
+        if entry is not ABSENT:
+            return entry
+    if record is None or pending is DELETED:
+        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+    return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
+
+
+def _own_entry(session: Any, tensor: torch.Tensor, name: str) -> Any:
+    """What the dictionary of the tensor holds under a name, pending writes included; ABSENT when nothing."""
+    world = session.world
+    pending = world.overlay.get((id(tensor), name), ABSENT)
+    if pending is not ABSENT:
+        return ABSENT if pending is DELETED else pending
+    record = world.by_seen.get(id(tensor))
+    if record is not None:
+        own = _core.own_dict(record.original)
+        origin = record.origin.to("dict")
+        if name in own:
+            return let_in(world, own[name], origin.to("item", name))
+        world.guard(origin, "ABSENT", name, name)
+        return ABSENT
+    return _of_result(session, tensor, name)
+
+
+def _of_result(session: Any, tensor: torch.Tensor, name: str) -> Any:
+    """What the result of an operation holds beside its data: wrapper subclasses alone do."""
+    if not is_wrapper(type(tensor)):
+        return ABSENT
+    try:
+        return attribute_of_result(session.recorder, tensor, name)
+    except KeyError:
+        return ABSENT
+
+
+def _bound(session: Any, tensor: torch.Tensor, name: str, found: Any, kind: type) -> Any:
+    """What the class holds, as it is read by way of an instance."""
+    world, cls = session.world, type(tensor)
+    if kind is types.FunctionType or kind is _core.Compiled:
+        return types.MethodType(found, tensor)
+    if kind is types.MemberDescriptorType:
+        return _slot(session, tensor, name, found)
+    if kind is classmethod:
+        return bound_to_class(world, found, cls)[0]
+    if kind in _C_METHODS:
+        return found.__get__(tensor, cls)
+    pending, place = world.place_of(cls, name)
+    if kind is staticmethod:
+        return found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
+    value = found if pending else let_in(world, found, const(place).to("lookup", name))
+    if not hasattr(kind, "__get__") or is_a(found, type) or type(found) is types.BuiltinFunctionType:
+        return value
+    getter = world.lookup(kind, "__get__")
+    if not is_a(getter, types.FunctionType):
+        raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+    return _core.captured(getter, (value, tensor, cls), None)
+
+
+def store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> None:
+    """`tensor.name = value`."""
+    setter = session.world.lookup(type(tensor), "__setattr__")
+    if is_a(setter, types.FunctionType):
+        _core.captured(setter, (tensor, name, value), None)
+    else:
+        generic_store(session, tensor, name, value)
+
+
+def generic_store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> None:
+    """What `object.__setattr__` does, as a pending write."""
+    world, cls = session.world, type(tensor)
+    found = world.lookup(cls, name)
+    if is_wrapper(cls) and holds(session.recorder, tensor, name):
+        raise Interrupt("effect-object", f"{cls.__qualname__}.{name}")
+    if is_a(found, property) and not _is_of_torch(found):
+        if found.fset is None:
+            found.__set__(tensor, value)   # raises, in CPython's own words
+        _core.captured(found.fset, (tensor, value), None)
+    elif found is not ABSENT and is_data_descriptor(found):
+        tensor_writes.store_attribute(session, tensor, name, value)
+    elif found is not ABSENT and not is_a(found, _C_METHODS) or found is ABSENT:
+        world.overlay[(id(tensor), name)] = value
+        world.write("tensorattr", tensor, name, value)
+    else:
+        raise Interrupt("effect-object", f"{cls.__qualname__}.{name}")
+
+
+def delete(session: Any, tensor: torch.Tensor, name: str) -> None:
+    """`del tensor.name`."""
+    deleter = session.world.lookup(type(tensor), "__delattr__")
+    if is_a(deleter, types.FunctionType):
+        _core.captured(deleter, (tensor, name), None)
+    else:
+        generic_delete(session, tensor, name)
+
+
+def generic_delete(session: Any, tensor: torch.Tensor, name: str) -> None:
+    """What `object.__delattr__` does, as a pending write."""
+    found = session.world.lookup(type(tensor), name)
+    if is_a(found, property) and not _is_of_torch(found):
+        if found.fdel is None:
+            found.__delete__(tensor)   # raises, in CPython's own words
+        _core.captured(found.fdel, (tensor,), None)
+        return
+    tensor_writes.delete_attribute(session, tensor, name)

@@ -1,0 +1,55 @@
+"""What the program says of values that only the graph knows: believed while capturing, and checked when the graph runs.
+
+Where an assumption proves wrong, the call runs in plain Python, which raises what it raises there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ..graph.metadata.fakes import UNKNOWN
+from ..graph.symbols.number_nodes import graph_values
+from ..graph.state.torch_state import read_state
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import target_of
+
+__all__ = ["WITHOUT_ASSUMPTIONS", "assertion", "assume", "forget"]
+
+
+#: codes in which something that cannot be undone came after an assumption: rehearsed without them
+WITHOUT_ASSUMPTIONS: weakref.WeakSet[CodeType] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Forget which code is rehearsed without assumptions."""
+    WITHOUT_ASSUMPTIONS.clear()
+
+
+def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:
+    """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
+    if recorder.assume_otherwise is not None:
+        return bool(recorder.assume_otherwise(tensor, truth))
+    value = recorder.value_of(tensor)
+    if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.assumes:
+        return False   # a body's results are not the graph's
+    if recorder.stays == UNKNOWN or any(storage.written for storage in recorder.storages.values()):
+        return False   # what cannot be undone must not have happened when an assumption is found wrong
+    wrong = recorder.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
+    if value.facts.size:
+        wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
+    device = value.facts.device
+    if device in recorder.violated:
+        wrong = recorder.record(target_of(torch.logical_or), (recorder.violated[device], wrong), {})
+    recorder.violated[device] = wrong
+    return True
+
+
+def assertion(recorder: Any, condition: Any, text: str) -> None:
+    """The graph checks a condition on numbers that only it knows."""
+    assert recorder.symbols is not None
+    target = target_of(torch.ops.aten._assert_scalar.default)
+    recorder.tape.append(Step(target, [condition, text], {}, graph_values(recorder.symbols, [condition]), read_state(), True))

@@ -1,0 +1,119 @@
+"""Results whose history is odd: leaves made inside, histories that the program went through itself, or that lead to nothing outside.
+
+Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without one, and what it
+returned becomes what it is in plain Python afterwards (graph/analysis/replay.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ..graph.fx.targets import target_of
+from ..graph.fx.values import Value
+from ..vocabulary.reasons import Interrupt
+
+__all__ = ["forget", "is_free", "may_make_leaf", "may_switch", "without_histories"]
+
+
+_LEAF = "a leaf made inside, as a result beside others that may depend on it,"
+_VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
+_SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
+_SECOND_TIME = "backward through the graph a second time"
+#: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
+_PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
+#: code that switches requires_grad in plain Python
+_PLAIN_SWITCHES: weakref.WeakSet[CodeType] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Forget which code makes leaves and switches flags in plain Python."""
+    _PLAIN_LEAVES.clear()
+    _PLAIN_SWITCHES.clear()
+
+
+def may_make_leaf(recorder: Any) -> None:
+    """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
+    if recorder.code in _PLAIN_LEAVES:
+        raise Interrupt("torch-operation", _LEAF)
+
+
+def may_switch(recorder: Any) -> None:
+    """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
+    if recorder.code in _PLAIN_SWITCHES:
+        raise Interrupt("torch-operation", _VIEWED)
+
+
+def is_leaf_view(value: Value) -> bool:
+    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
+    return value.external is None and value.facts.requires_grad and value.facts.is_leaf and not value.rooted
+
+
+def is_free(value: Value) -> bool:
+    """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are views of does."""
+    return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
+
+
+def _rather_plain(recorder: Any, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
+    """An interrupt; in the next rehearsal, there is one where it began."""
+    stop = Interrupt("torch-operation", what)
+    stop.first = functools.partial(codes.add, recorder.code) if recorder.code is not None else None
+    return stop
+
+
+def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
+    """The outputs, those of an odd kind replaced by what has no history; and which these are."""
+    switched = {id(name.storage) for names in recorder.flagged.values() for name in names.values()}
+    if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
+        raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
+    roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
+    leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
+    if not leaves and not roots and not recorder.differentiated and not recorder.differentiable:
+        return outputs, ()
+    if any(out.gathered for _, out in leaves):
+        raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
+    with torch._C.DisableTorchFunction():
+        fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
+        if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
+            raise _rather_plain(recorder, _LEAF)
+        if recorder.differentiable and not recorder.is_plain and "" in fates.values():   # compilers do not differentiate a backward
+            raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
+        if recorder.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
+            raise Interrupt("torch-operation", "a full backward hook of a module, beside a result without a history outside,")
+        odd = {i: fate for i, fate in fates.items() if fate}
+        odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
+        detach = target_of(torch.Tensor.detach)
+        return [recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in odd else out
+                for i, out in enumerate(outputs)], tuple(odd.items())
+
+
+def _fates(recorder: Any, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
+    """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if neither."""
+    places = [i for i, out in enumerate(outputs) if type(out) is Value and out.facts.requires_grad and out.external is None and not out.rooted]
+    used = {id(value) for step in recorder.tape for value in step.inputs}
+    leaves = [value for value in recorder.inputs() if value.facts.requires_grad and id(value) in used]
+    if not places or not (leaves or roots):
+        return {}
+
+    def fate(result: torch.Tensor, ends: list[torch.Tensor]) -> str:
+        try:
+            grads = torch.autograd.grad(result, ends, torch.empty_like(result), retain_graph=True, allow_unused=True)
+        except RuntimeError as error:
+            if _SECOND_TIME in str(error):
+                return "spent"
+            if roots:   # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
+                raise _rather_plain(recorder, _LEAF) from None
+            return ""
+        if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves):], roots)):
+            raise _rather_plain(recorder, _SWITCHED)
+        return "rootless" if all(grad is None for grad in grads[:len(leaves)]) else ""
+
+    def then(results: list[Any]) -> dict[int, str]:
+        return {place: fate(result, results[len(places):]) for place, result in zip(places, results)}
+    found: dict[int, str] = recorder.replay("a result", [*(outputs[i] for i in places), *leaves, *roots], then)
+    return found

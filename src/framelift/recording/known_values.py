@@ -1,0 +1,308 @@
+"""Tensors whose values are known while capturing: they depend on nothing outside, or on small whole numbers that are guarded.
+
+Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`, `grid.prod().item()`), the
+steps that made it are run for real, on private tensors, and the answer is as constant as the program's own numbers are.
+Nothing is computed before somebody asks.
+"""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._tensor_str import PRINT_OPTS
+
+from .. import _core
+from .._core import is_a
+from ..graph.metadata.arguments import rebuild
+from ..graph.metadata.facts import Facts, plain_kind
+from ..graph.symbols.number_nodes import numbers_in
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import Getter, Target
+from ..graph.fx.values import Body, Value
+from ..vocabulary.origins import const
+from ..boundary.world import World
+
+__all__ = ["KnownValues", "SameResult", "SameValues", "forget", "guard_result", "guard_text", "guard_values", "is_small"]
+
+_MOST_ELEMENTS = 1 << 20
+_MOST_GUARDED = 256
+_MOST_CAPTURES = 2
+_MOST_STEPS = 6
+_WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+
+
+#: operations that look at the metadata of an argument only -> its position
+_LOOKED_AT = {"expand_as": 1, "view_as": 1, "reshape_as": 1, "type_as": 1, "zeros_like": 0, "ones_like": 0, "full_like": 0, "new_zeros": 0,
+              "new_ones": 0, "new_full": 0, "new_tensor": 0}
+
+
+class SameValues:
+    """The check of a guard: a tensor holds what it held when its values were taken into Python."""
+
+    def __init__(self, expected: torch.Tensor) -> None:
+        self.expected = expected
+
+    def __call__(self, tensor: Any) -> bool:
+        with torch._C.DisableTorchFunction():
+            return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
+
+
+class SameResult:
+    """The check of a guard: from what a tensor holds follows what followed when that was taken into Python.
+
+    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave and `Place(-1)` the tensor.  It holds nothing of the rehearsal.
+    """
+
+    def __init__(self, source: Any, program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor) -> None:
+        self.shape, self.dtype = source.shape, source.dtype
+        self.program = [(target.func, args, kwargs) for target, args, kwargs in program]
+        self.words = ", ".join(f"{target.name}{'' if not target.reflected else ' reflected'}{args}{kwargs or ''}" for target, args, kwargs in program)
+        self.expected = expected
+
+    def __call__(self, tensor: Any) -> bool:
+        if tensor.shape != self.shape or tensor.dtype is not self.dtype:
+            return False
+        made: list[Any] = []
+        try:
+            with torch._C.DisableTorchFunction(), torch.no_grad():
+                for func, args, kwargs in self.program:
+                    given = [arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args]
+                    made.append(func(*given, **kwargs))
+                return torch.equal(made[-1], self.expected)
+        except Exception:   # noqa: BLE001  what cannot be computed is not the same
+            return False
+
+
+class Place:
+    """What an earlier function of a program gave."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"#{self.index + 1}"
+
+
+#: how often the values at an origin were guarded, by the root's code: what keeps changing is left to plain Python
+_guarded: weakref.WeakKeyDictionary[CodeType, collections.Counter[str]] = weakref.WeakKeyDictionary()
+
+
+#: what followed from the values at an origin, by the root's code, the origin and the calculation
+_results: weakref.WeakKeyDictionary[CodeType, dict[tuple[str, str], set[str]]] = weakref.WeakKeyDictionary()
+
+
+def forget() -> None:
+    """Forget which values kept changing."""
+    _guarded.clear()
+    _results.clear()
+
+
+def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
+    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often before.
+
+    Where there are none, values depend on symbolic numbers alone: those are fixed only for a program that must be captured whole.
+    """
+    if not tensors:
+        return always
+    counts = _guarded.setdefault(root, collections.Counter())
+    origins = [world.memo[id(tensor)].origin for tensor in tensors]
+    if not always and any(counts[str(origin)] >= _MOST_CAPTURES for origin in origins):
+        return False
+    for tensor, origin in zip(tensors, origins):
+        made = len(world.guards)
+        world.guard(origin, "CHECK", (SameValues(tensor.detach().clone()), f"holds {tensor.tolist()}"), "values")
+        counts[str(origin)] += len(world.guards) - made
+    return True
+
+
+def guard_result(world: World, root: CodeType, tensor: torch.Tensor, check: SameResult, always: bool) -> bool:
+    """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often before."""
+    origin = world.memo[id(tensor)].origin
+    known = _results.setdefault(root, {}).setdefault((str(origin), check.words), set())
+    said = str(check.expected.tolist())
+    if said not in known and len(known) >= _MOST_CAPTURES and not always:
+        return False
+    known.add(said)
+    world.guard(origin, "CHECK", (check, f"holds what makes {check.words} {said}"), ("result", check.words))
+    return True
+
+
+def guard_text(world: World) -> None:
+    """Guard how tensors are printed: the text of one was taken."""
+    said = dict(vars(PRINT_OPTS))
+    world.guard(const(PRINT_OPTS), "CHECK", (lambda now: vars(now) == said, f"prints with {said}"), "print options")
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether a tensor from outside holds few whole numbers: such as sizes, counts and flags are."""
+    read = _core.of_tensor
+    return read(tensor, "dtype") in _WHOLE and read(tensor, "numel") <= _MOST_GUARDED and read(tensor, "device").type != "meta"
+
+
+class KnownValues:
+    """What is known of one tape.
+
+    `guard_values` allows tensors from outside to be known, all of them or none, and guards what they hold; `guard_result` does so where all that
+    matters of one is what follows from it.  Both are set by the session.
+    """
+
+    guard_values: Callable[[list[torch.Tensor]], bool] | None = None
+    guard_result: Callable[[torch.Tensor, SameResult], bool] | None = None
+
+    def __init__(self, tape: list[Step]) -> None:
+        self._tape = tape
+        self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
+        self.declared: dict[int, torch.Tensor] = {}   # tensors from outside that the program declares to be constant, by id
+
+    def tensor(self, value: Value, values: Iterable[Value], outside: bool) -> torch.Tensor | None:
+        """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function must be off.
+
+        `outside`: inputs may be known too.
+        """
+        if value.step is not None and id(value.step) in self._kept:
+            return _part(self._kept[id(value.step)], value.path)
+        given: dict[int, list[Value]] = {}
+        for one in values:
+            given.setdefault(id(one.step), []).append(one)
+        steps, inputs = self._slice(value, given)
+        if value.external is None and (value.step is None or all(step is not value.step for step in steps)):
+            return None   # of a body: an operand of it, or the result of a step on its own tape
+        if any(not _may_run(step) for step in steps):
+            return None
+        symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
+        if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
+            return None
+        program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic else None
+        if (inputs or symbolic) and program is None and not self._may_know(inputs):
+            return None
+        real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
+        results: dict[int, Any] = {}
+
+        def of(one: Any) -> Any:
+            if type(one) in NUMBERS:
+                return _fixed(one)
+            return real[id(one)] if one.step is None else _part(results[id(one.step)], one.path)
+
+        try:
+            for step in steps:
+                results[id(step)] = _run(step, of)
+        except Exception:   # the graph will raise it, if it gets there
+            return None
+        if program is not None:
+            made = results[id(value.step)]
+            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:   # what lies between is not guarded, so it is not kept
+                check = SameResult(inputs[0].external, program, made.clone())
+                return made if self.guard_result is not None and self.guard_result(inputs[0].external, check) else None
+            if not self._may_know(inputs):
+                return None
+        if not any(step.effect for step in steps):
+            self._kept.update(results)
+        return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
+
+    def _may_know(self, inputs: list[Value]) -> bool:
+        return self.guard_values is not None and self.guard_values([one.external for one in inputs if one.external is not None])
+
+    def _is_fact(self, one: Value) -> bool:
+        """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
+        tensor = one.external
+        return tensor is not None and not one.storage.written and plain_kind(tensor) is type(tensor) and (
+            is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta")
+
+    def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
+        """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin with."""
+        memory = {id(value.storage)}
+        steps: list[Step] = []
+        inputs = {id(value): value} if value.step is None else {}
+        for step in reversed(self._tape):
+            touched = [*made.get(id(step), ()), *(step.inputs if step.effect else ())]
+            if any(id(one.storage) in memory for one in touched):
+                read = _read(step)
+                memory.update(id(one.storage) for one in read)
+                inputs.update((id(one), one) for one in read if one.step is None)
+                steps.append(step)
+        return steps[::-1], list(inputs.values())
+
+
+def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
+    """The steps from one input to a value as functions and arguments, where they are few and plain."""
+    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1] or value.path or source.external is None:
+        return None
+    made = {id(step): Place(i) for i, step in enumerate(steps)}
+    program = []
+    for step in steps:
+        if step.effect or type(step.target) is Getter or _looked_at(step) is not None or not all(map(_is_plain, step.kwargs.values())):
+            return None
+        args = []
+        for arg in step.args:
+            if type(arg) is Value and (arg is source or not arg.path and id(arg.step) in made):
+                args.append(Place(-1) if arg is source else made[id(arg.step)])
+            elif _is_plain(arg):
+                args.append(arg)
+            else:
+                return None
+        program.append((step.target, args, dict(step.kwargs)))
+    return program
+
+
+def _is_plain(arg: Any) -> bool:
+    return arg is None or type(arg) in (bool, int, float, str, torch.dtype, torch.device)
+
+
+def _fixed(number: Any) -> Any:
+    """A symbolic number as a constant of the capture: values that were taken belong to this size alone."""
+    if getattr(number, "hint", None) is None:
+        raise ValueError("only the graph knows it")
+    return number.value()
+
+
+def _read(step: Step) -> list[Value]:
+    """The arguments whose values an operation reads."""
+    seen = _looked_at(step)
+    return step.inputs if seen is None else [one for one in step.inputs if one is not seen]
+
+
+def _looked_at(step: Step) -> Value | None:
+    """The argument of which it needs the metadata only."""
+    place = _LOOKED_AT.get(step.target.name)
+    seen = step.args[place] if place is not None and len(step.args) > place else None
+    others = [*(arg for i, arg in enumerate(step.args) if i != place), *step.kwargs.values()]
+    return seen if type(seen) is Value and type(seen.facts) is Facts and all(arg is not seen for arg in others) else None
+
+
+def _part(result: Any, path: tuple[int, ...]) -> Any:
+    for index in path:
+        result = result[index]
+    return result
+
+
+def _run(step: Step, of: Callable[[Value], Any]) -> Any:
+    seen = _looked_at(step)
+    args = [_blank(arg.facts) if arg is seen and seen is not None else rebuild(arg, of) for arg in step.args]
+    named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
+    if any(is_a(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
+        raise OverflowError
+    with torch.no_grad():
+        return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
+
+
+def _blank(facts: Facts) -> torch.Tensor:
+    if facts.size.numel() > _MOST_ELEMENTS:
+        raise OverflowError
+    return torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
+
+
+def _may_run(step: Step) -> bool:
+    if step.state.dtype is not torch.get_default_dtype():
+        return False
+    if step.stays or step.state.autocast is not None or step.state.inference or any(is_a(arg, Body) for arg in step.args):
+        return False
+    return all(one.step is not None or one.external is not None for one in step.inputs) and all(
+        abs(size) <= _MOST_ELEMENTS for size in step.args if type(size) is int)

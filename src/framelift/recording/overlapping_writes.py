@@ -1,0 +1,80 @@
+"""Writes to memory that another argument of the same operation looks at.
+
+Kernels refuse most of them ("some elements of the input tensor and the written-to tensor refer to a single memory location") and the rest
+depends on the order of the elements.  Compilers that make graphs functional copy first, and give a result: such a call is plain Python's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._core import is_a
+from ..graph.metadata.cache import Outcome
+from ..graph.fx.targets import Target, target_of
+from ..graph.fx.values import Value
+from ..vocabulary.reasons import Interrupt
+
+__all__ = ["check_overlaps"]
+
+_SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
+_MOST_ELEMENTS = 100_000   # that are looked at one by one
+
+
+def check_overlaps(recorder: Any, target: Target, kept: list[Any], outcome: Outcome, found: list[Value]) -> None:
+    """Interrupt where an argument shares some elements, but not all in the same order, with what is written."""
+    for index in outcome.written:
+        value = found[index]
+        others = [other for other in found if other is not value and other.storage is value.storage]
+        if others:
+            part = kept[1] if target in _SETTERS and kept[0] is value else ()
+            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], lambda fakes: _apart(fakes[0][part], fakes[1:])):
+                raise Interrupt("torch-operation-failed", f"{target.name} into memory that another argument looks at")
+
+
+def _is_basic(index: Any) -> bool:
+    """Whether it is an index that gives a view."""
+    if type(index) is tuple:
+        return all(map(_is_basic, index))
+    return index is None or index is Ellipsis or type(index) in (int, slice)
+
+
+def _apart(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
+    """Whether each of these is the same tensor as what is written, or has no element in common with it."""
+    return all(_same(written, other) or not _overlap(written, other) for other in others)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return _place(one) == _place(other) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether they may have an element in common.  Inputs that share memory are fakes with memory of their own: nothing is known of them."""
+    if one.untyped_storage()._cdata != other.untyped_storage()._cdata or one.dtype != other.dtype:
+        return True
+    if any(not is_a(number, int) for tensor in (one, other) for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset())):
+        return True
+    if one.numel() == 0 or other.numel() == 0:
+        return False
+    (first, last), (start, end) = _range(one), _range(other)
+    if last < start or end < first:
+        return False
+    return max(last, end) >= _MOST_ELEMENTS or bool(set(_elements(one)) & set(_elements(other)))
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    offset = tensor.storage_offset()
+    return offset, offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+
+
+def _elements(tensor: torch.Tensor) -> list[int]:
+    """The places of its elements in their memory."""
+    places = [tensor.storage_offset()]
+    for size, step in zip(tensor.shape, tensor.stride()):
+        places = [place + i * step for place in places for i in range(size)]
+    return places

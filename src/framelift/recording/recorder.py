@@ -1,0 +1,602 @@
+"""The recorder: every torch call of a rehearsal comes here, becomes a step of the tape, and answers with stand-ins.
+
+What a call's results are like comes from the metadata cache; special cases are in rules/.  Nothing here
+knows of frames, probes or origins.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .. import config
+from .._core import is_a
+from ..exc import InternalError
+from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
+from ..graph.metadata.fakes import UNKNOWN, Fakes
+from ..graph.state.random_draws import Drawing
+from ..graph.metadata.facts import (
+    SymbolicFacts, check_kind, facts_of, is_overriding, is_tensor_like, new_stand_in, plain_kind,
+)
+from ..graph.metadata.meta_kernels import is_light, laid_out_by
+from ..graph.metadata.live_fakes import Live, is_wrapped, storage_of
+from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
+from ..graph.fx.placeholder_names import identifier
+from ..graph.symbols.number_nodes import graph_values, numbers_in
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.numpy_numbers import given_to_torch
+from ..graph.metadata.refusals import check_arguments, check_writes
+from ..graph.analysis.replay import replay
+from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
+from ..graph.state.settings import Settings, asks_default_dtype
+from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
+from ..graph.symbols.environment import NO_MARKS, Marks, Symbols
+from ..graph.fx.tape import Step, build_graph
+from ..graph.fx.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, getter_target, method_behind, target_of
+from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
+from ..graph.metadata.wrapper_fakes import Wrapped
+from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
+from ..graph.analysis.in_place import apply_writes
+from ..vocabulary.reasons import Interrupt
+from .finished import Finished
+from .live_recording import record_live
+from .overlapping_writes import check_overlaps
+from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
+from .histories import is_leaf_view, without_histories
+from .known_calls import UNDECIDED, call_known
+from .known_values import KnownValues
+from .retained_gradients import leave_retaining
+from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
+from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
+from .rules.operations import is_torch_operation, torch_operations
+from .rules import taken_values, known, number_arguments, sequences, indexing, composed  # noqa: F401  (add rules, in this order)
+
+__all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
+
+_MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
+_MISSING = object()
+
+
+class Recorder:
+    """Records one rehearsal, on the tape given."""
+
+    def __init__(self, tape: list[Step] | None = None) -> None:
+        self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
+        self.switch: Callable[[torch.Tensor, Any], None] | None = None   # switches requires_grad of an input; set by the session
+        self.guard_text: Callable[[], None] | None = None   # guards how tensors are printed; set by the session
+        self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
+        self._main_tape = self.tape
+        self.exchanged = False                      # a leaf got other memory (tensor_writes.py)
+        self.overrides = False                      # a tensor of an overriding subclass was met
+        self.subclasses_off = False                 # the program switched overriding by subclasses off
+        self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
+        self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
+        self.facts = KnownValues(self.tape)
+        self.code: Any = None                       # of the root; set by the session
+        self.drawing = Drawing()                    # generators of random numbers
+        self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
+        self.assumes = True                         # the program may be taken to go on where the other side raises
+        self.stop_assuming: Callable[[], None] | None = None   # called before another rehearsal, which does not; set by the session
+        self.settings = Settings()                  # those that one graph has one choice of
+        self.regions = 0                            # nested compile regions met
+        self.unrolls = False                        # the backend writes out every step of a recurrent network
+        self.written: list[Value] = []              # whose memory was written, in order
+        self.history: Any = None                    # whose history the program looked at last, and a reference to what stands for it
+        self._values: dict[int, Value] = {}
+        self._inputs: dict[int, Value] = {}         # by id of the real tensor
+        self.storages: dict[int, Storage] = {}     # of real tensors
+        self._fakes = Fakes()
+        self._live: Live | None = None              # function transforms, once the program uses one
+        self.wrapped: Wrapped | None = None         # tensors of wrapper subclasses, once there is one
+        self._cache = shared_cache()
+        self._lookup = self._cache.get
+        self._flags = kernel_choice()
+        self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
+        self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
+        self.differentiated = False                 # the program went through histories, and did not keep them
+        self.differentiable = False                 # or kept them, to go through the way back too
+        self.is_plain = False                       # the graph will be run as it is, by torch itself
+        self.has_module_hooks = False               # modules with full backward hooks were called
+        self.flagged: dict[int, dict[bool, Value]] = {}   # by id of the real tensor whose requires_grad was switched: what it is with each flag
+        self.retained: dict[Value, tuple[int, bool]] = {}   # results that keep their gradients (retained_gradients.py)
+        self.saving: list[Any] = []                 # regions with hooks on saved tensors that captured code is in
+        self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
+        self._base: State | None = None
+        self._left: LeftState | Interrupt | None = None
+        self.saved: SavedState | None = None
+        self._mode: _RecordingMode | None = None
+        self.symbols: Symbols | None = None         # made when the first number becomes symbolic
+        self.takes_fakes = False                    # fakes from outside are taken for what they stand for (export)
+        self.lazy = False                           # comparisons of symbols are decided when their truth is asked for
+        self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
+
+    def close(self) -> None:
+        """Let go of the real tensors now, not when the collector comes."""
+        for value in self._inputs.values():
+            value.external = None
+        self.__dict__.clear()
+
+    # ---- stand-ins ----
+
+    def stand_in(self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS) -> torch.Tensor:
+        """What captured code sees for an external tensor; always the same object for the same tensor.
+
+        The sizes of its dimensions `dims` are symbolic.
+        """
+        value = self._inputs.get(id(tensor))
+        if value is None:
+            with torch._C.DisableTorchFunction():
+                value = self._new_input(tensor, name, dims, marks)
+        return value.stand_in
+
+    def number(self, value: Any, place: Any) -> Any:
+        """What captured code sees for an external number that is to be symbolic."""
+        with torch._C.DisableTorchFunction():
+            return self.with_symbols().number(value, place, str(place))
+
+    def with_symbols(self) -> Symbols:
+        """The rehearsal's symbols, from now on in use."""
+        if self.symbols is None:
+            if self._live is not None:
+                raise Interrupt("symbolic-number", "a function transform")
+            self.symbols = Symbols()
+            self.symbols.lazy = self.lazy
+            self._fakes.become_symbolic(self.symbols.env)
+        return self.symbols
+
+    def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
+        if id(tensor) in self._values:
+            raise InternalError("a stand-in was imported as if it came from outside")
+        if is_wrapper(type(tensor)):
+            return self._known_as(tensor, new_wrapper(self, tensor), name)
+        wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
+        kind = plain_kind(tensor) if self.takes_fakes else type(tensor)
+        if not wrapped and kind is type(tensor):
+            check_kind(tensor)
+        facts = facts_of(tensor)
+        if (dims or marks.strides) and not wrapped:
+            facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
+        memory = storage_of(tensor)
+        storage = self.storages.get(memory)
+        if storage is None:
+            storage = self.storages[memory] = Storage(external=True)
+        elif self.flagged:
+            raise Interrupt("torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside")
+        value = Value(new_stand_in(facts, kind), facts, storage)
+        self.overrides = self.overrides or is_overriding(kind)
+        if wrapped:
+            self.live.born(value, self.live.mirror(tensor))
+        return self._known_as(tensor, value, name)
+
+    def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
+        value.external, value.name = tensor, identifier(name)
+        self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
+        return value
+
+    def with_wrappers(self) -> Wrapped:
+        """The rehearsal's tensors of wrapper subclasses."""
+        if self.wrapped is None:
+            self.wrapped = Wrapped(self._fakes)
+        return self.wrapped
+
+    @property
+    def live(self) -> Live:
+        """The function transforms of this rehearsal."""
+        if self._live is None:
+            if self.symbols is not None:
+                raise Interrupt("symbolic-number", "a function transform")
+            self._live = Live(self._fakes)
+        return self._live
+
+    def in_transform(self) -> bool:
+        """Whether captured code is inside a function transform."""
+        return self._live is not None and self._live.active
+
+    def adopt(self, value: Value) -> torch.Tensor:
+        """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
+        self._values[id(value.stand_in)] = value
+        return value.stand_in
+
+    def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
+        """The dimensions of an input whose size, and whose stride, is symbolic."""
+        facts = self._inputs[id(tensor)].facts
+        size, stride = (frozenset(i for i, entry in enumerate(entries) if type(entry) is not int) for entries in (facts.size, facts.stride))
+        return size, stride
+
+    def inputs(self) -> list[Value]:
+        """The tensors from outside."""
+        return list(self._inputs.values())
+
+    def values(self) -> list[Value]:
+        """All tensors that captured code has seen, in the order it did."""
+        return list(self._values.values())
+
+    def input_value(self, tensor: torch.Tensor) -> Value:
+        """The record of a tensor from outside that was met."""
+        return self._inputs[id(tensor)]
+
+    def example_of(self, facts: Any) -> torch.Tensor:
+        """A fake tensor with these facts."""
+        return self._fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
+
+    def input_facts(self) -> dict[int, Any]:
+        """The facts of the tensors from outside, by their id."""
+        return {key: value.facts for key, value in self._inputs.items()}
+
+    def is_stand_in(self, obj: Any) -> bool:
+        """Whether this object is one of the recorder's stand-ins."""
+        return id(obj) in self._values
+
+    def external(self, stand_in: torch.Tensor) -> torch.Tensor | None:
+        """The real tensor an input's stand-in stands for; None for results."""
+        return self._values[id(stand_in)].external
+
+    def value_of(self, stand_in: Any) -> Value:
+        """The record of a stand-in."""
+        value = self._values.get(id(stand_in))
+        if value is None:
+            take((stand_in,), self._values, [], [])   # says what is wrong with it
+            raise InternalError(f"not a stand-in: {type(stand_in).__name__}")
+        return value
+
+    # ---- calls ----
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One torch API call on stand-ins and plain values."""
+        with torch._C.DisableTorchFunction():
+            return self._call(func, args, kwargs)
+
+    def attribute(self, stand_in: torch.Tensor, name: str) -> Any:
+        """What reading an attribute of a stand-in gives."""
+        value = self.value_of(stand_in)
+        answer = ATTRIBUTES.get(name)
+        if answer is not None:
+            with torch._C.DisableTorchFunction():
+                if name in OF_MEMORY and type(value.facts) is WrapperFacts:
+                    return kind_of_memory(self, value, name)
+                return self._shown(answer(self, value))
+        found = getattr(type(stand_in), name, _MISSING)
+        if is_a(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
+            raise Interrupt("tensor-data", f"Tensor.{name}")
+        with torch._C.DisableTorchFunction():
+            return object.__getattribute__(stand_in, name)
+
+    def set_attribute(self, stand_in: torch.Tensor, name: str, new: Any) -> None:
+        """Assignment to an attribute that torch defines."""
+        assign(self, self.value_of(stand_in), name, new)
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.symbols is not None and self.symbols.scalars:
+            args, kwargs = given_to_torch(func, args), given_to_torch(func, kwargs)
+        special = RULES.get(id(func))
+        if special is not None:
+            try:
+                return self._shown(special[1](self, args, kwargs))
+            except Interrupt as stop:
+                if stop.subject is None and args:
+                    stop.subject = args[0]
+                raise
+            except RuntimeError as error:
+                if "meta tensor" in str(error):   # a rule asked a stand-in for its value, where a plain number is usual
+                    raise Interrupt("tensor-item", getattr(func, "__name__", "an operation")) from error
+                raise
+        kind = type(func)
+        if kind is types.MethodWrapperType:
+            return self._descriptor(func, args)
+        if kind is types.BuiltinFunctionType and id(func.__self__) in self._values:
+            bound = func.__self__
+            return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
+        if kwargs and kwargs.get("requires_grad") is True:   # a factory: the leaf is made of what it gives
+            made = self._call(func, args, {**kwargs, "requires_grad": False})
+            make_leaf(self, made, True)
+            return made
+        return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
+
+    def _shown(self, result: Any) -> Any:
+        """Sizes and other numbers of torch's as captured code sees them."""
+        return result if self.symbols is None else self.symbols.shown(result)
+
+    def _descriptor(self, wrapper: Any, args: tuple[Any, ...]) -> Any:
+        """Torch function tells of attributes as `descriptor.__get__` and `descriptor.__set__`."""
+        owner, action = wrapper.__self__, wrapper.__name__
+        if action == "__get__":
+            return self.attribute(args[0], owner.__name__)
+        if action == "__set__":
+            return self.set_attribute(args[0], owner.__name__, args[1])
+        if id(owner) in self._values:   # x.__add__, bound
+            return self._call(getattr(type(owner), action), (owner, *args), {})
+        raise Interrupt("torch-operation", repr(wrapper))
+
+    def record_getter(self, target: Target, stand_in: torch.Tensor) -> Any:
+        """Record reading an attribute that is a tensor."""
+        return self.record(target, (stand_in,), {})
+
+    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False,
+               keep: bool = False) -> Any:
+        """Record one operation and answer with its results.  Torch function must be off.
+
+        `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
+        """
+        state = read_state()
+        key: list[Any] = [target, state, kernel_choice() if self.settings.touched else self._flags]
+        found: list[Value] = []
+        kept = take(args, self._values, key, found)
+        kept_named: dict[str, Any] = {}
+        if kwargs:
+            key.append(tuple(kwargs))
+            kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+        if self.settings.touched:
+            self.settings.meet(asks_default_dtype([value.facts.dtype for value in found if value.facts is not None], kept_named))
+        elif self._base is not None and state != self._base:
+            check_state(self._base, state)
+        if self.drawing.meets(kept, kept_named) and (self.tape_is_a_body() or self.in_transform() or self.wrapped is not None):
+            raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
+        if self.wrapped is not None and self.wrapped.concerns(found):
+            return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
+        if self._live is not None and self._live.concerns(found):
+            return record_live(self, target, kept, kept_named, found, state, gives_values)
+        if state.grad and any(map(is_leaf_view, found)):
+            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
+        if self.exchanged and state.grad and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
+            raise Interrupt("torch-operation", AFTER_DATA)
+        if len(found) > 1 and len(set(found)) < len(found):
+            found, pattern = distinct(found)
+            key.append(pattern)   # a tensor given twice may behave unlike two equal ones
+        whole = tuple(key)
+        outcome = self._lookup(whole)
+        read: list[Value] = []   # results that numbers among the arguments come from
+        numbers = numbers_in([kept, kept_named]) if self.symbols is not None else ()
+        if outcome is None:
+            try:
+                if self.symbols is not None:
+                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
+                else:
+                    outcome = self._ask(target, kept, kept_named, found, gives_values, state)
+                    if len(whole) < _MOST_KEY_PARTS and not has_long_part(whole, _MOST_KEY_PARTS) and type(target) is not OneNode:
+                        self._cache.put(whole, outcome)
+            except Interrupt as stop:
+                if self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
+                    self.with_symbols()   # the size is one more number that the graph computes
+                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
+                else:   # values decide, and these may be known
+                    made = call_known(self, target, args, kwargs, found, stop, bool(numbers))
+                    if made is UNDECIDED:
+                        raise
+                    return made
+        if numbers:
+            read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
+        if outcome.written or outcome.changes:
+            if len(found) > 1:
+                check_overlaps(self, target, kept, outcome, found)
+            apply_writes(target, outcome, found, state, kept_named.get("out"))
+            self.written.extend(found[i] for i in outcome.written)
+        if outcome.effect:
+            self._note_effect(target, outcome, found)
+        result = outcome.result
+        if outcome.silent:
+            if not keep or type(result) is not Same:
+                return self._results(result, None, (), found, True)
+            result = New(found[result.index].facts, result.index, "view")
+        own = type(target) is OneNode   # the program's function, whose effects nobody knows
+        if own:
+            self.stays = UNKNOWN
+            self.drawing.draw()   # for all that is known
+        step = Step(target, kept, kept_named, [*found, *read] if read else found, state, outcome.effect or own,
+                    UNKNOWN if own else outcome.stays)
+        self.tape.append(step)
+        exact = outcome.exact
+        if exact:
+            for value in found[:outcome.follows]:
+                exact = exact and value.exact
+        return self._results(result, step, (), found, exact)
+
+    def append(self, target: Target, values: list[Value]) -> None:
+        """A step that changes a tensor's metadata, and whose result nobody asks for."""
+        self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
+
+    def retyped(self, stand_in: torch.Tensor, kind: type) -> torch.Tensor:
+        """The same result as a tensor of another class.  Torch function must be off."""
+        value = self.value_of(stand_in)
+        made = Value(new_stand_in(value.facts, kind), value.facts, value.storage, value.view)
+        made.step, made.path, made.exact = value.step, value.path, value.exact
+        return self.adopt(made)
+
+    def _note_effect(self, target: Target, outcome: Outcome, found: list[Value]) -> None:
+        self.stays = max(self.stays, outcome.stays)
+        if outcome.stays:
+            self.drawing.draw()
+        if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
+            stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
+            stop.first = self.stop_assuming
+            raise stop
+
+    def tape_is_a_body(self) -> bool:
+        """Whether a sub-graph is being recorded, not the graph itself."""
+        return self.tape is not self._main_tape
+
+    def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
+        """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on values."""
+        value = self.value_of(tensor)
+        return None if value.facts.requires_grad else self.facts.tensor(value, self._values.values(), outside)
+
+    def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
+                      gives_values: bool, state: State, numbers: bool) -> Outcome:
+        """As `_ask`, remembered for this rehearsal alone: symbols are its own.  What only the graph knows is new each time."""
+        assert self.symbols is not None
+        outcome = self._own.get(whole)
+        if outcome is None:
+            symbolic = numbers or any(type(value.facts) is SymbolicFacts for value in found)
+            unknown = len(self.symbols.env.var_to_range)
+            outcome = self._ask(target, kept, kept_named, found, gives_values, state, light=not symbolic)
+            self.symbols.note_line()
+            self.symbols.env.pending_fresh_unbacked_symbols.clear()   # they are known by the step that makes them
+            if len(self.symbols.env.var_to_range) == unknown and len(whole) < _MOST_KEY_PARTS:
+                self._own[whole] = outcome
+        return outcome
+
+    def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
+             gives_values: bool, state: State, light: bool = True) -> Outcome:
+        def call(fakes: list[Any]) -> Any:
+            fake_of = {id(value): fake for value, fake in zip(found, fakes)}
+
+            def given(value: Any) -> Any:
+                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]   # type: ignore[union-attr]
+            args = [rebuild(arg, given) for arg in kept]
+            named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
+            if type(target) is Getter:
+                return getattr(args[0], target.name)
+            return target.func(*args, **named)
+        self._cache.misses += 1
+        facts = [value.facts for value in found]
+        check_arguments(target, kept, kept_named, found)
+        regular = is_light(target.func, facts, kept, kept_named, state)
+        observed = self._fakes.observe_lightly(facts, call) if light and regular else None
+        if observed is None:
+            observed = self._fakes.observe(target.name, facts, call)
+        outcome = outcome_of(observed, facts, target.name, gives_values, regular, laid_out_by(target.func))
+        check_writes(target, kept, kept_named, found, outcome)
+        return outcome
+
+    def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value], exact: bool,
+                 fresh: dict[int, Storage] | None = None) -> Any:
+        kind = type(result)
+        if kind is New:
+            source = result.source
+            if source >= 0:
+                storage = found[source].storage
+            elif fresh is None:
+                storage = Storage(external=False)
+            else:
+                storage = fresh.get(source) or fresh.setdefault(source, Storage(external=False))
+            value = Value(new_stand_in(result.facts), result.facts, storage, result.view)
+            value.step = step
+            value.path = path
+            value.exact = exact
+            self._values[id(value.stand_in)] = value
+            if type(result.facts) is SymbolicFacts:
+                self.symbols.new_sizes(value)   # type: ignore[union-attr]
+            return value.stand_in
+        if kind is Number:
+            value = Value(None, None, Storage(external=False))   # type: ignore[arg-type]
+            value.step, value.path = step, path
+            return self.symbols.unbacked(result.raw, value)   # type: ignore[union-attr]
+        if kind is Same:
+            return found[result.index].stand_in
+        if kind is Const:
+            return self._shown(result.value)
+        fresh = {} if fresh is None else fresh
+        items = [self._results(item, step, (*path, i), found, exact, fresh) for i, item in enumerate(result.items)]
+        return items if result.kind is list else result.kind(items)
+
+    # ---- the end ----
+
+    def finish(self, outputs: Sequence[torch.Tensor]) -> Finished:
+        """The graph that gives these stand-ins, and what it was built on."""
+        base = self._base or read_state()
+        self.check_end()
+        asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
+        if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
+            raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
+        if any(type(out) is Value and is_leaf_view(out) for out in asked):
+            raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
+        check_results(self, asked)
+        leave_retaining(self, asked)
+        asked, odd = without_histories(self, asked)
+        chosen = self.settings.chosen()
+        if chosen is not None and chosen[0] != base.inference:
+            base = base._replace(inference=chosen[0], grad=not chosen[0])
+        writes = any(storage.written for storage in self.storages.values())
+        without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
+        if without_grad:   # else backends cannot write in place: that might concern autograd
+            base = base._replace(grad=False)
+        with torch._C.DisableTorchFunction():
+            graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
+        inputs = [value for value in given if type(value) is Value]
+        left, states = self._left, [step.state for step in self._main_tape]
+        groups: dict[int, list[int]] = {}
+        for i, value in enumerate(inputs):
+            groups.setdefault(id(value.storage), []).append(i)
+        return Finished(graph_module, [value.external for value in inputs], n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
+                        tuple(tuple(group) for group in groups.values() if len(group) > 1),
+                        left.calls(states) if left is not None else (), len(self.violated), self.stays,
+                        any(step.state != base for step in self.tape), without_grad,
+                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen,
+                        self._live is not None, left is not None and left.is_one_region(states))
+
+    def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
+        """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
+        if self.settings.chosen() is not None:
+            raise Interrupt("torch-state", "a setting for the length of a differentiation")
+        with leaving_no_hooks([region.hooks for region in self.saving], ended=True):
+            return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
+
+    def __enter__(self) -> Recorder:
+        if torch._C._len_torch_function_stack():
+            raise Interrupt("active-mode", "a torch function mode")   # modes_off takes them off before
+        if torch._C._len_torch_dispatch_stack():
+            raise Interrupt("active-mode", "a torch dispatch mode")
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            raise Interrupt("active-mode", "a hook on saved tensors")
+        self.saved = SavedState()
+        self._base, self._left = read_state(), None
+        self._mode = _RecordingMode(self)
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        assert self._mode is not None and self.saved is not None
+        while torch._C._len_torch_function_stack():
+            torch._C._pop_torch_function_stack()
+        try:
+            if exc[0] is None:
+                self.mark_end()
+        finally:
+            if self._live is not None:
+                self._live.close()
+            self.settings.restore()
+            self.saved.restore()
+            self._mode.recorder = None
+            self._mode = self.saved = None
+
+    def mark_end(self) -> None:
+        """Captured code ends here: the torch state of this moment is what `finish` tells.  Only the first call counts.
+
+        Called at an exit in the midst of `with` blocks, whose unwinding must not be mistaken for the program's doing.
+        """
+        if self._left is None and self.saved is not None:
+            with torch._C.DisableTorchFunction():
+                try:
+                    if self._live is not None:
+                        self._live.check_dual("a level of forward-mode differentiation that stays open", -1)
+                    self._left = LeftState(self.saved, self.settings.left())
+                except Interrupt as interrupt:
+                    self._left = interrupt
+
+    def check_end(self) -> None:
+        """Interrupts where captured code cannot end in the torch state it ends in."""
+        if is_a(self._left, Interrupt):
+            raise self._left
+
+
+class _RecordingMode(TorchFunctionMode):
+    """Sends every torch call to the recorder.  Torch takes the mode off the stack while this runs."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder: Recorder | None = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        recorder = self.recorder
+        assert recorder is not None
+        if recorder.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
+                recorder.overrides or any(map(is_tensor_like, types)))):
+            with self:   # what overrides is captured code, whose calls must come here again
+                return recorder.dispatch(func, tuple(types), args, kwargs)
+        func = method_behind(func)
+        if not kwargs:   # calls by name were seen by a probe: here it is an operator
+            func = WRITTEN_AS_OPERATORS.get(id(func), func)
+        return recorder._call(func, args, kwargs or {})

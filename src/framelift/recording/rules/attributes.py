@@ -1,0 +1,91 @@
+"""Reading and writing the attributes of tensors: `ATTRIBUTES` maps a name to `answer(recorder, value)`.
+
+Attributes that torch defines and that have no answer here interrupt.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...graph.fx.targets import getter_target
+from ...graph.fx.values import Value
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.opaque import unknown_object
+
+__all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
+
+Answer = Callable[[Any, Value], Any]
+
+ATTRIBUTES: dict[str, Answer] = {
+    "shape": lambda _, v: v.facts.size,
+    "dtype": lambda _, v: v.facts.dtype,
+    "device": lambda _, v: v.facts.device,
+    "ndim": lambda _, v: len(v.facts.size),
+    "layout": lambda _, v: torch.strided,
+    "requires_grad": lambda _, v: v.facts.requires_grad,
+    "is_leaf": lambda _, v: v.facts.is_leaf,
+    "itemsize": lambda _, v: v.facts.dtype.itemsize,
+    "nbytes": lambda _, v: v.facts.dtype.itemsize * v.facts.size.numel(),
+    "name": lambda _, v: None,
+    "_has_symbolic_sizes_strides": lambda _, v: False,
+}
+
+for _name in ("cpu", "cuda", "meta", "mps", "xpu", "xla", "ipu", "hpu", "mtia", "maia", "vulkan"):
+    ATTRIBUTES[f"is_{_name}"] = lambda _, v, _name=_name: v.facts.device.type == _name
+#: the same for all plain tensors
+OF_MEMORY = ("layout", "is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested")
+for _name in OF_MEMORY[1:]:
+    ATTRIBUTES[_name] = lambda _, v: False
+for _name in ("T", "mT", "H", "mH", "real", "imag", "data"):
+    ATTRIBUTES[_name] = lambda recorder, v, _target=getter_target(_name): recorder.record_getter(_target, v.stand_in)
+
+
+def answer(name: str) -> Callable[[Answer], Answer]:
+    """Register the answer to reading attribute `name`."""
+    def register(function: Answer) -> Answer:
+        ATTRIBUTES[name] = function
+        return function
+    return register
+
+
+@answer("grad")
+def _grad(recorder: Any, value: Value) -> Any:
+    if value.external is None:
+        return None   # no backward runs inside a rehearsal
+    if recorder.grad_of is None:
+        raise Interrupt("torch-operation", "Tensor.grad of an input")
+    return recorder.grad_of(value.external)
+
+
+@answer("grad_fn")
+def _grad_fn(recorder: Any, value: Value) -> Any:
+    """That there is a history is known, which object it is is not: so the program may hold one such object at a time."""
+    if value.facts.is_leaf:
+        return None
+    key = (value, sum(one.storage is value.storage for one in recorder.written))
+    held = recorder.history and recorder.history[1]()
+    if held is not None:
+        if recorder.history[0] != key:
+            raise Interrupt("tensor-data", "Tensor.grad_fn")
+        return held
+    made = unknown_object("tensor-data", "Tensor.grad_fn")
+    recorder.history = (key, weakref.ref(made))
+    return made
+
+
+@answer("retains_grad")
+def _retains_grad(recorder: Any, value: Value) -> bool:
+    if value.external is not None and not value.facts.is_leaf:
+        raise Interrupt("tensor-data", "Tensor.retains_grad")
+    return value in recorder.retained
+
+
+def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:
+    """Assignment to an attribute that torch defines: only what changes nothing is done."""
+    if name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf:   # of others it must not be set at all
+        return
+    raise Interrupt("torch-operation", f"assignment to Tensor.{name}")

@@ -1,0 +1,59 @@
+"""Tensors indexed by symbolic ints: torch's own indexing would make constants of them, its `select` does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...graph.symbols.numbers import Int
+from ...graph.fx.targets import target_of
+from .special_cases import RULES, Handler
+
+__all__: list[str] = []
+
+_PLAIN = (int, slice, type(None), type(Ellipsis), Int)
+
+
+def _by_selection(recorder: Any, tensor: Any, index: Any) -> Any:
+    """`tensor[index]` where ints in the index are symbolic; None where there are none, or the index is of another kind."""
+    parts = index if type(index) is tuple else (index,)
+    if not any(type(part) is Int for part in parts) or not all(type(part) in _PLAIN for part in parts) or not recorder.is_stand_in(tensor):
+        return None
+    rank = len(recorder.value_of(tensor).facts.size)
+    taken = sum(part is not None and part is not Ellipsis for part in parts)
+    if taken > rank or parts.count(Ellipsis) > 1:
+        return None   # an error, told by torch
+    rest = tuple(slice(None) if type(part) is Int else part for part in parts)
+    plain = all(type(part) is slice and part == slice(None) for part in rest)
+    selected = tensor if plain else recorder.call(torch.Tensor.__getitem__, (tensor, rest if type(index) is tuple else rest[0]), {})
+    for dim, number in reversed(_places(parts, rank - taken)):
+        selected = recorder.call(torch.select, (selected, dim, number), {})
+    return selected
+
+
+def _places(parts: tuple[Any, ...], skipped: int) -> list[tuple[int, Int]]:
+    """The symbolic ints, each with its dimension of what the rest of the index gives."""
+    dim = 0
+    found = []
+    for part in parts:
+        if type(part) is Int:
+            found.append((dim, part))
+        dim += skipped if part is Ellipsis else type(part) is not int
+    return found
+
+
+def _indexed(func: Any, otherwise: Handler | None) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        selected = _by_selection(recorder, *args[:2]) if recorder.symbols is not None and len(args) > 1 and not kwargs else None
+        if selected is not None and len(args) == 2:
+            return selected
+        if selected is not None and len(args) == 3:
+            args = (selected, Ellipsis, args[2])
+        return otherwise(recorder, args, kwargs) if otherwise is not None else recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _owner in (torch.Tensor, torch._C.TensorBase):
+    for _func in (_owner.__getitem__, _owner.__setitem__):
+        RULES[id(_func)] = (_func, _indexed(_func, RULES[id(_func)][1] if id(_func) in RULES else None))

@@ -1,0 +1,157 @@
+"""Operations that take a Python number and are given a tensor instead: eager torch reads its value, a graph must not.
+
+Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and `value=`.  They are
+recorded as the multiplication they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...graph.symbols.number_nodes import graph_values
+from ...graph.symbols.numbers import Float
+from ...graph.fx.targets import target_of
+from ...vocabulary.reasons import Interrupt
+from .special_cases import RULES, rule
+
+__all__: list[str] = []
+
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _record(recorder: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return recorder.record(target_of(func), args, kwargs)
+
+
+def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key != name}
+
+
+def _scaled(func: Any) -> Handler:
+    """add and sub: `alpha` times the other."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2:
+            scaled = _record(recorder, torch.Tensor.mul, args[1], kwargs["alpha"])
+            return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _fused(func: Any, combine: Any, add: Any) -> Handler:
+    """addcmul and addcdiv: `value` times the combination of the second and the third."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("value")) and len(args) == 3:
+            scaled = _record(recorder, torch.Tensor.mul, _record(recorder, combine, args[1], args[2]), kwargs["value"])
+            return _record(recorder, add, args[0], scaled, **_without(kwargs, "value"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _each_scaled(func: Any) -> Handler:
+    """The same for lists of tensors."""
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2 and type(args[1]) in (list, tuple):
+            scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
+            return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
+        value = given.get("value", given.get("scalars"))
+        if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
+            if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:   # one number for each tensor
+                value = list(_record(recorder, torch.Tensor.unbind, value))
+            combined = _record(recorder, combine, given["tensor1"], given["tensor2"])
+            return _record(recorder, add, given["self"], _record(recorder, torch._foreach_mul, combined, value))
+        return _record(recorder, func, *args, **kwargs)
+    return handler
+
+
+def _each_power(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor of one number to the power of each of a list, where it does not change what dtype comes out."""
+    if not kwargs and len(args) == 2 and recorder.is_stand_in(args[0]) and type(args[1]) in (list, tuple) and all(map(recorder.is_stand_in, args[1])):
+        base = recorder.value_of(args[0]).facts
+        if not base.size and not base.requires_grad and all(recorder.value_of(one).facts.dtype is base.dtype for one in args[1]):
+            return tuple(_record(recorder, torch.pow, args[0], one) for one in args[1])
+    return _record(recorder, torch._foreach_pow, *args, **kwargs)
+
+
+def _declare() -> None:
+    owners = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
+    found: list[tuple[Any, Handler]] = []
+    for owner in owners:
+        for name in ("add", "add_", "sub", "sub_", "subtract", "subtract_"):
+            if func := getattr(owner, name, None):
+                found.append((func, _scaled(func)))
+        for name, combine in (("addcmul", torch.Tensor.mul), ("addcdiv", torch.Tensor.div)):
+            for suffix, add in (("", torch.Tensor.add), ("_", torch.Tensor.add_)):
+                if func := getattr(owner, name + suffix, None):
+                    found.append((func, _fused(func, combine, add)))
+    for name in ("_foreach_add", "_foreach_add_", "_foreach_sub", "_foreach_sub_"):
+        found.append((getattr(torch, name), _each_scaled(getattr(torch, name))))
+    for name, combine in (("addcmul", torch._foreach_mul), ("addcdiv", torch._foreach_div)):
+        for suffix, add in (("", torch._foreach_add), ("_", torch._foreach_add_)):
+            func = getattr(torch, f"_foreach_{name}{suffix}")
+            found.append((func, _each_fused(func, combine, add)))
+    found.append((torch._foreach_pow, _each_power))
+    RULES.update((id(func), (func, handler)) for func, handler in found)
+
+
+_declare()
+
+
+def _fused_step(func: Any) -> Any:
+    """A step of an optimizer in one kernel, which torch's compilers fail on: some of the lists it writes may be empty, or fakes do not know it.
+
+    A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the value from a tensor.
+    """
+    takes_tensor = "tensor_lr" in getattr(torch.ops.aten, func.__name__).overloads()
+
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not recorder.is_plain:
+            raise Interrupt("torch-operation", f"torch.{func.__name__}, which the backend could not compile,")
+        rate = kwargs.get("lr")
+        if type(rate) is Float and takes_tensor:
+            kwargs = {**kwargs, "lr": recorder.call(torch.full, ((), rate), {"dtype": torch.float64, "device": torch.device("cpu")})}
+        return recorder.record(target_of(func), args, kwargs)
+    return handler
+
+
+for _func in (torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_, torch._fused_adagrad_):
+    rule(_func)(_fused_step(_func))
+
+
+def _with_changing_momentum(func: Any) -> Handler:
+    """A share of the running statistics that changes: the cumulative average, `momentum=None`.
+
+    Nothing about the result depends on it, and torch itself takes any number; compilers would make a constant of it.
+    """
+    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        momentum = kwargs.get("momentum", args[6] if len(args) > 6 else None)
+        if type(momentum) is not Float:
+            return recorder.record(target_of(func), args, kwargs)
+        if not recorder.is_plain:
+            raise Interrupt("torch-operation", f"{func.__name__} with a momentum that changes")
+        made = recorder.record(target_of(func), *_replaced(args, kwargs, momentum.hint))
+        step = recorder.tape[-1]
+        step.args[:], named = _replaced(tuple(step.args), step.kwargs, momentum)
+        step.kwargs.update(named)
+        step.inputs.extend(graph_values(recorder.symbols, [momentum]))
+        return made
+    return handler
+
+
+def _replaced(args: tuple[Any, ...], kwargs: dict[str, Any], new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with another momentum."""
+    named = {**kwargs, "momentum": new} if "momentum" in kwargs else kwargs
+    return (*args[:6], new, *args[7:]) if len(args) > 6 else args, named
+
+
+for _func in (torch.nn.functional.batch_norm, torch.batch_norm):
+    rule(_func)(_with_changing_momentum(_func))

@@ -1,0 +1,60 @@
+"""Which callables are torch operations: one call, one node.  Everything else of torch runs as ordinary Python.
+
+Operations are C functions of torch that take or make tensors, operators of torch.ops, Tensor's methods, and the Python
+functions that torch itself lets be overridden.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+
+from ..._core import is_a
+from ...graph.fx.targets import OPERATORS
+from .special_cases import GIVES_VALUES, RULES
+
+__all__ = ["is_torch_operation", "torch_operations"]
+
+#: C modules and classes whose functions are all operations
+_NATIVE_OWNERS = ("_VariableFunctions", "_nn", "_linalg", "_fft", "_special", "_sparse", "_nested")
+#: overridable for the sake of subclasses or symbolic numbers, but no operations
+_NOT_OPERATIONS = ("torch.distributed", "torch.sym_", "torch._sym_")
+
+
+@functools.cache
+def torch_operations() -> Mapping[int, Any]:
+    """id -> callable, for every operation known by itself.  Operators of torch.ops are told by their type instead."""
+    found: dict[int, Any] = {}
+    for func in torch.overrides.get_testing_overrides():
+        if type(func) is not types.MethodWrapperType and not _excluded(func):
+            found[id(func)] = func
+    for name in _NATIVE_OWNERS:
+        owner = getattr(torch._C, name, None)
+        for member in map(functools.partial(getattr, owner), dir(owner)) if owner is not None else ():
+            if is_a(member, types.BuiltinFunctionType) and not member.__name__.startswith("__"):
+                found[id(member)] = member
+    for cls in (torch._C.TensorBase, torch.Tensor):
+        for name, member in cls.__dict__.items():
+            if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and (
+                    name in OPERATORS or not name.startswith("__")):
+                found[id(member)] = member
+    for func in (torch.Tensor.__iter__, torch.Tensor.unflatten, torch.functional.broadcast_shapes):
+        found[id(func)] = func
+    found.update(GIVES_VALUES)
+    found.update((key, func) for key, (func, _) in RULES.items())
+    return types.MappingProxyType(found)
+
+
+def _excluded(func: Any) -> bool:
+    name = f"{getattr(func, '__module__', None)}.{getattr(func, '__qualname__', '')}"
+    return name.startswith(_NOT_OPERATIONS)
+
+
+def is_torch_operation(func: Any) -> bool:
+    """Whether calling this is one operation for the recorder."""
+    return id(func) in torch_operations() or is_a(func, (OpOverload, OpOverloadPacket))

@@ -1,0 +1,135 @@
+"""Recording operations on wrapper subclasses: over a fake per value, results taken apart so that their inner tensors can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._core import is_a
+from ..graph.metadata.arguments import take
+from ..graph.metadata.facts import new_stand_in
+from ..graph.symbols.number_nodes import graph_values
+from ..graph.symbols.numbers import Int
+from ..graph.state.torch_state import State, read_state
+from ..graph.fx.targets import Target
+from ..graph.fx.values import Storage, Value
+from ..graph.metadata.wrapper_fakes import Wrapped
+from ..graph.metadata.wrappers import (
+    WrapperFacts, asks_first, context_of, inner_tensors, is_wrapper, with_parts, wrapper_facts,
+)
+from ..vocabulary.reasons import Interrupt
+from ..boundary.becomes.leaves import is_leaf
+from ..boundary.attributes.wrapper_classes import note_wrapper_class
+from .live_recording import Results, record_live
+
+__all__ = ["attribute_of_result", "check_results", "holds", "kind_of_memory", "make_wrapper", "new_wrapper", "record_wrapped"]
+
+
+
+def record_wrapped(recorder: Any, live: Wrapped, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
+                   gives_values: bool) -> Any:
+    """One operation that has a tensor of a wrapper subclass among its arguments."""
+    if recorder.in_transform():
+        raise Interrupt("tensor-subclass", "of a wrapper class inside a function transform")
+    return record_live(recorder, target, kept, kept_named, found, state, gives_values, live=live, kind=_Results)
+
+
+def make_wrapper(callable_: Any) -> Any:
+    """The handler of calling a wrapper class, else None: one node, made again by the graph."""
+    return _construct if is_a(callable_, type) and is_wrapper(callable_) else None
+
+
+def _construct(session: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    recorder = session.recorder
+    note_wrapper_class(session.world, cls)
+    with torch._C.DisableTorchFunction():
+        found: list[Value] = []
+        kept = take(args, recorder._values, [], found)
+        named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))
+        if not found or recorder.tape_is_a_body():
+            raise Interrupt("tensor-subclass", f"{cls.__module__}.{cls.__qualname__}, made of no tensor of the program's,")
+        target = Target(cls, "call_function", cls, cls.__name__)
+        made = record_wrapped(recorder, recorder.with_wrappers(), target, kept, named, found, read_state(), False)
+    if not recorder.is_stand_in(made) or type(made) is not cls:
+        raise Interrupt("tensor-subclass", f"{cls.__module__}.{cls.__qualname__}, whose making gives something else,")
+    return made
+
+
+def new_wrapper(recorder: Any, tensor: torch.Tensor) -> Value:
+    """The value of a tensor from outside, whose inner tensors were met before.  Torch function must be off."""
+    live = recorder.with_wrappers()
+    if tensor._has_symbolic_sizes_strides:   # the lengths of a jagged tensor's rows: a symbol among fakes
+        recorder.with_symbols()
+    facts, fake = live.take_in(tensor, recorder.input_value)
+    value = Value(new_stand_in(facts, type(tensor)), facts, Storage(external=True))
+    live.born(value, fake)
+    if recorder.symbols is not None:
+        recorder.symbols.new_sizes(value)
+    recorder.overrides = recorder.overrides or asks_first(type(tensor))
+    return value
+
+
+class _Results(Results):
+
+    def plain(self) -> Sequence[Value]:
+        return [value for value in with_parts(self.found) if type(value.facts) is not WrapperFacts]
+
+    def tensor(self, fake: torch.Tensor, path: tuple[Any, ...]) -> torch.Tensor:
+        if not is_wrapper(type(fake)):
+            return super().tensor(fake, path)
+        names, context = context_of(fake)
+        parts = {}
+        for name, inner in inner_tensors(fake, names).items():
+            parts[name] = self.recorder.value_of(self.read(inner, (*path, name)))
+            parts[name].storage.wrapped = True
+        facts = wrapper_facts(fake, context, parts)
+        storage, shared = self.live.storage(fake, self.found)
+        value = Value(new_stand_in(facts, type(fake)), facts, storage, "custom" if shared else "")
+        value.step, value.path = self.step, path
+        value.exact = all(part.exact for part in parts.values())
+        self.live.born(value, fake)
+        self.made += 1
+        if self.recorder.symbols is not None:
+            self.recorder.symbols.new_sizes(value)
+        return self.recorder.adopt(value)
+
+
+def kind_of_memory(recorder: Any, value: Value, name: str) -> Any:
+    """What a wrapper says of its layout: attributes that plain tensors answer alike."""
+    return getattr(recorder.wrapped.fake(value), name)
+
+
+def check_results(recorder: Any, asked: Sequence[Any]) -> None:
+    """What graphs cannot do with wrappers.
+
+    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper that is written to is one
+    input, and compilers do not see that its inner tensors are others.
+    """
+    taken = {id(value) for step in recorder.tape for value in step.inputs}
+    for value in recorder.inputs() if recorder.wrapped is not None else ():
+        if type(value.facts) is WrapperFacts and value.storage.written and any(
+                id(part) in taken for part in with_parts([value]) if part is not value):
+            raise Interrupt("tensor-subclass", f"{value.facts.kind.__qualname__}, which is changed and whose inner tensors are used,")
+    for one in asked:
+        if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
+            raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
+
+
+def holds(recorder: Any, tensor: torch.Tensor, name: str) -> bool:
+    """Whether a wrapper has an attribute of this name, so that what it is depends on it."""
+    value = recorder.value_of(tensor)
+    return name in value.facts.parts or name in vars(recorder.wrapped.fake(value))
+
+
+def attribute_of_result(recorder: Any, tensor: torch.Tensor, name: str) -> Any:
+    """What a wrapper that an operation gave holds under `name`; KeyError."""
+    value = recorder.value_of(tensor)
+    assert type(value.facts) is WrapperFacts
+    if name in value.facts.parts:
+        return value.facts.parts[name].stand_in
+    found = recorder.wrapped.constant(value, name)
+    if not is_leaf(found):
+        raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, whose {name} is an object,")
+    return found

@@ -1,0 +1,278 @@
+"""The call rule's tables read in order: what a C callable, class or callable instance is (design, section 6).
+
+The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them per callable.
+"""
+
+from __future__ import annotations
+
+import array
+import decimal
+import functools
+import hashlib
+import io
+import re
+import struct
+import threading
+import types
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.symbols.numbers import NUMBERS
+from ..guards.kinds import full_name
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.gateway import let_in
+from ..boundary.lazy.view import View
+from ..boundary.becomes.reloaded_types import derives, known_kind
+from ..autograd import autograd_function, differentiation, tensor_hooks, module_hooks, saved_tensors
+from ..calls.pure import lookup
+from ..higher_order import attention, control_flow, operators, regions
+from ..overriding import subclasses, transforms
+from ..recording import wrapper_results
+from ..recording.rules import special_cases
+from ..substitutes import marks
+from ..substitutes.numbers import pure_calls
+from ..substitutes.python import all_tables, basics
+from ..substitutes.torch import torch_random, optimizers, tools
+from ..substitutes.python.new_classes import made_class
+from ..recording.recorder import is_torch_operation
+from ..substitutes.python.caches import call_through, is_own_cache
+from ..substitutes.python.formatting import format_watched
+from ..substitutes.python.lazy_containers import natively
+from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
+
+__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
+
+PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
+
+OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+#: C types that may stand in a `with` statement
+KNOWN_CONTEXTS: frozenset[type] = frozenset({
+    type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview})
+#: their finalisers close what nobody else has
+_HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+
+
+def describe(callable_: Any) -> str:
+    """The callable's name for a message."""
+    if is_a(callable_, type) or _core.is_python_class(type(callable_)):   # read without code of the program
+        cls = callable_ if is_a(callable_, type) else type(callable_)
+        return full_name(cls).removeprefix("builtins.")
+    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
+    owner = getattr(callable_, "__module__", None)
+    return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
+
+
+def classify(callable_: Any) -> tuple[int, Any]:
+    """(kind, payload) for a callable that is no Python function or method."""
+    if is_a(callable_, type) and not _core.is_plain_class(callable_):
+        return DENIED, f"{describe(callable_)} (its metaclass compares or hashes classes by code of its own)"
+    marked = marks.handler_of(callable_)
+    if marked is not None:
+        return HANDLER, marked
+    found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if is_a(callable_, type) else None)
+    if found is not None:
+        return HANDLER, found[1]
+    if type(callable_) is types.BuiltinFunctionType and (known := lookup.loaded_again(callable_)) is not callable_ and id(known) in SUBSTITUTES:
+        handler = SUBSTITUTES[id(known)][1]
+        return HANDLER, lambda session, _again, args, kwargs: handler(session, known, args, kwargs)
+    for kind, decide in _ORDER:
+        payload = decide(callable_)
+        if payload is not None:
+            return kind, payload
+    return _declared_word(callable_)
+
+
+def _bound_tensor_method(callable_: Any) -> Any:
+    if is_a(callable_, types.BuiltinMethodType) and is_a(callable_.__self__, torch.Tensor):
+        return basics.torch_call, getattr(torch.Tensor, callable_.__name__)
+    return None
+
+
+def _bound_substitute(callable_: Any) -> Any:
+    if is_a(callable_, types.BuiltinMethodType):
+        function, held = lookup.resolve(callable_)
+        if held and id(function) in SUBSTITUTES:
+            own = lookup.member(type(callable_.__self__), callable_.__name__)   # another one where its module was loaded twice
+            return SUBSTITUTES[id(function)][1], own if type(own) is type(function) else function
+    return None
+
+
+def _operation(callable_: Any) -> Any:
+    if is_a(callable_, operators.OPERATOR):
+        return operators.call_operator
+    if is_a(callable_, OPERATIONS) or is_torch_operation(callable_):
+        return basics.torch_call
+    if is_a(callable_, torch.jit.ScriptFunction):
+        return marks.allowed   # compiled already: nothing of it is Python
+    if is_a(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
+        return basics.torch_call   # a new object at each read, so not in any table by identity
+    return None
+
+
+def is_in_graph(callable_: Any) -> bool:
+    """Whether a call of it is one node of a graph without any mark."""
+    return _operation(callable_) is not None
+
+
+def _caller_substitute(callable_: Any) -> Any:
+    """An instance of a C type whose `__call__` has a substitute (operator.attrgetter …)."""
+    if is_a(callable_, type):
+        return None
+    function, held = lookup.resolve(callable_)
+    if len(held) != 1 or held[0] is not callable_ or id(function) not in SUBSTITUTES:
+        return None
+    handler = SUBSTITUTES[id(function)][1]
+    return lambda session, instance, args, kwargs: handler(session, function, (instance, *args), kwargs)
+
+
+def _wrapper(callable_: Any) -> Any:
+    if is_a(callable_, _core.Compiled):
+        return True
+    kind = type(callable_)
+    if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
+        return True
+    if is_a(_core.type_lookup(type(callable_), "__call__", None), _core.Compiled):
+        return True   # an instance of a class that was compiled in place
+    return True if is_a(callable_, torch.nn.Module) and "_call" in (own := _core.own_dict(callable_)) and "_orig_mod" in own.get("_modules", ()) else None
+
+
+def _calls_as(callable_: Any, kind: type) -> bool:
+    """Whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
+    return derives(type(callable_), kind) and lookup.resolve(callable_)[0] is lookup.member(kind, "__call__")
+
+
+def _cache(callable_: Any) -> Any:
+    return call_through if _calls_as(callable_, functools._lru_cache_wrapper) else None
+
+
+def _in(table: dict[int, Any]) -> Any:
+    return lambda callable_: True if id(callable_) in table else None
+
+
+def _python_instance(callable_: Any) -> Any:
+    if not callable(callable_):
+        return True   # the call raises, in CPython's own words
+    method = lookup.member(type(callable_), "__call__")
+    return True if _core.is_python_class(type(callable_)) and is_a(method, types.FunctionType) else None
+
+
+def _own_cache(callable_: Any) -> Any:
+    return True if known_kind(type(callable_)) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
+
+
+def _odd_instance(callable_: Any) -> Any:
+    """The class of a callable holds something else than a function under `__call__`: that is called instead."""
+    method = lookup.member(type(callable_), "__call__")
+    odd = method is not None and not lookup.is_c_callable(method) and type(method) not in (types.FunctionType, classmethod, staticmethod)
+    return True if odd and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None) else None
+
+
+def _metaclass(callable_: Any) -> Any:
+    """A metaclass called by its name makes a class, as `type` does."""
+    if is_a(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
+        return lambda session, meta, args, kwargs: made_class(session, meta, args, kwargs)
+    return None
+
+
+def _declared_word(callable_: Any) -> tuple[int, Any]:
+    if is_a(callable_, type) and _core.type_lookup(callable_, "__del__", None) is not None and callable_ not in _HARMLESS_FINALISERS:
+        return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
+    word = lookup.verdict(callable_)
+    if word in _BY_WORD:
+        return _BY_WORD[word]
+    return DENIED, f"{describe(callable_)} ({lookup.reason(word)})" if word else describe(callable_)
+
+
+def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments decide: ask the judge, then call natively as its word allows."""
+    word = lookup.verdict(callable_, args, kwargs)
+    known, held = lookup.resolve(callable_)
+    if word == "text":
+        return _text(session, callable_, args, kwargs)
+    if word == "attributes" and known is str.format:
+        return format_watched((*held, *args), kwargs)
+    if word not in _BY_WORD or word == "judged":
+        raise Interrupt("unknown-callable", f"{describe(callable_)} ({lookup.reason(word)})")
+    if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
+        raise Interrupt("callable-on-handle", describe(callable_))
+    return natively(callable_, args, kwargs)
+
+
+def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A text must not show where an object lies in memory: that would be another text at the next call."""
+    if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
+        raise Interrupt("callable-on-handle", describe(callable_))
+    if getattr(callable_, "__objclass__", None) in (int, float):   # their own text of a number, which they know by its memory
+        args = tuple([arg.value() if type(arg) in NUMBERS else arg for arg in args])
+    if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):   # of C code, outside
+        raise Interrupt("callable-on-handle", describe(callable_))
+    result = _core.natively(callable_, args, kwargs)
+    if lookup.leaks_address(result):
+        raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
+    return result
+
+
+def _has_python_text(value: Any) -> bool:
+    return any(is_a(_core.type_lookup(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
+
+
+_BY_WORD: dict[str, tuple[int, Any]] = {
+    "pure": (PURE_, True), "internals": (ON_INTERNALS, True), "text": (HANDLER, _text), "judged": (HANDLER, _judged)}
+
+#: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their arguments
+_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, re.Pattern, struct.Struct, type(hashlib.md5()))
+_SAFE = tuple(kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
+_core.set_safe_receivers(_SAFE, tuple(c for c, word in (*lookup.WORDS.values(), *SUBSTITUTES.values())
+                                      if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
+
+_core.set_unordered((len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr))
+
+#: read from the top; the first that answers decides; else the tables' word does
+_ORDER: tuple[tuple[int, Any], ...] = (
+    (BOUND, _bound_tensor_method),
+    (BOUND, _bound_substitute),
+    (HANDLER, _operation),
+    (NATIVE, _own_cache),
+    (HANDLER, _cache),
+    (UNWRAP, _wrapper),
+    (HANDLER, _caller_substitute),
+    (HANDLER, autograd_function.bound_apply),
+    (HANDLER, autograd_function.is_function_class),
+    (NATIVE, subclasses.is_tensor_class),
+    (HANDLER, wrapper_results.make_wrapper),
+    (UNWRAP, _odd_instance),
+    (HANDLER, _metaclass),
+    (HIGHER, _in(HIGHER_ORDER)),
+    (PURE_, _in(PURE)),
+    (NATIVE, _python_instance),
+)
+
+
+def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
+    if derives(type(callable_), functools.partial):
+        return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
+    if is_a(callable_, types.MethodWrapperType):
+        return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
+    if is_a(callable_, _core.Compiled):   # compiled inside compiled: captured as what it was made of
+        inside = _core.is_internal(callable_)
+        if callable_.receiver is not None:
+            return callable_.receiver if inside else let_in(session.world, callable_.receiver, const(callable_).to("attr", "receiver")), args, kwargs
+        bound = callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
+        return callable_.function, bound + args, kwargs
+    if _odd_instance(callable_):
+        method = session.world.lookup(type(callable_), "__call__")
+        if type(method) is property:
+            return _core.captured(method.fget, (callable_,), None), args, kwargs
+        inside, place = session.world.place_of(type(callable_), "__call__")
+        return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
+    method = getattr(type(callable_), "__call__", None)
+    if is_a(method, _core.Compiled):
+        return method.function, (*method.bound, callable_, *args), kwargs
+    inside = _core.read(callable_, "_call")
+    return inside if not is_a(inside, _core.Compiled) else _core.read(callable_, "_orig_mod"), args, kwargs

@@ -1,0 +1,80 @@
+"""Functions from outside that captured code calls: their code and what their parameters may be left out for are facts."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .._core import is_a
+from ..vocabulary.origins import Origin, const
+from ..boundary.gateway import let_in
+from ..boundary.becomes.leaves import is_leaf
+from ..boundary.world import World
+from ..substitutes.marks import forbidden, handler_of
+
+__all__ = ["note_function", "note_unbound"]
+
+
+def _default(world: World, value: Any, origin: Origin) -> Any:
+    """What a parameter's default is seen as.
+
+    A frame does not tell whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
+    be that: so numbers are themselves, and guarded by their value.
+    """
+    if is_a(value, (int, float, complex)) and is_leaf(value):
+        world.guard(origin, "EQ", value)
+        return value
+    return let_in(world, value, origin)
+
+
+def note_function(session: Any, function: types.FunctionType) -> Any:
+    """The first frame of an external function: its code is guarded, its cells and defaults are external.
+
+    Answers with the defaults to replace, or with the handler of the mark that the function bears.
+    """
+    world = session.world
+    world.keep.append(function)
+    world.own_root(function.__globals__)
+    origin = session.function_origin if function is session.function else world.function_origins.get(id(function)) or const(function)
+    world.guard(origin, "CODE", function.__code__)
+    marked = handler_of(function)
+    if marked is not None and (function is not session.function or marked is forbidden):
+        return marked if function is not session.function else marked(session, function, (), {})
+    for i, cell in enumerate(function.__closure__ or ()):
+        if not world.is_external_cell(cell):
+            world.add_cell(cell, origin.to("cell", i))
+    code = function.__code__
+    if "super" in code.co_names and "__class__" in code.co_freevars:   # super() reads the cell off the frame
+        _note_class_cell(session, function.__closure__[code.co_freevars.index("__class__")])
+    replaced = []
+    defaults = function.__defaults__ or ()
+    if defaults:   # which parameters they belong to is told by their number
+        world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
+    for i, value in enumerate(defaults):
+        seen = _default(world, value, origin.to("default", i))
+        if seen is not value:
+            replaced.append((code.co_argcount - len(defaults) + i, value, seen))
+    for name, value in (function.__kwdefaults__ or {}).items():
+        seen = _default(world, value, origin.to("kwdefault", name))
+        if seen is not value:
+            replaced.append((code.co_varnames.index(name), value, seen))
+    return tuple(replaced)
+
+
+def _note_class_cell(session: Any, cell: types.CellType) -> None:
+    try:
+        cell.cell_contents  # noqa: B018  empty ones raise, when super() reads them
+    except ValueError:
+        return
+    if session.world.is_external_cell(cell):
+        session.load_cell(cell, "__class__")
+
+
+def note_unbound(world: World, function: types.FunctionType) -> None:
+    """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are facts."""
+    world.keep.append(function)
+    origin = world.function_origins.get(id(function)) or const(function)
+    world.guard(origin, "CODE", function.__code__)
+    count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
+    said = f"has {count + len(names)} parameters that may be left out"
+    world.guard(origin, "CHECK", (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said), "parameters")

@@ -1,0 +1,96 @@
+"""The notes of compiled callables as reports see them: functions, values and places by the names that the user gave them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..vocabulary.places import Place, brief, caret, expression
+from ..capture.records.names import Names
+from ..capture.records.record import Note
+from .model import Source
+from .reads import lines_of, reading_place
+
+__all__ = ["Event", "at", "maybe", "source"]
+
+
+class Event:
+    """A note, with its function's id and its values' names as reports show them."""
+
+    def __init__(self, note: Note, names: Names) -> None:
+        self.note = note
+        self.names = names
+        code = names.code if note.root else None
+        self.name = names.title if code is not None else note.name
+        self.file, self.line = (code.co_filename, code.co_firstlineno) if code is not None else (note.file, note.line)
+        self.function = f"{self.name}@{brief(self.file)}:{self.line}"
+        # torch's own functions run on many kinds of modules: that they are captured for each is nothing to be fixed
+        self.library = not note.root and brief(self.file).startswith("torch/")
+        self.stack = dict(note.resumed.names) if note.resumed is not None else {}
+        full = note.capture()
+        self.lines = lines_of(full.graph_module) if full is not None else ()     # of its operations
+
+    def origin(self, path: str) -> str:
+        """A guarded value's path in the user's words."""
+        path = self.names.origin(path, self.note.root)
+        return self.note.resumed.said(path) if self.note.resumed is not None else path
+
+    def place(self, path: str, place: Place | None) -> Place | None:
+        """Where a value is read: by an operation's line, as far as one is seen to; else where the program took hold of it."""
+        return self.reading(path, place) or self.names.place(path, place, self.note.root)
+
+    def reading(self, path: str, place: Place | None) -> Place | None:
+        """The line that uses a value out of a container."""
+        return reading_place(self.origin(path), place, self.lines)
+
+    def text(self, text: str) -> str:
+        """A sentence that mentions such paths."""
+        text = self.names.text(text, self.note.root)
+        return self.note.resumed.said(text) if self.note.resumed is not None else text
+
+    @property
+    def definition(self) -> Place:
+        """The line of the function's `def`."""
+        return Place(self.file, self.line, self.line, -1, -1, self.name)
+
+    @property
+    def cause(self) -> tuple[Any, ...]:
+        """What breaks are grouped by."""
+        return cause(self.note)
+
+    @property
+    def change(self) -> tuple[Any, ...]:
+        """What recaptures are grouped by: the value, and the line that uses it, or else the function that has it."""
+        miss = self.note.miss
+        assert miss is not None
+        used = self.reading(miss.origin, miss.place) if miss.kind != "RELATION" else None
+        return used or self.function, self.origin(miss.origin), miss.kind
+
+    @property
+    def follows_from_a_break(self) -> bool:
+        """Whether what ended it is no cause of its own, but the break before it going on."""
+        return self.note.stop is not None and self.note.stop.follows_from(self.note.resumed)
+
+
+def cause(note: Note) -> tuple[Any, ...]:
+    """What breaks are grouped by."""
+    stop = note.stop
+    assert stop is not None
+    return stop.cause
+
+
+@functools.lru_cache(maxsize=4096)
+def source(place: Place) -> Source:
+    """A place with its text."""
+    return Source(brief(place.file), place.file, place.line, place.column, place.end_line, place.end_column, place.function,
+                  expression(place), caret(place))
+
+
+def maybe(place: Place | None) -> Source | None:
+    """The same, where there is a place."""
+    return source(place) if place is not None else None
+
+
+def at(place: Place | None) -> str:
+    """A place as part of an id."""
+    return f"{brief(place.file)}:{place.line}:{place.column}" if place is not None else "?"

@@ -1,0 +1,343 @@
+"""Marks that programs and libraries put on callables, and what each makes of a call while capturing.
+
+A mark is found by the callable itself: in `MARKS`, where framelift's own decorators put it; in the attributes that
+torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of a mark
+is a substitute like any other.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core, config
+from .._core import is_a
+from ..exc import ForbiddenCallable
+from ..graph.fx.targets import OneNode
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
+from ..boundary.gateway import let_in
+from ..boundary.lazy.view import View
+from ..boundary.becomes.leaves import is_constant, is_leaf
+from ..boundary.attributes.owners import own_dict
+from ..boundary.facts.unwatched_reads import UnwatchedReads
+from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
+from .python.code_objects import optimizer_break
+
+__all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "guard_mark", "guard_unmarked", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
+
+_mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
+Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+
+#: id -> (the callable or a weak reference to it, its handler)
+MARKS: dict[int, tuple[Any, Handler]] = {}
+
+
+#: the code of functions that bear a mark, or bore one
+MARKED: dict[types.CodeType, bool] = {}
+
+
+def mark(callable_: Any, handler: Handler) -> None:
+    """Let `handler` run in place of `callable_` in captured code.  Gone when the callable is."""
+    key = id(callable_)
+    if is_a(callable_, types.FunctionType):
+        MARKS[key] = weakref.ref(callable_, lambda _: MARKS.pop(key, None)), handler
+        MARKED[callable_.__code__] = True
+    else:
+        MARKS[key] = callable_, handler
+    _core.forget_verdicts()
+
+
+def unmark(callable_: Any) -> None:
+    """Forget the mark, if there is one."""
+    if MARKS.pop(id(callable_), None):
+        _core.forget_verdicts()
+
+
+def on_code(handler: Handler) -> Callable[[types.FunctionType], types.FunctionType]:
+    """Mark every function that shares this one's code: wrappers made by one decorator."""
+    def register(function: types.FunctionType) -> types.FunctionType:
+        CODE_HANDLERS[function.__code__] = handler
+        return function
+    return register
+
+
+def handler_of(callable_: Any) -> Handler | None:
+    """The handler of the mark that a callable bears, if it does."""
+    found = MARKS.get(id(callable_))
+    if found is not None:
+        return found[1]
+    for names, handler in _LOGGING if _logging else ():
+        if any(function is callable_ for function in getattr(config, names)):
+            return handler
+    attributes = callable_.__dict__ if type(callable_) is types.FunctionType else None
+    if attributes is None:
+        if not is_a(callable_, type) and not _core.is_python_class(type(callable_)):
+            return _by_torch_sets(callable_)
+        attributes = _Static(callable_)
+    elif not attributes:
+        return _by_torch_sets(callable_)
+    for name, handler in _ATTRIBUTES.items():
+        if attributes.get(name) is True and _is_own(attributes, callable_):
+            return handler
+    return _by_torch_sets(callable_)
+
+
+def guard_mark(world: Any, origin: Origin, handler: Handler | None) -> None:
+    """The function at `origin` bears a mark with this handler."""
+    world.guard(origin, "CHECK", (lambda now: handler_of(now) is handler, "bears the same mark"), "mark")
+
+
+def guard_unmarked(world: Any, function: types.FunctionType, origin: Origin) -> None:
+    """The function at `origin`, whose code and names of attributes are guarded, bears no mark.
+
+    Asked of the tables of marks where that is enough, since guards on tables cost nothing while these do not change.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    sets = [getattr(rules, name, None) for name in _SETS]
+    if rules is None or function.__code__ in MARKED or _logging or any(name in function.__dict__ for name in _ATTRIBUTES) \
+            or any(one is not None and getattr(one, "function_ids", None) is not None for one in sets):
+        guard_mark(world, origin, None)
+        return
+    world.guard(const(MARKED), "ABSENT", function.__code__, function.__code__)
+    for one in sets:
+        if one is not None:
+            world.guard(const(one).to("dict").to("item", "function_ids"), "IS", None)
+
+
+_logging: tuple[int, ...] = ()   # the functions that the options on logging name
+
+
+def follow_options() -> None:
+    """Before a rehearsal: what the options on logging name may have changed since the tables were asked."""
+    global _logging
+    named = (*config.ignore_logging_functions, *config.reorderable_logging_functions)
+    if named or _logging:
+        now = tuple(map(id, named))
+        if now != _logging:
+            _logging = now
+            _core.forget_verdicts()
+
+
+class _Static:
+    """Attributes read without running descriptors or `__getattr__`."""
+
+    def __init__(self, obj: Any) -> None:
+        own = [_table(base) for base in _mro(obj)] if is_a(obj, type) else [own_dict(obj) or {}]
+        self.tables = [*own, *(_table(base) for base in _mro(type(obj)))]
+
+    def get(self, name: str) -> Any:
+        for table in self.tables:
+            if name in table:
+                return table[name]
+        return None
+
+
+def _is_own(attributes: Any, callable_: Any) -> bool:
+    """functools.wraps copies marks to the outer function; a wrapper's mark names the wrapper it belongs to."""
+    owner = attributes.get("_torchdynamo_wrapper_id")
+    return owner is None or owner == id(callable_)
+
+
+def _by_torch_sets(callable_: Any) -> Handler | None:
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is None:
+        return None
+    for name, handler in _SETS.items():
+        ids = getattr(getattr(rules, name, None), "function_ids", None)   # None until a program adds to it
+        if ids and id(callable_) in ids:
+            return handler
+    return None
+
+
+# ---- handlers --------------------------------------------------------------------------------------------------------
+
+def _name(callable_: Any) -> str:
+    return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
+
+
+#: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
+_OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimizer")
+
+
+def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Not to be compiled: an interrupt that tells the reason given.  An exported program has no place to run it in, so there it is captured."""
+    why = getattr(callable_, "_torchdynamo_disable_msg", None)
+    inner = getattr(callable_, "_torchdynamo_orig_callable", None)
+    if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):
+        session.world.pin_function(callable_)
+        return _core.captured(inner, args, kwargs)
+    raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
+
+
+#: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the user's
+_OWN_MODULES = ("torch.optim.", "torch.random")
+
+
+def _disabled_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The wrapper that torch puts around functions of its own."""
+    own = SUBSTITUTES.get(id(callable_))
+    if own is not None:
+        return own[1](session, callable_, args, kwargs)
+    inner = _core.read(callable_, "__wrapped__")
+    if inner.__module__.startswith(_OWN_MODULES):
+        return _core.captured(inner, args, kwargs)
+    raise Interrupt("disabled", _name(inner))
+
+
+CODE_HANDLERS[torch._disable_dynamo(lambda: None).__code__] = _disabled_by_torch
+
+
+def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not optimizer_break(callable_):
+        raise Interrupt("disallowed", _name(callable_))
+
+
+def ignored(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Not called at all."""
+
+
+def later(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Called when the graph has run, with the tensors as they are here."""
+    if kwargs:
+        raise Interrupt("unknown-callable", f"{_name(callable_)} with named arguments")
+    kept = tuple(_as_of_now(session, callable_, arg) for arg in args)
+    session.world.write("call", callable_, len(session.world.effects), kept)
+
+
+def _as_of_now(session: Any, callable_: Any, arg: Any) -> Any:
+    if session.is_stand_in(arg):   # a later write would show in what is printed
+        return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
+    if is_leaf(arg):
+        return arg
+    raise Interrupt("unknown-callable", f"{_name(callable_)} of a {type(arg).__qualname__}")
+
+
+def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Meeting it is an error of the program, break or not."""
+    interrupt = Interrupt("forbidden", _name(callable_))
+    interrupt.error = ForbiddenCallable(f"Attempt to trace forbidden callable {callable_}")
+    raise interrupt
+
+
+def refusing(reason: str) -> Handler:
+    """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
+    def refuse(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if optimizer_break(callable_):
+            return
+        message = next(iter((*args, *kwargs.values())), "")
+        raise Interrupt(reason, f": {message}" if is_a(message, str) and message else "")
+    return refuse
+
+
+def replaced(substitute_: Callable[..., Any]) -> Handler:
+    """Another Python function is captured in its place."""
+    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _core.captured(substitute_, args, kwargs)
+    return call
+
+
+def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node of the graph, whatever is inside."""
+    UnwatchedReads.of(session.world).follow(callable_)
+    return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
+
+
+def _as_function(callable_: Any) -> Any:
+    """A graph's Python code can name a function; other callables it would look up by their class."""
+    if is_a(callable_, types.FunctionType):
+        return callable_
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return callable_(*args, **kwargs)
+    call.__name__ = getattr(callable_, "name", None) or _name(callable_).rpartition(".")[2]
+    return call
+
+
+def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
+    from torch.utils import _pytree as pytree
+    UnwatchedReads.of(session.world).follow(callable_)
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    if any(issubclass(type(leaf), View) for leaf in leaves):
+        raise Interrupt("too-large", f"a container given to {_name(callable_)}")
+    places = [i for i, leaf in enumerate(leaves) if session.is_stand_in(leaf)]
+    others = [None if session.is_stand_in(leaf) else _outside(session, callable_, leaf) for leaf in leaves]
+    shape: list[Any] = []
+
+    def flat(*tensors: Any) -> Any:
+        given = list(others)
+        for place, tensor in zip(places, tensors):
+            given[place] = tensor
+        inner_args, inner_kwargs = pytree.tree_unflatten(given, structure)
+        results, spec = pytree.tree_flatten(callable_(*inner_args, **inner_kwargs))
+        shape[:] = [spec, [None if is_a(r, torch.Tensor) else r for r in results]]
+        return tuple(r for r in results if is_a(r, torch.Tensor))
+    flat.__name__ = _name(callable_).rpartition(".")[2]
+    tensors = iter(session.recorder.record(OneNode(flat), tuple(leaves[i] for i in places), {}))
+    spec, values = shape
+    return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
+
+
+def leaf(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered for fakes."""
+    fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
+    if fake is None:
+        raise Interrupt("unknown-callable", f"{_name(callable_)}, a leaf function without register_fake,")
+    if not hasattr(callable_, "_torchdynamo_leaf_mutates_args"):   # torch 2.11: AOTAutograd would look into the node
+        raise Interrupt("disallowed", f"{_name(callable_)}, a leaf function of a torch that cannot keep it whole,")
+    asking = [True]
+
+    def either(*inner: Any, **named: Any) -> Any:
+        return fake(*inner, **named) if asking else callable_(*inner, **named)
+    either.__qualname__ = _name(callable_)
+    try:
+        return nonstrict(session, either, args, kwargs)
+    finally:
+        asking.clear()
+
+
+_CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+
+def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Called once, now, on the real values; the result is a constant of the graph."""
+    real = [_outside(session, callable_, arg) for arg in args]
+    named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}
+    value = callable_(*real, **named)
+    # The program declares it constant: the value lives as long as the function, and no other call may change it.
+    _CONSTANTS.setdefault(callable_, []).append(value)
+    from torch.utils import _pytree as pytree
+    session.recorder.facts.declared.update((id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor))
+    return let_in(session.world, value, const(value))
+
+
+def _outside(session: Any, callable_: Any, seen: Any) -> Any:
+    """The real value of what captured code sees; an interrupt where there is none yet."""
+    if type(seen) in (tuple, list, dict) and not session.shadow_of(seen):
+        items = seen.values() if type(seen) is dict else seen
+        inside = [_outside(session, callable_, item) for item in items]
+        return dict(zip(seen, inside)) if type(seen) is dict else type(seen)(inside)
+    if session.example is not None and session.is_stand_in(seen):
+        return session.example(seen)
+    record = session.world.by_seen.get(id(seen))
+    if record is not None:
+        session.world.pin_function(record.original)   # the graph keeps it
+        return record.original
+    if is_leaf(seen) or is_constant(seen) and not _core.is_internal(seen):
+        return seen
+    raise Interrupt("constant-argument", _name(callable_))
+
+
+#: attributes that torch.compiler's decorators leave on a callable
+_ATTRIBUTES: dict[str, Handler] = {"_torchdynamo_disable": disabled, "_dynamo_forbidden": forbidden, "_dynamo_marked_constant": constant}
+#: options that name functions
+_LOGGING: tuple[tuple[str, Handler], ...] = (("ignore_logging_functions", ignored), ("reorderable_logging_functions", later))
+#: TorchDynamo's sets of ids
+_SETS: dict[str, Handler] = {"_leaf_function_ids": leaf, "_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
+

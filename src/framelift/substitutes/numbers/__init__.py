@@ -1,0 +1,1 @@
+"""Substitutes for callables that are given symbolic numbers, alone or inside containers."""

@@ -1,0 +1,58 @@
+"""C code that goes through containers it is given, and knows numbers and containers by their memory."""
+
+from __future__ import annotations
+
+import collections
+import json.encoder
+import operator
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.opaque import Opaque, refused
+from ...calls.call_tables import substitute
+from ..python.lazy_containers import VIEWS, refusal
+
+__all__: list[str] = []
+
+
+def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
+    """A value with plain numbers in place of symbolic ones, also inside of containers."""
+    kind = type(value)
+    if kind in NUMBERS:
+        return value.value()
+    if issubclass(kind, VIEWS):
+        raise refusal(name, (value,))
+    if kind is Opaque:
+        raise refused(value)
+    solid = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
+    if solid is None or id(value) in above:
+        return value
+    above = (*above, id(value))
+    if kind is not solid:
+        return _of_subclass(value, solid, name, above)
+    if kind is dict:
+        pairs = [(_solid(key, name), _solid(item, name, above)) for key, item in value.items()]
+        return dict(pairs) if any(a is not b or c is not d for (a, c), (b, d) in zip(pairs, value.items())) else value
+    items = [_solid(item, name, above) for item in value]
+    return kind(items) if any(map(operator.is_not, items, value)) else value
+
+
+def _of_subclass(value: Any, solid: type, name: str, above: tuple[int, ...]) -> Any:
+    """A container of a subclass: itself, or a plain one of plain numbers where code of its own would give the same."""
+    plain = dict(dict.items(value)) if solid is dict else solid(solid.__iter__(value))
+    made = _solid(plain, name, above)
+    if made is plain:
+        return value
+    if any(getattr(type(value), method) is not getattr(base, method) for method in ("__iter__", "items", "__getitem__")
+           for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else solid,) if hasattr(base, method)):
+        raise Interrupt("callable-on-handle", name)
+    return made
+
+
+@substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)
+def _call(_session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
+    return _core.natively(callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()})

@@ -1,0 +1,305 @@
+"""Calls of pure C functions with symbolic numbers: those that keep them symbolic, and all others, which get this call's values.
+
+`handle` is asked by the call rule for every pure callable that is given a symbolic number directly.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import collections
+import functools
+import itertools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ... import _core, config
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
+from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
+from ...graph.fx.targets import target_of
+from ...vocabulary.reasons import Interrupt
+from ..python import called_back  # noqa: F401  (its rows come before those here)
+from ...recording.assumptions import assertion, assume
+from ...overriding.modes import is_overridden, torch_call
+from ...calls.pure.lookup import member
+from ...calls.call_tables import HIGHER_ORDER, SUBSTITUTES, substitute
+
+__all__ = ["handle", "taken_by_c_code"]
+
+Handler = Callable[[Any, tuple[Any, ...]], Any]
+
+#: only pass numbers on, or use them by Python's own protocols, which the numbers answer themselves
+_PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print
+    property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object"""
+_ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
+_ALIKE.update((id(f), f) for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains"))
+_ALIKE.update((id(f), f) for f in vars(itertools).values() if is_a(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
+_ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__, types.CellType))
+_ERRORS = [cls for cls in vars(builtins).values() if is_a(cls, type) and issubclass(cls, BaseException)
+           and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))]   # those look at what they are given
+_ALIKE.update((id(cls), cls) for cls in _ERRORS)
+
+#: what makes and fills instances without a look at what it is given, but for the built-in types' own rules
+_MAKERS = frozenset(getattr(cls, name) for cls in (object, dict, list, tuple, *_ERRORS) for name in ("__new__", "__init__"))
+
+#: functions of floats that give floats
+_REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10 log1p log2 pow radians
+    sin sinh sqrt tan tanh copysign cbrt"""
+_FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)}
+
+
+#: functions that give ints, by methods which numpy's scalars do not have
+_WHOLE = {id(f): f for f in (math.floor, math.ceil, math.trunc)}
+
+#: special methods whose results C code takes by their exact types
+_PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint".split())
+
+
+def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
+    """What a method gives: the plain number where the receiver's class has it as a special method that must not give anything else."""
+    if type(result) not in (Int, Float, Bool):
+        return result
+    for base in type(receiver).__mro__:
+        for name in _PLAIN:
+            found = vars(base).get(name)
+            if getattr(found, "__func__", found) is function:
+                return result.value()
+    return result
+
+
+def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
+    key = id(callable_)
+    if key in _ALIKE and not _wants_plain(callable_, args, kwargs) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
+        return _core.natively(callable_, args, kwargs)
+    if not kwargs and key in _OWN:
+        answer = _OWN[key][1](session, args)
+        if answer is not NotImplemented:
+            return answer
+    if not kwargs and (key in _FLOATS or key in _WHOLE) and NumpyNumber in map(type, args) and all(type(arg) in _OPERANDS for arg in args):
+        return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
+    if not kwargs and key in _FLOATS and all(type(arg) in NUMBERS or type(arg) in (int, float) for arg in args):
+        home = next(arg.home for arg in args if type(arg) in NUMBERS)
+        return home.float_op(callable_, args)
+    plain = tuple(arg.value() if type(arg) in _SYMBOLIC else arg for arg in args)
+    return _core.natively(callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()})
+
+
+def _passes_on(callable_: Any) -> bool:
+    """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a dictionary with one value."""
+    if is_a(callable_, type):
+        made = [found.__func__ if type(found) is staticmethod else found for found in map(functools.partial(member, callable_), ("__new__", "__init__"))]
+        return _core.is_python_class(callable_) and all(type(found) is types.FunctionType or found in _MAKERS for found in made)
+    name = getattr(callable_, "__name__", "")
+    return name == "__instancecheck__" or name == "fromkeys" and is_a(getattr(callable_, "__self__", None), type)
+
+
+def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`, or asks only the first for its method."""
+    return callable_ is collections.deque or callable_ is pow and len(args) + len(kwargs) > 2 or callable_ is round and type(args[0]) not in _SYMBOLIC and not _core.is_python_class(type(args[0]))
+
+
+_SYMBOLIC = (*NUMBERS, NumpyNumber)
+_OPERANDS = frozenset((*_SYMBOLIC, *SCALARS, int, float))
+
+
+_OWN: dict[int, tuple[Any, Handler]] = {}
+
+
+def _own(*callables: Any) -> Callable[[Handler], Handler]:
+    def register(handler: Handler) -> Handler:
+        _OWN.update((id(c), (c, handler)) for c in callables)
+        return handler
+    return register
+
+
+@_own(int)
+def _int(_session: Any, args: tuple[Any, ...]) -> Any:
+    if len(args) != 1:
+        return NotImplemented
+    number = _taken(_session, args[0])
+    if type(number) is Bool:
+        return number.value().__int__()
+    if type(number) is NumpyNumber:
+        return number.as_int()
+    return number if type(number) is Int else number.__trunc__() if type(number) is Float else NotImplemented
+
+
+def _taken(session: Any, value: Any) -> Any:
+    """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
+    if session.recorder.is_stand_in(value) and config.capture_scalar_outputs and not is_overridden(session, (value,), {}):
+        return session.recorder.call(torch.Tensor.item, (value,), {})
+    return value
+
+
+def _as_double(session: Any, value: Any) -> Any:
+    """A tensor of whole numbers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
+    if not session.recorder.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
+        return value
+    dtype = session.recorder.value_of(value).facts.dtype
+    return value if dtype.is_floating_point or dtype.is_complex else session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
+
+
+@_own(float)
+def _float(_session: Any, args: tuple[Any, ...]) -> Any:
+    number = _taken(_session, _as_double(_session, args[0])) if len(args) == 1 else None
+    return number.as_float() if type(number) in (Int, Float, NumpyNumber) else NotImplemented
+
+
+@_own(isinstance)
+def _isinstance(_session: Any, args: tuple[Any, ...]) -> Any:
+    """Torch's classes of symbols are our own business: outside, these are plain numbers."""
+    if len(args) != 2:
+        return NotImplemented
+    classes = args[1] if type(args[1]) is tuple else (args[1],)
+    number = args[0].__class__() if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes) else args[0]
+    return _core.natively(isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None)   # a number's class decides
+
+
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@_own(bool, operator.truth)
+def _bool(_session: Any, args: tuple[Any, ...]) -> Any:
+    return args[0].__bool__() if len(args) == 1 else NotImplemented
+
+
+@_own(operator.contains)
+def _contains(_session: Any, args: tuple[Any, ...]) -> Any:
+    """In a list the number is compared, in a table looked up."""
+    return _core.PROBES["contains"](args[1], args[0]) if len(args) == 2 else _core.natively(operator.contains, args, None)
+
+
+@_own(itertools.repeat)
+def _repeat(_session: Any, args: tuple[Any, ...]) -> Any:
+    return _core.natively(itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None)
+
+
+@_own(math.isnan, math.isinf)
+def _never_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+    return False if type(args[0]) is Int else NotImplemented
+
+
+@_own(math.isfinite)
+def _always_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+    return True if type(args[0]) is Int else NotImplemented
+
+
+@_own(len)
+def _len(session: Any, args: tuple[Any, ...]) -> Any:
+    """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be symbolic."""
+    if not session.recorder.is_stand_in(args[0]) or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__:
+        return NotImplemented
+    return torch_call(session, torch.Tensor.__len__, args, {})
+
+
+def _extreme(builtin: Any, symbolic: Any) -> None:
+    """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one more such float."""
+    otherwise = SUBSTITUTES[id(builtin)][1] if id(builtin) in SUBSTITUTES else lambda _session, callable_, args, kwargs: _core.natively(callable_, args, kwargs)
+
+    @substitute(builtin)
+    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) in (types.GeneratorType, list, tuple) and session.recorder.symbols is not None:
+            items = _core.natively(tuple, args, None)
+            if len(items) > 1 and all(type(item) in (Int, int) for item in items) and any(type(item) is Int and item.hint is None for item in items):
+                return functools.reduce(lambda left, right: handler(session, callable_, (left, right), {}), items)
+            args = (items,)
+        if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
+            return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
+        if len(args) == 2 and not kwargs and all(type(arg) in (Float, float) for arg in args) and any(type(a) is Float and a.hint is None for a in args):
+            return next(arg.home for arg in args if type(arg) is Float).float_op(symbolic, args)
+        return otherwise(session, callable_, args, kwargs)
+
+
+_extreme(max, torch.sym_max)
+_extreme(min, torch.sym_min)
+
+
+# ---- torch's functions of numbers ------------------------------------------------------------------------------------
+
+
+def _symbolic(func: Any, count: int) -> Callable[..., Any]:
+    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
+            plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
+            if not all(type(arg) in (int, float, bool) for arg in plain):
+                raise Interrupt("unknown-callable", f"torch.{callable_.__name__}")
+            return callable_(*plain, **kwargs)   # paused: as captured code it would come here again
+        home = next(arg.home for arg in args if type(arg) is Int)
+        return home.int_op(func, *args)
+    return handler
+
+
+for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
+    substitute(_func)(_symbolic(_func, _count))
+
+
+@substitute(torch.sym_ite)
+def _sym_ite(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of two numbers, whichever a truth value chooses."""
+    names = ("b", "t", "f")
+    given = dict(zip(names, args), **kwargs)
+    truth, if_true, if_false = (given[name] for name in names)
+    if type(truth) is Bool and type(if_true) is Int and type(if_false) is Int:
+        return truth.home.int_op(torch.sym_ite, truth, if_true, if_false)
+    return if_true if truth else if_false
+
+
+@substitute(torch._check)
+def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the program says of a number that only the graph knows: believed, and checked by the graph."""
+    if not args or type(args[0]) is not Bool:
+        given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
+        return _core.captured(torch._check_with, (RuntimeError,), {"message": None, **given})
+    message = args[1] if len(args) > 1 else kwargs.get("message")
+    text = _core.captured(message, (), None) if callable(message) else "Expected cond to be True, but got False."
+    args[0].home.expect(args[0])
+    assertion(session.recorder, args[0], str(text))
+    return None
+
+
+#: the same without the substitute, which is found by code as well
+_plain_check = types.FunctionType(torch._check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
+                                  torch._check_tensor_all_with.__globals__, "_check_tensor_all_with", torch._check_tensor_all_with.__defaults__)
+
+
+@substitute(torch._check_tensor_all_with)
+def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
+    recorder = session.recorder
+    cond = args[1] if len(args) > 1 else kwargs.get("cond")
+    if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
+        if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
+            return None
+    return _core.captured(_plain_check, args, kwargs)
+
+
+@substitute(torch._check_is_size)
+def _check_is_size(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _check(session, torch._check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"})
+
+
+@substitute(torch.sym_int)
+def _sym_int(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(int, args, kwargs)
+
+
+@substitute(torch.sym_float)
+def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(float, args, kwargs)
+
+
+@substitute(torch.Size.numel)
+def _numel(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and any(type(length) is Int for length in args[0]):
+        return functools.reduce(operator.mul, args[0], 1)
+    return callable_(*args, **(kwargs or {}))
+
+
+_core.set_numbers(_SYMBOLIC, handle, len)

@@ -1,0 +1,1 @@
+"""Substitutes for numpy: functions on arrays, random generators, and answers that need no array."""

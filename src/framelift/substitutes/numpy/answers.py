@@ -1,0 +1,81 @@
+"""What numpy itself would give for a call: asked of arrays of the same kinds and sizes that hold nothing of interest.
+
+torch's implementation of numpy has rules of its own for kinds (an int divided by an int is of torch's default kind) and for when a result
+without dimensions is a scalar.  Where numpy's answer is of another kind, the call is not captured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.quiet_capture import quietly
+from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
+
+__all__ = ["Differs", "ask", "shown"]
+
+_MOST = 1 << 22   # elements of an array that is worth making
+
+
+class Differs(Exception):
+    """numpy gives something else."""
+
+
+def ask(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """numpy's result for arguments like these.  Raises what numpy raises."""
+    with numpy.errstate(all="ignore"), quietly():
+        return call(*map(_alike, args), **{name: _alike(value) for name, value in kwargs.items()})
+
+
+def _alike(value: Any) -> Any:
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([_alike(item) for item in value])
+    if kind in NUMBERS or kind is NumpyNumber:
+        return value.hint
+    if kind is Scalar:
+        return _dtype(tensor_of(value)).type(1)
+    if kind is Array or is_a(value, torch.Tensor):
+        tensor = tensor_of(value) if kind is Array else value
+        with torch._C.DisableTorchFunction():
+            size, dtype = tuple(map(int, tensor.size())), _dtype(tensor)
+        if math.prod(size) > _MOST:
+            raise Differs("an array of that size is not made to ask numpy")
+        if dtype.kind not in "fc":
+            return numpy.zeros(size, dtype)
+        return (numpy.random.Generator(numpy.random.PCG64(0)).random(size) + 0.5).astype(dtype)   # no matrix of these is singular
+    return value
+
+
+def _dtype(tensor: torch.Tensor) -> Any:
+    return numpy.dtype(str(tensor.dtype).removeprefix("torch."))
+
+
+def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
+    """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the arguments."""
+    kind = type(value)
+    if kind is tnp.ndarray:
+        if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
+            raise Differs(f"numpy gives {getattr(expected, 'dtype', type(expected).__name__)}")
+        with torch._C.DisableTorchFunction():
+            if tuple(map(int, tensor_of(value).size())) != expected.shape:
+                raise Differs(f"numpy gives a shape of {expected.shape}")
+        if not is_a(expected, numpy.ndarray):
+            return array_over(tensor_of(value), Scalar)
+        return array_over(tensor_of(value), owns=expected.flags.owndata and id(tensor_of(value)) not in given)
+    if kind in (list, tuple) or issubclass(kind, tuple):
+        if not is_a(expected, (list, tuple)) or len(expected) != len(value):
+            raise Differs(f"numpy gives {type(expected).__name__}")
+        items = [shown(item, one, given) for item, one in zip(value, expected)]
+        return type(expected)(items) if type(expected) in (list, tuple) else type(expected)(*items)
+    if kind is type(tnp.dtype("float32")):
+        return numpy.dtype(value.name)
+    if kind in NUMBERS or type(expected) is kind:
+        return value
+    raise Differs(f"numpy gives {type(expected).__name__}")

@@ -1,0 +1,300 @@
+"""numpy's functions on arrays: torch's own implementation of the same name runs, plainly, and its torch calls are recorded.
+
+What it lacks, or does otherwise than numpy, interrupts.  Scalars without any array among them are numpy's own affair.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS, Float, Int
+from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
+from ...graph.fx.targets import target_of
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.arrays import Array, array_over, numpy, tensor_of, tnp
+from ...boundary.gateway import let_in
+from ...boundary.becomes.leaves import is_leaf
+from .answers import Differs, ask, shown
+from ...calls.call_tables import SUBSTITUTES, substitute
+from ..python.basics import torch_call
+from ...recording.rules.special_cases import RULES
+
+__all__ = ["constant_array", "numpy_frame"]
+
+#: differs from numpy: copies less, looks at memory, or is another operation
+_REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base setflags itemset dump dumps tofile byteswap random from_dlpack
+    save load frombuffer may_share_memory shares_memory empty empty_like""".split())
+#: functions that make arrays without dimensions as such
+_MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape squeeze
+    copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to""".split())
+
+#: functions that make arrays of plain values, which torch calculates otherwise or not at all
+_OF_VALUES = frozenset("linspace logspace geomspace full hanning hamming bartlett blackman kaiser vander tri indices".split())
+_MOST_NUMBERS = 4096
+
+#: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
+_TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
+
+#: functions of what an argument is, not of its values: numpy's own word for it
+_ASKED = frozenset("isscalar iscomplexobj isrealobj".split())
+
+_SUBTRACT = frozenset(("subtract", "__sub__", "__rsub__", "__isub__"))
+
+
+def _refuse(name: str, why: str = "") -> Interrupt:
+    return Interrupt("unknown-callable", f"numpy.{name}" + (f" ({why})" if why else ""))
+
+
+def _given(value: Any) -> Any:
+    """An argument as torch's implementation takes it."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind([_given(item) for item in value])
+    if is_a(value, type) and issubclass(value, numpy.generic) or is_a(value, numpy.dtype):
+        return tnp.dtype(numpy.dtype(value).name)
+    if kind is NumpyNumber:
+        value, kind = value.value(), type(value.hint)
+    if issubclass(kind, numpy.generic):   # a stand-in for one says that it is, too
+        return _core.unwatched(tnp.array, (value.item(),), {"dtype": value.dtype.name})
+    return value
+
+
+def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
+    if name in _REFUSED:
+        raise _refuse(name)
+    if name in _ASKED:
+        return ask(theirs, args, kwargs)
+    if name not in _TAKE_TENSORS and _has_tensor((*args, *kwargs.values())):
+        raise _refuse(name, "of an array and a tensor, which gives a tensor")
+    if name in _SUBTRACT and any(is_a(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
+        raise _refuse(name, "of truth values, which tensors refuse")
+    # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
+    given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
+    try:
+        result = _core.unwatched(function, given, named)
+        expected = ask(theirs, args, kwargs)
+    except Exception as error:   # numpy may know how, or say it in other words
+        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+    if name == "astype" and tensor_of(result) is tensor_of(args[0]):
+        result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
+    if any(result is arg for arg in args):
+        return result
+    try:
+        return shown(result, expected, set(_tensors((*args, *kwargs.values()))))
+    except Differs as error:
+        raise _refuse(name, str(error)) from None
+
+
+def _tensors(value: Any) -> Iterator[int]:
+    """The ids of the tensors among arguments."""
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif is_a(value, torch.Tensor):
+        yield id(value)
+    elif issubclass(type(value), _BASE):
+        yield id(tensor_of(value))
+
+
+def _has_tensor(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_tensor, value))
+    return is_a(value, torch.Tensor)
+
+
+def numpy_frame(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A Python function of torch's implementation was called: a method or operator of an array."""
+    name = getattr(function, "__name__", "function")
+    return _run(function, name, functools.partial(_attribute, name), args, kwargs)
+
+
+def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    found = getattr(owner, name)
+    result = found(*args, **kwargs) if callable(found) else found
+    if result is NotImplemented:
+        raise Differs("numpy leaves that to the other operand")
+    return result
+
+
+def _has_array(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_array, value))
+    return is_a(value, (torch.Tensor, _BASE))
+
+
+def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = getattr(callable_, "__name__", "function")
+    if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
+        if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
+            return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
+        args = _of_this_call(args)
+    if not _has_array((*args, *kwargs.values())) and name not in _MAKERS and all(map(_is_value, (*args, *kwargs.values()))):
+        result = callable_(*args, **kwargs)
+        if is_a(result, numpy.generic) or is_leaf(result):
+            return result
+    if name in _OF_VALUES and all(map(_is_value, (*args, *kwargs.values()))):
+        made = constant_array(session, callable_(*args, **kwargs))
+        if made is not None:
+            return made
+    if name in ("array", "asarray") and args and all(map(_is_value, (*args[1:], *kwargs.values()))):
+        made = _array_of_values(session, callable_, name, args, kwargs)
+        if made is not None:
+            return made
+    return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
+
+
+def _of_this_call(value: Any) -> Any:
+    """A nest of lists and tuples with the scalars of this call in it."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_of_this_call, value))
+    return value.value() if type(value) is NumpyNumber else value
+
+
+def constant_array(session: Any, result: Any) -> Any:
+    """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
+    dtype = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
+    if type(dtype) is not torch.dtype or dtype.is_complex:
+        return None
+    return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
+
+
+def _array_of_values(session: Any, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An array made of numbers: numpy says of which kind, torch makes it.  None where it holds anything else."""
+    kinds = set(_kinds(args[0]))
+    if not kinds <= _NUMERIC:
+        return None
+    try:
+        expected = ask(callable_, args, kwargs)
+    except Exception as error:
+        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+    dtype = getattr(torch, expected.dtype.name, None)
+    symbolic = kinds.intersection(NUMBERS)
+    if type(dtype) is not torch.dtype or not expected.size or symbolic and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds)):
+        return None
+    return array_over(session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True)
+
+
+def _kinds(value: Any) -> Iterator[type]:
+    """The classes of what a nest of lists and tuples holds."""
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _kinds(item)
+    else:
+        yield type(value)
+
+
+def _is_value(value: Any) -> bool:
+    return is_leaf(value) or is_a(value, (numpy.generic, numpy.dtype)) or is_a(value, type) and (issubclass(value, numpy.generic) or value in _KINDS)
+
+
+#: classes of numbers that arrays are made of
+_KINDS = (bool, int, float, complex)
+_NUMERIC: set[type] = {*_KINDS, *NUMBERS}
+_OPERANDS = frozenset((*_KINDS, *SCALARS, NumpyNumber))
+_TWIN: dict[int, Any] = {}
+_BASE: Any = ()
+
+
+def _pairs() -> Any:
+    for ours, theirs in ((tnp, numpy), (tnp.linalg, numpy.linalg), (tnp.fft, numpy.fft)):
+        for name, function in vars(ours).items():
+            found = getattr(theirs, name, None)
+            if callable(function) and callable(found) and not name.startswith("_") and not is_a(found, type) and not is_a(function, type):
+                yield found, function
+
+
+def _value(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A scalar or dtype made of values is one; a scalar made of one number that changes is one that changes."""
+    if len(args) == 1 and not kwargs and callable_ in SCALARS and type(args[0]) in (Int, Float, NumpyNumber) and args[0].hint is not None:
+        return args[0].home.outside(callable_, args)
+    if not all(map(_is_value, (*args, *kwargs.values()))):
+        raise _refuse(callable_.__name__, "of other than values")
+    return callable_(*args, **kwargs)
+
+
+def _plain_number(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a scalar holds."""
+    if kwargs or not args or not all(map(_is_value, args)):
+        raise _refuse(callable_.__name__, "of other than values")
+    return callable_(*args)
+
+
+def _scalar_types() -> Any:
+    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
+
+
+def _limits(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What numpy knows of a kind of numbers.  Of fractions it is one object for all, which numpy keeps."""
+    made = _value(session, callable_, args, kwargs)
+    return let_in(session.world, made, const(made)) if callable_ is numpy.finfo else made
+
+
+if tnp is not None:
+    substitute(*_scalar_types())(_value)
+    substitute(numpy.iinfo, numpy.finfo)(_limits)
+    substitute(numpy.generic.item, numpy.generic.tolist)(_plain_number)
+    _BASE = tnp.ndarray
+    for _theirs, _ours in _pairs():
+        if id(_theirs) not in SUBSTITUTES:   # numpy gives some of Python's own functions again
+            _TWIN[id(_theirs)] = _ours
+            substitute(_theirs)(_function)
+
+
+# ---- from tensor to array and back ----------------------------------------------------------------------------------
+
+def _numpy_of(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    facts = recorder.value_of(tensor).facts
+    if len(args) > 1 or kwargs or facts.requires_grad or facts.device.type != "cpu" or tnp is None or facts.dtype is torch.bfloat16:
+        raise Interrupt("tensor-data", "Tensor.numpy")
+    return array_over(tensor)
+
+
+RULES[id(torch.Tensor.numpy)] = (torch.Tensor.numpy, _numpy_of)
+
+
+def _has_scalar(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_scalar, value))
+    return type(value) is NumpyNumber or numpy is not None and issubclass(type(value), numpy.generic)
+
+
+def _are_alike(data: Any) -> bool:
+    """Whether this is a list of arrays of one shape and kind."""
+    if type(data) not in (list, tuple) or not data or not all(type(array) is Array for array in data):
+        return False
+    first, *others = map(tensor_of, data)
+    return bool(first.dim()) and all(one.shape == first.shape and one.dtype is first.dtype for one in others)
+
+
+def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.from_numpy and its kin, given an array."""
+    if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
+        raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
+    if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
+        made = session.recorder.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
+        return session.recorder.call(torch.as_tensor, (made, *args[1:]), kwargs) if len(args) > 1 or kwargs else made
+    if not args or not is_a(args[0], _BASE):
+        return torch_call(session, callable_, args, kwargs)
+    tensor = tensor_of(args[0])
+    if callable_ is torch.tensor and not kwargs.get("requires_grad"):
+        copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
+        return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
+    with torch._C.DisableTorchFunction():   # another tensor over the array's memory each time
+        tensor = session.recorder.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
+    if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
+        return tensor
+    return session.recorder.call(callable_, (tensor, *args[1:]), kwargs)
+
+
+substitute(torch.from_numpy, torch.as_tensor, torch.tensor, torch.asarray)(_tensor_of)
+assert is_a(torch.from_numpy, types.BuiltinFunctionType)

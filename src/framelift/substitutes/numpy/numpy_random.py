@@ -1,0 +1,103 @@
+"""numpy's Generator and RandomState, and numpy.random's functions, which are one's methods: every call draws anew, before the graph, from the real generator.
+
+Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to plain Python.
+What captured code makes with a seed of its own gives constants.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ...graph.symbols.numpy_numbers import SCALARS
+from ...graph.symbols.environment import Drawn
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.arrays import array_over, numpy
+from ...boundary.becomes.leaves import is_leaf
+from ...calls.call_tables import substitute
+from .functions import constant_array
+from ..python.python_random import may_follow
+
+__all__: list[str] = []
+
+#: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between what bounds
+_DRAWS = """rand randn random random_sample ranf sample uniform normal standard_normal randint integers random_integers choice permutation exponential
+    standard_exponential beta gamma standard_gamma poisson binomial geometric laplace logistic lognormal gumbel triangular vonmises weibull rayleigh
+    chisquare pareto power multinomial dirichlet"""
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return is_leaf(value) and type(value) in (int, float, bool, str, type(None))
+
+
+def _copy(session: Any, generator: Any) -> Any:
+    """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it cannot be copied."""
+    source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
+    legacy = type(generator) is numpy.random.RandomState
+    if type(source) not in ((numpy.random.MT19937,) if legacy else _SOURCES):
+        return None
+    if id(source) not in copies:
+        copies[id(source)] = type(source)()
+        copies[id(source)].state = source.state
+    if id(generator) not in copies:
+        made = copies[id(generator)] = type(generator)(copies[id(source)])
+        if legacy:   # it keeps a number for the next time
+            made.set_state({**generator.get_state(legacy=False), **made._bit_generator.state})
+    return copies[id(generator)]
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, which nobody changes later."""
+    return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
+
+
+def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A generator with a seed: what it draws is known."""
+    if len(args) + len(kwargs) != 1 or kwargs.keys() - {"seed"} or type(next(iter((*args, *kwargs.values())))) is not int:
+        raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} without a plain seed")
+    made = callable_(*args, **kwargs)
+    session.notes.setdefault("numpy.random made", {})[id(made)] = made
+    return made
+
+
+def _known(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a generator made inside draws."""
+    found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
+    shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
+    if shown is None:
+        raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} of many numbers, or of other than plain values,")
+    return shown
+
+
+def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    recorder = session.recorder
+    if args and id(args[0]) in session.notes.get("numpy.random made", ()):
+        return _known(session, callable_, args, kwargs)
+    record = session.world.by_seen.get(id(args[0])) if args else None
+    name = f"numpy.random.{callable_.__name__}"
+    copy = _copy(session, args[0]) if record is not None else None
+    if copy is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))):
+        raise Interrupt("unknown-callable", f"{name} of other than plain values")
+    given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
+    hint = callable_(copy, *given, **named)
+    tensor = torch.from_numpy(hint) if type(hint) is numpy.ndarray and type(getattr(torch, hint.dtype.name, None)) is torch.dtype else None
+    number = type(hint) is float or type(hint) in SCALARS or type(hint) is int and -2**62 < hint < 2**62
+    if not may_follow(session, "numpy's generator") or tensor is None and not number:
+        raise Interrupt("random-state", "numpy's generator")
+    symbols, meaning = recorder.with_symbols(), Drawn(functools.partial(callable_, **named) if named else callable_, given, record.origin)
+    if tensor is None:
+        return symbols.drawn(meaning, hint, f"{name}()")
+    symbols.drawn_tensor(meaning, tensor)
+    return array_over(recorder.call(torch.clone, (recorder.stand_in(tensor, "drawn"),), {}), owns=True)
+
+
+_SOURCES: tuple[type, ...] = ()
+if numpy is not None:
+    _SOURCES = tuple(getattr(numpy.random, _name) for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64") if hasattr(numpy.random, _name))
+    substitute(numpy.random.RandomState, numpy.random.default_rng)(_make)
+    for _kind in (numpy.random.RandomState, numpy.random.Generator):
+        substitute(*(getattr(_kind, _name) for _name in _DRAWS.split() if hasattr(_kind, _name)))(_draw)

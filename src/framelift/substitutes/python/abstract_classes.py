@@ -1,0 +1,94 @@
+"""Questions to abstract base classes: the answer depends on what was registered where, which no attribute shows.
+
+CPython counts registrations in one number for the process.  While it stays, all answers do; when it moved, they are asked again.
+"""
+
+from __future__ import annotations
+
+import _abc
+import abc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ... import _core
+from ...graph.symbols.numbers import NUMBERS
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.origins import const
+from ...boundary.becomes.arrays import Array, Scalar
+from ...boundary.lazy.view import View
+from ...boundary.becomes.opaque import Opaque
+from ...calls.call_tables import substitute
+
+__all__ = ["registry_fact"]
+
+
+#: what captured code sees in place of objects of other classes
+_PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
+
+
+class _Answers:
+    """What abstract classes answered in one rehearsal, as one guard."""
+
+    holds_until_registration = True   # the native program need not call it while the process's number stays
+
+    def __init__(self) -> None:
+        self.token = _abc.get_cache_token()
+        self.facts: list[Callable[[], bool]] = []
+
+    def __call__(self, _: Any) -> bool:
+        now = _abc.get_cache_token()
+        if now == self.token:
+            return True
+        if not all(fact() for fact in self.facts):
+            return False
+        self.token = now
+        return True
+
+
+def registry_fact(session: Any, fact: Callable[[], bool]) -> None:
+    """`fact` holds now and may be another whenever a class was registered: it is guarded."""
+    answers = session.notes.get(_Answers)
+    if answers is None:
+        answers = session.notes[_Answers] = _Answers()
+        session.world.guard(const(abc.ABCMeta), "CHECK", (answers, "answers as before"), _Answers)
+    answers.facts.append(fact)
+
+
+def _note(session: Any, owner: Any, classes: set[type], answer: bool) -> None:
+    if _core.is_internal(owner) or any(_core.is_internal(cls) for cls in classes):
+        return
+    key = (_Answers, owner, *classes)
+    if key in session.notes:
+        return
+    session.notes[key] = True
+    asked, given = weakref.ref(owner), [weakref.ref(cls) for cls in classes]
+
+    def fact() -> bool:
+        now, those = asked(), [reference() for reference in given]
+        return now is None or None in those or any(issubclass(cls, now) for cls in those if cls is not None) == answer
+    registry_fact(session, fact)
+
+
+@substitute(_abc._abc_instancecheck)
+def _instance_check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):   # the class of the placeholder is nobody's business
+        return _core.captured(issubclass, (args[1].__class__, args[0]), None)
+    answer = _core.natively(callable_, args, kwargs)
+    _note(session, args[0], {args[1].__class__, type(args[1])}, answer)
+    return answer
+
+
+@substitute(_abc._abc_subclasscheck)
+def _subclass_check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    answer = _core.natively(callable_, args, kwargs)
+    _note(session, args[0], {args[1]}, answer)
+    return answer
+
+
+@substitute(_abc.get_cache_token, sys.getrecursionlimit)
+def _number_of_the_process(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    number = callable_(*args, **kwargs)
+    session.world.guard(const(callable_), "CHECK", (lambda now: now() == number, f"gives {number}"))
+    return number

@@ -1,0 +1,261 @@
+"""Callables that look at external objects behind our back, and what runs instead of them.
+
+A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back into
+captured code.  One small function per callable.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import _symbolic_trace
+
+from ... import _core
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.reasons import Interrupt
+from ...bytecode import source_of
+from ...boundary.attributes import instances
+from ...boundary.becomes.arrays import Array, Scalar
+from ...boundary.attributes.classes import class_entry, generic_read_class, generic_write_class
+from ...boundary.lazy.view import View
+from ...boundary.becomes.opaque import Opaque, refused
+from ...boundary.world import ABSENT
+from ...overriding import tensor_attributes
+from ...calls.frame_views import caller
+from .new_classes import made_class
+from ...overriding.modes import torch_call
+from ...calls.call_tables import pure, substitute
+
+__all__ = ["exactly", "torch_call"]
+
+
+def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For a callable of a fixed number of arguments: with another number, or with names, it raises by itself."""
+    def wrap(handler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(handler)
+        def checked(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if len(args) != count or kwargs:
+                return callable_(*args, **kwargs)
+            return handler(session, callable_, args, kwargs)
+        return checked
+    return wrap
+
+
+# super() looks at the calling frame, and that is the twin's: same cells, same first local.
+pure(super)
+
+
+@substitute(getattr)
+def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[1], str):
+        return getattr(*args, **kwargs)
+    try:
+        return _core.read(args[0], args[1])
+    except AttributeError:
+        if len(args) == 3:
+            return args[2]
+        raise
+
+
+@substitute(hasattr)
+def _hasattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 2 or not is_a(args[1], str):
+        return hasattr(*args, **kwargs)
+    try:
+        _core.read(args[0], args[1])
+    except AttributeError:
+        return False
+    return True
+
+
+_STORE, _DELETE = _core.PROBES["store_attr"], _core.PROBES["delete_attr"]
+
+
+@substitute(setattr)
+@exactly(3)
+def _setattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name, value = args
+    return _core.natively(_STORE, (value, obj, _interned(name)), None)
+
+
+@substitute(delattr)
+@exactly(2)
+def _delattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name = args
+    return _core.natively(_DELETE, (obj, _interned(name)), None)
+
+
+def _interned(name: Any) -> str:
+    if not is_a(name, str):
+        raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
+    import sys
+    return sys.intern(name)
+
+
+@substitute(object.__getattribute__)
+@exactly(2)
+def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is guarded."""
+    obj, name = args
+    cls = type(obj)
+    if not is_a(name, str):
+        return _core.natively(callable_, args, None)
+    _known(obj, "object.__getattribute__")
+    if issubclass(cls, torch.Tensor):
+        return tensor_attributes.generic_load(session, obj, _interned(name))
+    if _core.is_external(obj) or is_a(obj, types.ModuleType) and not _core.is_internal(obj):
+        value = instances.generic_read(session.world, obj, name)
+        if value is ABSENT:
+            raise instances.no_attribute(obj, name)
+        return value
+    if is_plain_read(cls):
+        return _core.read(obj, name)
+    if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
+        return _generic_read_inside(session, obj, name)
+    raise Interrupt("callable-on-handle", "object.__getattribute__")
+
+
+def _known(obj: Any, name: str) -> None:
+    """Interrupt where a stand-in's own attributes are not those of the object it stands for."""
+    if type(obj) is Opaque:
+        raise refused(obj)
+    if type(obj) in (Array, Scalar, NumpyNumber):
+        raise Interrupt("callable-on-handle", name)
+
+
+def is_plain_read(cls: type) -> bool:
+    """Whether a dot does what `object.__getattribute__` does for instances of a class."""
+    lookup = _core.type_lookup
+    return lookup(cls, "__getattribute__", None) is object.__getattribute__ and lookup(cls, "__getattr__", None) is None
+
+
+def _generic_read_inside(session: Any, obj: Any, name: str) -> Any:
+    """An instance made inside: what its class holds is external, and guarded."""
+    session.note_class(type(obj))
+    answer, found = class_entry(session.world, type(obj), name)
+    if answer != instances.INSTANCE:
+        return _core.natively(object.__getattribute__, (obj, name), None)
+    own = _core.natively(object.__getattribute__, (obj, "__dict__"), None) if type(obj).__dictoffset__ else {}
+    return own.get(name, found)
+
+
+@substitute(types.ModuleType.__getattribute__)
+@exactly(2)
+def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What reading an attribute of a plain module does, its own `__getattr__` included."""
+    module, name = args
+    if type(module) is not types.ModuleType or not is_a(name, str):
+        raise Interrupt("callable-on-handle", "module.__getattribute__")
+    return _core.read(module, name)
+
+
+@substitute(object.__setattr__, types.ModuleType.__setattr__)
+@exactly(3)
+def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name, value = args
+    _known(obj, "object.__setattr__")
+    if issubclass(type(obj), torch.Tensor):
+        return tensor_attributes.generic_store(session, obj, _interned(name), value)
+    if _core.is_external(obj) or is_a(obj, types.ModuleType):
+        return instances.generic_write(session.world, obj, _interned(name), value)
+    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__:
+        return _core.natively(_STORE, (value, obj, _interned(name)), None)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(object.__delattr__, types.ModuleType.__delattr__)
+@exactly(2)
+def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, name = args
+    _known(obj, "object.__delattr__")
+    if issubclass(type(obj), torch.Tensor):
+        return tensor_attributes.generic_delete(session, obj, _interned(name))
+    if _core.is_external(obj) or is_a(obj, types.ModuleType):
+        return instances.generic_delete(session.world, obj, _interned(name))
+    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__:
+        return _core.natively(_DELETE, (obj, _interned(name)), None)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(type.__setattr__)
+@exactly(3)
+def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    cls, name, value = args
+    if not is_a(cls, type):
+        return callable_(*args)   # raises
+    return generic_write_class(session.world, cls, _interned(name), value)
+
+
+@substitute(type.__getattribute__)
+@exactly(2)
+def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`super().__getattribute__(name)` of a metaclass."""
+    cls, name = args
+    if not is_a(cls, type) or not is_a(name, str):
+        return _core.natively(callable_, args, None)
+    return generic_read_class(session.world, cls, _interned(name))
+
+
+@substitute(type)
+def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and not kwargs:
+        if issubclass(type(args[0]), View):
+            return args[0].solid
+        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):   # outside, a method of C code
+            return types.BuiltinFunctionType
+        return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS else type(args[0])
+    return made_class(session, callable_, args, kwargs)
+
+
+@substitute(vars)
+def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not args:
+        raise Interrupt("unsupported-code", "vars() without an argument")
+    try:
+        return _core.read(args[0], "__dict__")
+    except AttributeError:
+        raise TypeError("vars() argument must have __dict__ attribute") from None
+
+
+@substitute(breakpoint)
+def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unsupported-code", f"{callable_.__name__}()")
+
+
+@substitute(builtins.__import__)
+def _import(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        return session.import_name(globals or {}, level, fromlist, name)
+    return bound(*args, **kwargs)
+
+
+@substitute(types.FunctionType)
+def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unsupported-code", "types.FunctionType(...)")
+
+
+@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return session.whole or source_of(caller().f_code) is not _OTHER_RESULT
+
+
+#: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there is no nested tensor.
+#: Only who asks for one graph gets that.
+_OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
+
+
+@substitute(torch.compiler.is_exporting)
+def _exporting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return session.exporting
+
+
+@substitute(torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
+def _not_here(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return False

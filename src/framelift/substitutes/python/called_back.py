@@ -1,0 +1,73 @@
+"""Callables that call an argument from C, and what they are given instead of a C callable that must not run unwatched.
+
+`map(str, xs)` would call `str` behind the probes.  A small captured function takes its place, whose one call is seen by the call rule
+like any other.  Only callbacks that no table declares pure are replaced.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import operator
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ... import _core
+from ...calls.call_tables import substitute
+from .lazy_containers import natively
+
+__all__ = ["CALLBACKS", "watched"]
+
+#: where each of them takes its callback: position, and name where it can be given by name
+CALLBACKS: tuple[tuple[Any, int | None, str | None], ...] = (
+    (map, 0, None), (filter, 0, None), (sorted, None, "key"), (min, None, "key"), (max, None, "key"), (list.sort, None, "key"),
+    (functools.reduce, 0, None), (functools.cmp_to_key, 0, "mycmp"),
+    (itertools.accumulate, 1, "func"), (itertools.starmap, 0, None), (itertools.groupby, 1, "key"), (itertools.takewhile, 0, None),
+    (itertools.dropwhile, 0, None), (itertools.filterfalse, 0, None),
+    (re.Pattern.sub, 1, "repl"), (re.Pattern.subn, 1, "repl"),
+    (bisect.bisect_left, None, "key"), (bisect.bisect_right, None, "key"), (operator.call, 0, None),
+)
+
+_FREE = frozenset({1, 5, 6, 8})   # Kind in csrc/calls.cpp: Pure, Higher, Bound, Native
+
+# Not framelift's own file, so that its frames are captured code.
+_scope: dict[str, Any] = {}
+exec(compile("def watch(callback):\n    def call(*args, **kwargs):\n        return callback(*args, **kwargs)\n    return call\n",
+             "<callback>", "exec"), _scope)
+
+
+def watched(session: Any, callback: Any) -> Any:
+    """The callback itself where C may call it unseen, else a captured function that calls it."""
+    if issubclass(type(callback), type) and _core.is_python_class(callback):
+        session.world.note_class(callback)   # C code makes its instances
+    function = callback.__func__ if type(callback) is types.MethodType else callback
+    if type(function) is types.FunctionType or not callable(function) or type(function) is str or session.classify(callback)[0] in _FREE:
+        return callback
+    made = _scope["watch"](callback)
+    _core.mark_internal(made)
+    return made
+
+
+def _handler(place: int | None, name: str | None) -> Callable[..., Any]:
+    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if place is not None and len(args) > place:
+            args = (*args[:place], watched(session, args[place]), *args[place + 1:])
+        if name in kwargs:
+            kwargs[name] = watched(session, kwargs[name])
+        return natively(callable_, args, kwargs)
+    return call
+
+
+for _callable, _place, _name in CALLBACKS:
+    substitute(_callable)(_handler(_place, _name))
+
+
+@substitute(iter)
+def _iter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """With two arguments the first is called until it gives the second."""
+    if len(args) == 2:
+        args = (watched(session, args[0]), args[1])
+    return _core.natively(callable_, args, kwargs)

@@ -1,0 +1,156 @@
+"""Classes, descriptors and what belongs to them, made inside the rehearsal: they are internal from the start."""
+
+from __future__ import annotations
+
+import _abc
+import types
+import weakref
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ...boundary.attributes.instances import bound_to_class
+from ...boundary.attributes.classes import generic_delete_class
+from ...calls.call_tables import substitute
+from .basics import exactly
+
+__all__: list[str] = []
+
+_order = type.__dict__["__mro__"].__get__
+_own = type.__dict__["__dict__"].__get__
+
+
+@substitute(type.__init__)
+def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`type.__init__` looks at the number of its arguments only."""
+    return _core.natively(callable_, args, kwargs)
+
+
+@substitute(type.__call__)
+def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
+    cls = args[0] if args else None
+    if not is_a(cls, type) or cls is type:
+        return _core.natively(callable_, args, kwargs)
+    if not _core.is_plain_class(cls):   # an instance could be looked for in no table
+        raise Interrupt("unknown-callable", type.__dict__["__qualname__"].__get__(cls))
+    found = session.world.lookup(cls, "__new__")   # read off the class, it could be the metaclass's own
+    made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
+    if is_a(made, cls):
+        start = session.world.lookup(type(made), "__init__")
+        result = _core.captured(start, (made, *args[1:]), kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+    return made
+
+
+@substitute(issubclass)
+def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args and is_a(args[0], type):
+        session.world.note_order(args[0])
+    return _core.natively(callable_, args, kwargs)
+
+
+@substitute(type.mro)
+@exactly(1)
+def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new list of what the class and its bases say; nothing is changed."""
+    if is_a(args[0], type):
+        session.world.note_order(args[0])
+    return _core.natively(callable_, args, None)
+
+
+@substitute(type.__subclasses__)
+@exactly(1)
+def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would be there at another call."""
+    cls = args[0]
+    found = _core.natively(callable_, args, None)
+    if not is_a(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
+        raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
+    known = [weakref.ref(one) for one in found]
+
+    def same(now: type) -> bool:
+        there = type.__subclasses__(now)
+        return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
+    session.world.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
+    return found
+
+
+@substitute(type.__delattr__)
+@exactly(2)
+def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not is_a(args[0], type):
+        return callable_(*args)   # raises
+    return generic_delete_class(session.world, *args)
+
+
+@substitute(property, staticmethod, classmethod)
+def _descriptor(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They copy the text and names of the function they are given, so those of an external one are facts."""
+    for part in (*args, *kwargs.values()):
+        if _core.is_external(part):
+            raise Interrupt("callable-on-handle", callable_.__name__)
+        if type(part) is types.FunctionType and not _core.is_internal(part):
+            if any((id(part), name) in session.world.overlay for name in ("__name__", "__module__")):
+                raise Interrupt("effect-object", f"{part.__qualname__}.__name__")
+            _core.read(part, "__doc__")
+    made = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(made)
+    return made
+
+
+@substitute(property.getter, property.setter, property.deleter)
+def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(_core.is_external(part) for part in args):
+        raise Interrupt("callable-on-handle", callable_.__name__)
+    made = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(made)
+    return made
+
+
+@substitute(vars(classmethod)["__get__"])
+def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`method.__get__(instance, cls)` of a classmethod object."""
+    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[0], classmethod):
+        return callable_(*args, **kwargs)   # raises
+    method, instance, owner = (*args, None)[:3]
+    if _core.is_external(method) or instance is owner is None:
+        raise Interrupt("callable-on-handle", "classmethod.__get__")
+    return bound_to_class(session.world, method, type(instance) if owner is None else owner)[0]
+
+
+@substitute(vars(types.GenericAlias)["__call__"])
+def _call_alias(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`list[int](...)`: what the class itself makes, which is told the alias where it can hold it."""
+    alias, *rest = args
+    made = _core.captured(alias.__origin__, tuple(rest), kwargs)
+    try:
+        _core.captured(setattr, (made, "__orig_class__", alias), None)
+    except (AttributeError, TypeError):
+        pass
+    return made
+
+
+@substitute(_abc._abc_init)
+@exactly(1)
+def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is abstract in the bases of a new class is a fact of those bases."""
+    (cls,) = args
+    if not _core.is_internal(cls):
+        raise Interrupt("effect-object", f"the abstract methods of {cls.__qualname__}")
+    for base in _order(cls)[1:]:
+        if not _core.is_internal(base) and "__abstractmethods__" in _own(base):
+            session.world.guard(const(base).to("attr", "__abstractmethods__"), "EQ", base.__abstractmethods__)
+    return _core.natively(callable_, args, None)
+
+
+@substitute(_abc._abc_register)
+@exactly(2)
+def _abc_register(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Registering at a class made inside is its own affair."""
+    if not _core.is_internal(args[0]):
+        raise Interrupt("effect-object", f"the registry of {args[0].__qualname__}")
+    return _core.natively(callable_, args, kwargs)

@@ -1,0 +1,237 @@
+"""Source text and code objects run under watch: compile, exec and eval with namespaces that are given.
+
+Code runs in a given namespace as the body of a class statement does: its frame comes through the hook like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import os
+import re
+import sys
+import types
+import warnings
+from opcode import opmap
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.leaves import is_constant, is_leaf
+from ...calls.frame_views import caller, frame_locals, module_globals
+from .new_classes import Body
+from ...calls.call_tables import substitute
+from .syntax_trees import check_tree
+from .python_warnings import heard, is_unheard
+
+__all__ = ["as_called"]
+
+_FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
+_RESULT = ".result"
+_WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200   # code of functions, generators, coroutines
+#: an expression without these reads nothing but its own constants
+_REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
+#: whether the probes leave globals alone that were made inside
+_INTERNAL_GLOBALS = hasattr(_core, "INTERNAL_GLOBALS")
+
+
+_OPTIMIZER = os.path.join(os.path.dirname(torch.__file__), "optim", "optimizer.py")
+
+
+def optimizer_break(callable_: Any) -> bool:
+    """Whether this is the break that torch.optim asks for around a step, so that it is compiled without grad mode.
+
+    The driver sees to that by itself.
+    """
+    if getattr(callable_, "__name__", "") != "graph_break":
+        return False
+    frame = caller()
+    while frame is not None and frame.f_code.co_name == "graph_break":   # its own frame, where the hook met it
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == _OPTIMIZER
+
+
+def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `bound` with arguments that fit its parameters; others are the callable's own to complain about."""
+    try:
+        inspect.signature(bound).bind(*args, **kwargs)
+    except TypeError:
+        return callable_(*args, **kwargs)
+    return bound(*args, **kwargs)
+
+
+@substitute(compile)
+def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Code made of constant text is a value."""
+    def bound(source: Any, filename: Any, mode: Any, flags: Any = 0, dont_inherit: Any = False, optimize: Any = -1, **more: Any) -> Any:
+        if is_a(source, ast.AST):
+            check_tree(session, source)
+        elif type(source) not in (str, bytes):
+            raise Interrupt("unsupported-code", "compile() of other than text")
+        if not is_a(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
+            raise Interrupt("unsupported-code", "compile() for a file that is no text")
+        inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
+        return _made(session, source, filename, mode, flags | inherited, optimize, **more)
+    return as_called(bound, callable_, args, kwargs)
+
+
+def _made(session: Any, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
+    """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is the compiler's to put in words."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            code, failed = compile(source, filename, mode, flags, True, optimize, **more), None
+        except Exception as error:
+            code, failed = None, error
+    for row in said:
+        try:
+            unheard = is_unheard(session, str(row.message), row.category)
+        except row.category:
+            with warnings.catch_warnings():
+                warnings.filters[:] = [("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)]
+                compile(source, filename, mode, flags, True, optimize, **more)
+            raise
+        if not unheard:
+            heard(row.message, row.category, row.filename, row.lineno)
+    if failed is not None:
+        raise failed
+    return code
+
+
+def _check_code(code: types.CodeType) -> None:
+    """Code that was compiled as a line of a dialogue shows what it calculates."""
+    if any(step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1 for step in dis.get_instructions(code)):
+        raise Interrupt("unsupported-code", "code that prints what it calculates")
+
+
+def _run(session: Any, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
+    _check_code(code)
+    body = types.FunctionType(code, globals_, code.co_name)
+    _core.mark_internal(body)
+    session.world.keep.append(body)
+    _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": Body(locals_)})
+
+
+def _binds(code: types.CodeType) -> bool:
+    """Whether module-level code binds or unbinds names of its own."""
+    return any(step.opname in ("STORE_NAME", "DELETE_NAME", "IMPORT_STAR", "SETUP_ANNOTATIONS") or "IMPORT_STAR" in step.argrepr
+               for step in dis.get_instructions(code))
+
+
+def _namespaces(session: Any, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
+    """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made inside."""
+    if globals_ is None:
+        frame = caller()
+        globals_ = module_globals(session, frame)
+        if frame.f_locals is not frame.f_globals:
+            locals_ = frame_locals(session, frame)
+    world = session.world
+    if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
+        raise Interrupt("unsupported-code", f"{name}() with locals from outside")
+    found = world.by_seen.get(id(globals_))
+    if found is None and type(globals_) is dict and _INTERNAL_GLOBALS:
+        _core.mark_internal(globals_)
+        usual = _core.read(builtins, "__dict__")
+        if not _reads_as_itself(globals_.setdefault("__builtins__", usual), usual):
+            raise Interrupt("unsupported-code", f"{name}() with built-ins of its own")
+        return globals_, globals_ if locals_ is None else locals_
+    if found is not None and type(found.original) is dict and (locals_ is not None or not binds):
+        module = sys.modules.get(found.original.get("__name__", ""))
+        if module is not None and vars(module) is found.original:
+            return found.original, {} if locals_ is None else locals_
+    raise Interrupt("unsupported-code", f"{name}() in this namespace")
+
+
+def _reads_as_itself(names: Any, usual: Any) -> bool:
+    """Whether names that stand behind a namespace made inside may be read as those of a module are, by and by."""
+    if type(names) is dict:
+        return all(type(name) is str and (is_leaf(value) or is_constant(value)) for name, value in names.items())
+    return names is usual or names is builtins
+
+
+@substitute(exec)
+def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
+        if closure is not None:
+            raise Interrupt("unsupported-code", "exec() with a closure")
+        code = source
+        if type(source) in (str, bytes):
+            code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
+        if type(code) is not types.CodeType or code.co_freevars:
+            raise Interrupt("unsupported-code", "exec() of other than text or plain code")
+        where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
+        _run(session, code, where, names)
+    as_called(bound, callable_, args, kwargs)
+
+
+@substitute(eval)
+def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
+        if type(source) is types.CodeType and not source.co_freevars:
+            return _value_of(session, source, globals_, locals_)
+        if type(source) is not str:
+            raise Interrupt("unsupported-code", "eval() of other than text")
+        flags = caller().f_code.co_flags & _FUTURE
+        tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
+        if not any(is_a(node, _REACHING) for node in ast.walk(tree)):
+            return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
+        named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
+        where, names = _namespaces(session, "eval", globals_, locals_, named)
+        target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
+        module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
+        if names is where:
+            names = {}   # an expression binds no name but by `:=`, which is then a global
+            if named:
+                raise Interrupt("unsupported-code", "eval() of an assignment")
+        own = _Result(names)
+        _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
+        return own.result
+    return as_called(bound, callable_, args, kwargs)
+
+
+def _value_of(session: Any, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
+    """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its value there."""
+    where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
+    if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
+        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    _check_code(code)
+    if names is not where:
+        own = _Result(names)
+        _run(session, _leaving_its_value(code), where, own)
+        return own.result
+    body = types.FunctionType(code, where, code.co_name)
+    _core.mark_internal(body)
+    session.world.keep.append(body)
+    return _core.captured(body, (), None)
+
+
+def _leaving_its_value(code: types.CodeType) -> types.CodeType:
+    """The code of an expression that stores its value under a name instead of returning it."""
+    ends = [step.offset for step in dis.get_instructions(code) if step.opname.startswith("RETURN")]
+    last = len(code.co_code) - 2
+    if ends != [last] or code.co_code[last] != opmap["RETURN_VALUE"] or len(code.co_names) > 255 or len(code.co_consts) > 255:
+        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
+    tail = bytes((opmap["STORE_NAME"], len(code.co_names), opmap["LOAD_CONST"], len(code.co_consts), opmap["RETURN_VALUE"], 0))
+    return code.replace(co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None))
+
+
+class _Result(dict):  # type: ignore[type-arg]
+    """The locals of an expression: those given, and one more place for its value."""
+
+    def __init__(self, names: Any) -> None:
+        self.names = names
+        self.result: Any = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == _RESULT:
+            self.result = value
+        else:
+            self.names[name] = value

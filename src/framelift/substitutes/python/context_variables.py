@@ -1,0 +1,87 @@
+"""Context variables and the decimal context: state of the thread, read under guard and written as an effect."""
+
+from __future__ import annotations
+
+import contextvars
+import decimal
+from typing import Any
+
+from ... import _core
+from ...vocabulary.origins import const
+from ...graph.symbols.numbers import NUMBERS
+from ...vocabulary.reasons import Interrupt
+from ...boundary.facts.decimal_state import enter_decimal
+from ...boundary.gateway import let_in
+from ...boundary.world import ABSENT
+from ...calls.call_tables import substitute
+from .lazy_containers import natively
+
+__all__: list[str] = []
+
+_UNSET = object()
+
+
+def value_of(variable: Any) -> Any:
+    """The variable's value in the current context; raises LookupError where it has none."""
+    return variable.get()
+
+
+class Token:
+    """What `ContextVar.set` gives inside: enough for `reset`."""
+
+    __slots__ = ("old_value", "var")
+
+    def __init__(self, var: Any, old_value: Any) -> None:
+        self.var = var
+        self.old_value = old_value
+
+
+@substitute(contextvars.ContextVar.get)
+def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    variable, *default = args
+    if kwargs or len(default) > 1:
+        return callable_(*args, **kwargs)   # raises
+    world = session.world
+    pending = world.overlay.get((id(variable), ""), ABSENT)
+    if pending is not ABSENT:
+        return pending
+    if variable.get(_UNSET) is _UNSET:   # not set, and with a default of its own `get()` gives that
+        world.guard(const(variable), "CHECK", (lambda now: now.get(_UNSET) is _UNSET, "is not set"), "unset")
+        if default:
+            return default[0]
+    else:
+        world.guard(const(variable), "CHECK", (lambda now: now.get(_UNSET) is not _UNSET, "is set"), "set")
+    return let_in(world, value_of(variable), const(variable).to("ask", value_of))
+
+
+@substitute(contextvars.ContextVar.set)
+def _set(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs or len(args) != 2:
+        return callable_(*args, **kwargs)   # raises
+    variable, value = args
+    world = session.world
+    token = Token(variable, world.overlay.get((id(variable), ""), ABSENT))
+    world.overlay[(id(variable), "")] = value
+    world.write("setvar", variable, None, value)
+    return token
+
+
+@substitute(contextvars.ContextVar.reset)
+def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].var is not args[0]:
+        raise Interrupt("effect-object", "a context variable reset with a token from outside")
+    variable, token = args
+    world = session.world
+    if token.old_value is ABSENT:   # as it was at the start: nothing is left to be written
+        world.overlay.pop((id(variable), ""), None)
+        world.effects[:] = [change for change in world.effects if change.owner is not variable]
+    else:
+        world.overlay[(id(variable), "")] = token.old_value
+        world.write("setvar", variable, None, token.old_value)
+
+
+@substitute(decimal.Decimal, vars(decimal.Decimal)["from_float"], decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
+def _decimal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    enter_decimal(session.world)
+    plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
+    return natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})

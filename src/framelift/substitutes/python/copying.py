@@ -1,0 +1,96 @@
+"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read under watch instead."""
+
+from __future__ import annotations
+
+import copyreg
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from ...boundary.gateway import is_handle_class
+from ...boundary.world import ABSENT
+from ...calls.call_tables import substitute
+from .basics import exactly
+
+__all__: list[str] = []
+
+
+def _is_handle(obj: Any) -> bool:
+    return _core.is_external(obj) and is_handle_class(type(obj))
+
+
+def _slots(cls: type) -> list[str]:
+    """The names of a class's slots as copyreg lists them, without the note it leaves on the class."""
+    names: list[str] = []
+    for base in cls.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if is_a(slots, str) else slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
+            names.append(f"_{private}{name}" if private else name)
+    return names
+
+
+def _default_state(obj: Any) -> Any:
+    """What `object.__getstate__` gives: the instance's attributes, with those in slots beside them."""
+    state: Any = None
+    if type(obj).__dictoffset__:
+        state = dict(_core.read(obj, "__dict__").copy()) or None
+    slots = {}
+    for name in _slots(type(obj)):
+        try:
+            slots[name] = _core.read(obj, name)
+        except AttributeError:
+            continue
+    return (state, slots) if slots else state
+
+
+def _overridden(session: Any, obj: Any, name: str) -> bool:
+    return session.world.lookup(type(obj), name) not in (ABSENT, vars(object).get(name, ABSENT))
+
+
+@substitute(*([object.__getstate__] if hasattr(object, "__getstate__") else ()))
+def _getstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs or not _is_handle(args[0]):
+        return _core.natively(callable_, args, kwargs)
+    _check_reads(session, args[0])
+    return _default_state(args[0])
+
+
+def _check_reads(session: Any, obj: Any) -> None:
+    """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
+    if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (ABSENT, torch.nn.Module.__getattr__):
+        raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
+
+
+@substitute(object.__reduce_ex__)
+@exactly(2)
+def _reduce_ex(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    obj, protocol = args
+    if not _is_handle(obj):
+        if _core.is_external(obj):
+            raise Interrupt("callable-on-handle", "object.__reduce_ex__")
+        return _core.natively(callable_, args, None)
+    if _overridden(session, obj, "__reduce__"):
+        return _core.captured(_core.read(obj, "__reduce__"), (), None)
+    if type(protocol) is not int or protocol < 2:
+        raise Interrupt("callable-on-handle", "object.__reduce_ex__")
+    _check_reads(session, obj)
+    made: tuple[Any, ...] = ()
+    if _overridden(session, obj, "__getnewargs_ex__"):
+        made, named = _core.captured(_core.read(obj, "__getnewargs_ex__"), (), None)
+        if named:
+            return copyreg.__newobj_ex__, (type(obj), made, named), _state(session, obj), None, None
+    elif _overridden(session, obj, "__getnewargs__"):
+        made = _core.captured(_core.read(obj, "__getnewargs__"), (), None)
+    return copyreg.__newobj__, (type(obj), *made), _state(session, obj), None, None
+
+
+def _state(session: Any, obj: Any) -> Any:
+    if _overridden(session, obj, "__getstate__"):
+        return _core.captured(_core.read(obj, "__getstate__"), (), None)
+    return _default_state(obj)

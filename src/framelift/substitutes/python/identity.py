@@ -1,0 +1,194 @@
+"""`is`, id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside, none may leave.
+
+An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a result that shows
+such a number cannot be rebuilt (exits/leaves.py asks the scene).
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.own_code import is_own_code
+from ...vocabulary.reasons import Interrupt
+from ...boundary.facts.identities import Identities
+from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
+from ...boundary.becomes.opaque import Opaque
+from ...calls.call_tables import substitute
+from .basics import exactly
+
+__all__ = ["hashed_parts", "same_object"]
+
+
+def same_object(session: Any, left: Any, right: Any) -> bool:
+    """`left is right`, as a fact of the capture where it may differ for equal values."""
+    if type(left) is Bool or type(right) is Bool:   # there are two truth values
+        left, right = (one.value() if type(one) is Bool else one for one in (left, right))
+        return left is right
+    if type(left) in NUMBERS or type(right) in NUMBERS:
+        return _same_number(left, right)
+    if is_a(left, torch.Tensor):
+        return left is right
+    if (type(left) is NumpyNumber) is not (type(right) is NumpyNumber) and left == right:
+        raise Interrupt("symbolic-number", "whether two scalars are one object")
+    return _identities(session).same(left, right)
+
+
+def _identities(session: Any) -> Identities:
+    found: Identities | None = session.notes.get(Identities)
+    if found is None:
+        found = session.notes[Identities] = Identities(session.world)
+    return found
+
+
+def _same_number(left: Any, right: Any) -> bool:
+    """Symbolic numbers: small ints exist once, of others only the program itself can say."""
+    if left is right:
+        return True
+    kinds = {type(concrete(left)), type(concrete(right))}
+    if type(None) in kinds:
+        raise Interrupt("tensor-item", "whether two numbers are one object")
+    if len(kinds) > 1 or left != right:
+        return False
+    if kinds == {int} and -5 <= int(left) <= 256:
+        return int(left) == int(right)
+    raise Interrupt("symbolic-number", "whether two numbers are one object")
+
+
+@substitute(operator.is_, operator.is_not)
+@exactly(2)
+def _is(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    same = _core.PROBES["same_object"](*args)
+    return same if callable_ is operator.is_ else not same
+
+
+def _original(session: Any, obj: Any) -> Any:
+    """The real object behind what captured code sees, its identity guarded; None for what was made inside."""
+    world = session.world
+    record = world.by_seen.get(id(obj))
+    if record is not None:
+        if record.origin.step != "const":
+            world.guard(record.origin, "IS", record.original)
+        return record.original
+    if is_constant(obj) and not _core.is_internal(obj):
+        return obj   # its identity was guarded where it was met
+    return obj if is_leaf(obj) and _identities(session).pin(obj) else None
+
+
+_BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
+
+
+#: types whose hash C code makes of the hashes of other objects: how those are found
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    frozenset: lambda value: tuple(frozenset.copy(value)),
+    types.MethodType: lambda value: (value.__self__, value.__func__),
+    types.BuiltinMethodType: lambda value: () if is_a(value.__self__, types.ModuleType | None) else (value.__self__,),
+    types.MethodWrapperType: lambda value: (value.__self__,),
+    weakref.ref: lambda value: (value(),),
+}
+#: bound objects are hashed by the address of what they are bound to, whatever its class says
+_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+
+
+def hashed_parts(obj: Any) -> tuple[Any, ...]:
+    """The objects that the hash of `obj` is made of by C code."""
+    for base in type(obj).__mro__:
+        if base in _PARTS:
+            return _PARTS[base](obj) if type(obj).__hash__ is base.__hash__ else ()
+    return ()
+
+
+def _check_elements(session: Any, obj: Any) -> bool:
+    """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are addresses inside."""
+    inside = False
+    for element in hashed_parts(obj):
+        if is_leaf(element) or is_constant(element):
+            inside |= _nan_inside(session, element)
+            continue
+        if type(element) is Opaque or is_a(element, torch.Tensor):
+            raise Interrupt("unknown-callable", "hash of an object by its address")
+        if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
+            inside |= _original(session, element) is None
+        else:
+            inside |= _check_elements(session, element)
+    return inside
+
+
+def _nan_inside(session: Any, value: Any) -> bool:
+    """The hash of a nan is its address.  True: of one that was made inside."""
+    if type(value) is tuple:
+        return any([_nan_inside(session, item) for item in value])
+    return holds_nan(value) and _original(session, value) is None
+
+
+def _inside(session: Any, number: int) -> int:
+    session.addresses.add(number)
+    return number
+
+
+@substitute(id)
+@exactly(1)
+def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (obj,) = args
+    if _is_copying(session):
+        record = session.world.by_seen.get(id(obj))
+        return _inside(session, id(obj if record is None else record.original))
+    real = _original(session, obj)
+    if real is not None:
+        return id(real)
+    return _inside(session, id(obj))
+
+
+def _is_copying(session: Any) -> bool:
+    """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any address would do."""
+    frame: Any = sys._getframe(2)
+    while is_own_code(frame.f_code):
+        frame = frame.f_back
+    if frame.f_globals is not vars(copy):
+        return False
+    memo = frame.f_locals.get("memo")
+    return type(memo) is dict and id(memo) not in session.world.by_seen
+
+
+
+
+@substitute(hash)
+@exactly(1)
+def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hashes of values are values; hashes by address are as addresses."""
+    (obj,) = args
+    if is_leaf(obj):
+        return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
+    if type(obj) is Opaque:
+        raise Interrupt("unknown-callable", "hash of an object by its address")
+    if _core.type_lookup(type(obj), "__hash__", None) not in _BY_ADDRESS:
+        inside = _check_elements(session, obj)
+        number = _core.natively(hash, args, None)
+        return _inside(session, number) if inside else number
+    real = _original(session, obj)
+    if real is not None:
+        return object.__hash__(real) if not is_a(real, torch.Tensor) else hash(real)
+    return _inside(session, object.__hash__(obj) if not is_a(obj, torch.Tensor) else id(obj))
+
+
+@substitute(object.__hash__)
+@exactly(1)
+def _object_hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (obj,) = args
+    real = _original(session, obj)
+    return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
+
+
+_core.set_number_types(Int, Float, Bool)

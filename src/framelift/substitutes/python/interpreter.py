@@ -1,0 +1,144 @@
+"""Substitutes for the standard library: caches, settings of the process, and looks at the running interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import _warnings
+import gc
+import re
+import sys
+import threading
+import types
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import const
+from ...vocabulary.own_code import is_own_code
+from ...vocabulary.quiet_capture import quietly, thresholds
+from ...vocabulary.reasons import Interrupt
+from ...calls.call_tables import substitute
+from .basics import exactly
+
+__all__: list[str] = []
+
+
+
+@substitute(re._compile)
+def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A pattern is a value of its text and flags; the cache around it is not part of the program."""
+    pattern, flags = args
+    flags = flags.value if is_a(flags, re.RegexFlag) else flags
+    if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
+        raise Interrupt("unknown-callable", "re.compile of other than text")
+    with quietly(raising=True):
+        try:
+            return re._compile(pattern, flags)
+        except Warning as warning:
+            raise Interrupt("unknown-callable", f"a pattern that makes re warn: {warning}") from None
+
+
+@substitute(sys.gettrace, sys.getprofile)
+def _tools(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Tools are paused in a rehearsal; that none is at work outside is a guard."""
+    found = callable_(*args, **kwargs)
+    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() is None, "() is None"))
+    return found
+
+
+@substitute(gc.get_threshold)
+def _thresholds(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They are others in a rehearsal."""
+    if args or kwargs:
+        return callable_(*args, **kwargs)   # raises
+    value = thresholds()
+    session.world.guard(const(thresholds), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    return value
+
+
+@substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
+def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A number that belongs to the process or the thread: what it was is a guard."""
+    value = callable_(*args, **kwargs)   # any argument makes it raise
+    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    return value
+
+
+@substitute(inspect.unwrap)
+def _unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches it."""
+    if len(args) != 1 or kwargs.keys() - {"stop"}:
+        return callable_(*args, **kwargs)   # raises
+    stop = kwargs.get("stop")
+    function, seen = args[0], [args[0]]
+    while (wrapped := _wrapped(function)) is not _END and (stop is None or not _core.captured(stop, (function,), {})):
+        function = wrapped
+        if any(function is one for one in seen) or len(seen) >= sys.getrecursionlimit():
+            raise Interrupt("unknown-callable", "inspect.unwrap of a wrapper loop")
+        seen.append(function)
+    length = len(seen)
+    if length > 2:   # no smaller limit lets this very call happen
+        session.world.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"))
+    return function
+
+
+@substitute(importlib.import_module)
+def _import_module(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As an import statement: the machinery runs unwatched, and the module is what it is in sys.modules."""
+    name, package = args
+    module = callable_(name, package)
+    if type(name) is not str or not is_a(module, types.ModuleType):
+        raise Interrupt("unsupported-code", "importlib.import_module of other than a module")
+    absolute = importlib.util.resolve_name(name, package) if name.startswith(".") else name
+    session.world.guard(const(sys.modules).to("item", absolute), "IS", module)
+    return module
+
+
+_END = object()
+
+
+def _wrapped(function: Any) -> Any:
+    if sys.version_info >= (3, 13) and is_a(function, type):
+        return _END
+    try:
+        return _core.read(function, "__wrapped__")
+    except AttributeError:
+        return _END
+
+
+@substitute(sys.exc_info)
+def _exc_info(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    found = callable_(*args, **kwargs)
+    _check_handled_inside(session, found[1])
+    return found
+
+
+if hasattr(sys, "exception"):
+    @substitute(sys.exception)
+    def _exception(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = sys.exception()
+        _check_handled_inside(session, found)
+        return found
+
+
+def _check_handled_inside(session: Any, error: BaseException | None) -> None:
+    """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the caller handle one."""
+    if error is None:
+        session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
+        return
+    trace = error.__traceback__
+    frame: types.FrameType | None = trace.tb_frame if trace is not None else None
+    while frame is not None:
+        if frame.f_code.co_name == "rehearse" and is_own_code(frame.f_code):
+            return
+        frame = frame.f_back
+    raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
+
+
+@substitute(_warnings._filters_mutated)
+@exactly(0)
+def _filters_mutated(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """The filters were changed: those that remember what they showed must look again, outside too."""
+    session.world.write("call", callable_, None, ())

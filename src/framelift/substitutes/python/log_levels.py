@@ -1,0 +1,25 @@
+"""logging: whether a message would be told is a fact about levels, and asking changes nothing but a cache of answers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ... import _core
+from ...vocabulary.reasons import Interrupt
+from ...calls.call_tables import substitute
+
+__all__: list[str] = []
+
+
+@substitute(logging.Logger.isEnabledFor)
+def _is_enabled_for(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def bound(self: logging.Logger, level: int) -> bool:
+        if _core.read(self, "disabled"):
+            return False
+        below: bool = _core.read(_core.read(self, "manager"), "disable") >= level
+        answer = not below and level >= _core.captured(_core.read(self, "getEffectiveLevel"), (), None)
+        if self._cache.get(level, answer) is not answer:   # type: ignore[attr-defined]
+            raise Interrupt("unknown-callable", "Logger.isEnabledFor (a level was changed behind its back)")
+        return answer
+    return bound(*args, **kwargs)

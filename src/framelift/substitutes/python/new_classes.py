@@ -1,0 +1,185 @@
+"""Class statements under watch: a class made inside is internal from the moment it exists.
+
+`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark in the namespace,
+whose `__set_name__` runs before any other, tells the probes of the new class.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.reasons import Interrupt
+from ...calls.frame_views import caller, module_globals
+from ...calls.pure.lookup import member
+from ...calls.call_tables import substitute
+
+__all__ = ["Body", "made_class", "marked"]
+
+_MARK = ".internal"
+
+
+class _Mark:
+    """Makes the class it finds itself in internal, and disappears from it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        type.__delattr__(owner, name)
+        _core.mark_internal(owner)
+
+
+def marked(namespace: Any) -> Any:
+    """A copy of a class's namespace with the mark in front; anything but a dictionary is left to fail by itself."""
+    return {_MARK: _Mark(), **namespace} if is_a(namespace, dict) else namespace
+
+
+def _with_module(session: Any, namespace: Any) -> Any:
+    """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of ours."""
+    if not is_a(namespace, dict) or "__module__" in namespace:
+        return namespace
+    try:
+        return {**namespace, "__module__": module_globals(session, caller())["__name__"]}
+    except KeyError:
+        raise Interrupt("unsupported-code", "a class made in a namespace without a name") from None
+
+
+def made_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`type(name, bases, namespace)`."""
+    meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
+    if _makes_plainly(meta):
+        args = (*args[:2], marked(_with_module(session, args[2])))
+    elif meta is not None and _is_new_of_type(meta):   # only its `__init__` sees the namespace
+        cls = _type_new(session, type.__new__, (callable_, *args), kwargs)
+        return _started(session, cls, callable_, args, kwargs)
+    cls = _core.natively(callable_, args, kwargs)
+    if is_a(cls, type):
+        _core.mark_internal(cls)
+    return cls
+
+
+def _started(session: Any, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if is_a(cls, meta):
+        result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+    return cls
+
+
+def _is_new_of_type(meta: type) -> bool:
+    return member(meta, "__new__") is member(type, "__new__")
+
+
+def _makes_plainly(meta: type | None) -> bool:
+    """Whether no code of the metaclass sees the namespace it makes a class of."""
+    return meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__"))
+
+
+@substitute(type.__new__)
+def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A metaclass makes its class."""
+    meta = _metaclass(args[2], {"metaclass": args[0]}) if len(args) == 4 else None
+    if meta is not None and (meta is args[0] or _is_new_of_type(meta)):
+        args = (*args[:3], marked(_with_module(session, args[3])))
+    cls = _core.natively(callable_, args, kwargs)
+    _core.mark_internal(cls)
+    return cls
+
+
+class Body:
+    """Stands in a class statement's place for the metaclass: gives the namespace, makes nothing."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._namespace = namespace
+
+    def __prepare__(self, _name: str, _bases: tuple[Any, ...]) -> Any:
+        return self._namespace
+
+    def __call__(self, _name: str, _bases: tuple[Any, ...], _namespace: Any) -> None:
+        return None
+
+
+@substitute(builtins.__build_class__)
+def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A class statement in its steps: metaclass, namespace, body, class."""
+    body, name, *rest = args
+    stated = tuple(rest)
+    bases = _resolved(stated)
+    meta = _metaclass(bases, kwargs)
+    if meta is None and bases is not stated:
+        raise Interrupt("unsupported-code", f"the class statement of {name}")
+    if meta is None:
+        cls = _core.natively(callable_, args, kwargs)
+        if is_a(cls, type):
+            _core.mark_internal(cls)
+        return cls
+    more = {key: value for key, value in kwargs.items() if key != "metaclass"}
+    namespace = {} if meta is type else _core.captured(_core.read(meta, "__prepare__"), (name, bases), more)
+    if not is_a(namespace, (dict, Mapping)):
+        raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
+    _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
+    if bases is not stated:
+        _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
+    cell = namespace.get("__classcell__") if type(namespace) is dict else None
+    if meta is not type and type(meta) is type and _is_new_of_type(meta):
+        cls = made_class(session, meta, (name, bases, namespace), more)
+    else:
+        cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
+    if is_a(cls, type):
+        _core.mark_internal(cls)
+        _check_cell(cell, name, cls)
+    return cls
+
+
+def _resolved(stated: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The bases of a class statement, where those that are no classes say what stands for them."""
+    found: list[Any] = []
+    asked = False
+    for base in stated:
+        entries = None if is_a(base, type) else _entries_of(base)
+        if entries is None:
+            found.append(base)
+            continue
+        named = _core.captured(entries, (stated,), None)
+        if not is_a(named, tuple):
+            raise TypeError("__mro_entries__ must return a tuple")
+        found += named
+        asked = True
+    return tuple(found) if asked else stated
+
+
+def _entries_of(base: Any) -> Any:
+    try:
+        return _core.read(base, "__mro_entries__")
+    except AttributeError:
+        return None
+
+
+def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
+    """The metaclass as CPython chooses it; None where that, or what it does, is left to CPython."""
+    meta = kwargs.get("metaclass", type(bases[0]) if bases else type)
+    if not is_a(meta, type) or not is_a(bases, tuple) or not all(issubclass(type(base), type) for base in bases):
+        return None
+    for base in bases:
+        kind = type(base)
+        if not issubclass(meta, kind):
+            if not issubclass(kind, meta):
+                return None
+            meta = kind
+    if member(meta, "mro") is not member(type, "mro"):   # it is called with a class that is none yet
+        raise Interrupt("unsupported-code", f"a class of {meta.__qualname__}, which has an mro() of its own,")
+    return meta if meta is type or _core.is_python_class(meta) else None
+
+
+def _check_cell(cell: Any, name: str, cls: type) -> None:
+    if type(cell) is not types.CellType:
+        return
+    try:
+        found = cell.cell_contents
+    except ValueError:
+        raise RuntimeError(f"__class__ not set defining {name!r} as {cls!r}. Was __classcell__ propagated to type.__new__?") from None
+    if found is not cls:
+        raise TypeError(f"__class__ set to {found!r} defining {name!r} as {cls!r}")

@@ -1,0 +1,142 @@
+"""Pickling of what was made inside: the C pickler runs, and every object that it would look into is judged first."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import io
+import operator
+import pickle
+import re
+import sys
+import types
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
+from ...boundary.lazy.lazy_dict import LargeDict
+from ...boundary.lazy.view import View
+from ...boundary.lazy.lazy_list import LazyList
+from ...boundary.becomes.opaque import Opaque
+from ...calls.pure import lookup
+from ...calls.call_tables import substitute
+from .called_back import watched
+from .code_objects import as_called
+
+__all__: list[str] = []
+
+_SAFE = frozenset({*lookup.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller})
+_REGISTERED = frozenset({complex, re.Pattern, types.UnionType})   # reducers that the standard library itself registers
+_BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType)
+
+
+class _Pickler(pickle.Pickler):
+    """Asks before the C code looks into an object of any but the plainest types."""
+
+    def __init__(self, session: Any, file: io.BytesIO, **options: Any) -> None:
+        super().__init__(file, **options)
+        self._session = session
+
+    def reducer_override(self, obj: Any) -> Any:
+        cls = type(obj)
+        if is_a(obj, _BY_NAME):
+            _guard_name(self._session, obj)
+        elif cls in (LargeDict, LazyList, LazyDeque, LazySet):
+            raise Interrupt("too-large", f"a {cls.solid.__name__} given to pickle.dumps")
+        elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
+            raise Interrupt("callable-on-handle", "pickle.dumps")
+        elif cls in copyreg.dispatch_table and cls not in _REGISTERED:
+            raise Interrupt("unknown-callable", f"pickle.dumps of {cls.__qualname__} (a reducer is registered for it)")
+        elif _core.is_python_class(cls):
+            self._session.world.note_class(cls)
+        elif cls not in _SAFE and cls not in _REGISTERED:
+            raise Interrupt("unknown-callable", f"pickle.dumps of {cls.__qualname__}")
+        return NotImplemented
+
+
+def _guard_name(session: Any, obj: Any) -> None:
+    """A class or function is pickled as its name: that the name leads to it is a fact of its module."""
+    module, name = getattr(obj, "__module__", None), obj.__qualname__
+    holder = sys.modules.get(module) if is_a(module, str) else None
+    if holder is not None:
+        _check_pending(session, holder, name)
+    if _core.is_internal(obj):
+        return   # no module has it: pickling fails by itself
+    renamed = (id(obj), "__module__") in session.world.overlay   # pending: the pickler would not see it
+    if renamed or holder is None or "." in name or (module, name) in copyreg._extension_registry or vars(holder).get(name) is not obj:
+        raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
+    _guard_entry(session, holder, name)
+
+
+def _check_pending(session: Any, holder: Any, name: str) -> None:
+    """C code would not see what captured code put in the place of a name."""
+    first = name.partition(".")[0]
+    if is_a(holder, types.ModuleType) and (id(vars(holder)), first) in session.world.overlay:
+        raise Interrupt("unknown-callable", f"pickling of {name}, which captured code put into its module")
+
+
+def _guard_entry(session: Any, module: types.ModuleType, name: str) -> Any:
+    session.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
+    return _core.read(module, name)
+
+
+@substitute(pickle.dumps)
+def _dumps(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    def bound(obj: Any, protocol: Any = None, *, fix_imports: Any = True, buffer_callback: Any = None) -> bytes:
+        if buffer_callback is not None:
+            raise Interrupt("unknown-callable", "pickle.dumps with buffers")
+        file = io.BytesIO()
+        _core.natively(_Pickler(session, file, protocol=protocol, fix_imports=fix_imports).dump, (obj,), None)
+        return file.getvalue()
+    return as_called(bound, callable_, args, kwargs)
+
+
+@substitute(copyreg._slotnames)
+def _slotnames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The slots of a class, without the note that the standard library leaves on the class."""
+    names: list[str] = []
+    for base in args[0].__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if is_a(slots, str) else slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
+            names.append(f"_{private}{name}" if private else name)
+    return names
+
+
+class _Unpickler(pickle.Unpickler):
+    """Names are read under watch, and what they lead to is called under watch."""
+
+    def __init__(self, session: Any, file: io.BytesIO, **options: Any) -> None:
+        super().__init__(file, **options)
+        self._session = session
+
+    def find_class(self, module: str, name: str) -> Any:
+        _check_pending(self._session, sys.modules.get(module), name)
+        found = super().find_class(module, name)
+        holder = sys.modules.get(getattr(found, "__module__", None) or module)
+        if holder is None or "." in name or not is_a(found, _BY_NAME) or vars(holder).get(found.__qualname__) is not found:
+            raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
+        _guard_entry(self._session, holder, found.__qualname__)
+        if is_a(found, type):
+            if found not in _SAFE and not _core.is_python_class(found):
+                raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
+            self._session.world.note_class(found)
+            return found
+        return watched(self._session, found)
+
+
+@substitute(pickle.loads)
+def _loads(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not args:
+        return callable_(**kwargs)
+    data, *rest = args
+    if rest or type(data) not in (bytes, bytearray) or kwargs.get("buffers") is not None:
+        raise Interrupt("unknown-callable", "pickle.loads of other than bytes")
+    return _core.natively(_Unpickler(session, io.BytesIO(data), **kwargs).load, (), None)

@@ -1,0 +1,108 @@
+"""warnings.warn: what happens to a warning is decided by filters, which are facts like any other.
+
+An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is raised and told
+inside.  All others are told outside, by the program itself: they interrupt.
+
+C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal rows stand before these (`quiet_capture.py`): one
+that asks the session, and one for what is to be told inside.  They match nothing where no captured code runs.
+"""
+
+from __future__ import annotations
+
+import _warnings
+import re
+import warnings
+from typing import Any
+
+from ... import _core
+from ..._core import is_a
+from ...vocabulary.origins import Origin
+from ...vocabulary.quiet_capture import Watched
+from ...vocabulary.reasons import Interrupt
+from ...boundary.gateway import let_in, rule
+from ...boundary.world import World
+from ...calls.frame_views import caller
+from ...calls.call_tables import substitute
+
+__all__ = ["heard", "is_unheard"]
+
+
+def _told_outside(why: str = "") -> Interrupt:
+    return Interrupt("unknown-callable", "_warnings.warn" + (f" ({why})" if why else ""))
+
+
+@substitute(_warnings.warn)
+def _warn(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None) -> None:
+        text, kind = _text_of(message), type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category
+        if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
+            raise _told_outside()
+        action = _decided(session, text, kind)
+        if action == "ignore":
+            return
+        made = message if type(message) is not str else _core.captured(kind, (message,), None)
+        if action == "error":
+            raise made
+        frame = caller(max(stacklevel, 1) - 1)
+        heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
+    if kwargs.keys() - {"message", "category", "stacklevel", "source"}:
+        raise _told_outside()
+    return bound(*args, **kwargs)
+
+
+def heard(message: Any, kind: type, filename: str, line: int, source: Any = None) -> None:
+    """Tell captured code of a warning, as its own filters want it."""
+    row = _core.captured(_core.read(warnings, "WarningMessage"), (message, kind, filename, line), {"source": source})
+    _core.captured(_core.read(warnings, "_showwarnmsg"), (row,), None)
+
+
+def is_unheard(session: Any, text: str, kind: type) -> bool:
+    """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some raise."""
+    action = _decided(session, text, kind)
+    if action == "error":
+        raise _core.captured(kind, (text,), None)
+    return action == "ignore"
+
+
+def _decided(session: Any, text: str, kind: type) -> str:
+    """What the filters that captured code sees say: ignore, error or always; others interrupt."""
+    filters = _core.read(warnings, "filters")
+    action = _action(filters, text, kind)
+    # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set inside are new.
+    if action != "ignore" and (action not in ("error", "always") or session.shadow_of(filters) is not None):
+        raise _told_outside(f"by a filter that says {action}")
+    return action
+
+
+def _text_of(message: Any) -> str | None:
+    """The words of a warning, where they are known without asking it."""
+    if issubclass(type(message), Warning):
+        if type(message).__str__ is not BaseException.__str__ or len(message.args) != 1:
+            return None
+        message = message.args[0]
+    return message if type(message) is str else None
+
+
+def _action(filters: Any, text: str, kind: type) -> str:
+    """What the first filter that is about a warning says."""
+    if type(filters) is not list:
+        raise _told_outside()
+    for row in filters:
+        if type(row) is not tuple or len(row) != 5:
+            raise _told_outside()
+        action, pattern, category, module, line = row
+        if not is_a(category, type) or type(pattern) not in (type(None), re.Pattern):
+            raise _told_outside()
+        if issubclass(kind, category) and (pattern is None or pattern.match(text)):
+            if module is not None or line != 0 or type(action) is not str:
+                raise _told_outside("by a filter for one place")
+            return action
+    raise _told_outside("by no filter")
+
+
+@rule(Watched)
+def _filters(world: World, value: Watched, origin: Origin) -> Any:
+    """Captured code sees the filters that are there outside of rehearsals."""
+    if not value.users:
+        raise Interrupt("opaque-object", "the filters of warnings, kept from another thread's rehearsal,")
+    return let_in(world, value.outside, origin)

@@ -1,0 +1,211 @@
+"""Weak references and the collector: what a reference still leads to is a fact only where somebody must hold the object.
+
+A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers), never shorter.  So a
+dead referent is dead in the program too; a live one must be seen to be held by captured code itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from ... import _core
+from ..._core import is_a
+from ...graph.fx.values import Value
+from ...vocabulary.reasons import Interrupt
+from ...bytecode import original_of
+from ...boundary.gateway import is_handle_class, let_in
+from ...boundary.becomes.leaves import is_constant, is_leaf
+from ...boundary.facts.released_objects import may_have_died, root_of
+from ...boundary.becomes.opaque import opaque_for
+from ...calls.call_tables import substitute
+
+__all__ = ["target_of"]
+
+
+def target_of(reference: Any) -> Any:
+    """What a weak reference leads to, past a subclass's own way of asking."""
+    return weakref.ref.__call__(reference)
+
+
+def _is_in_a_frame(target: Any) -> bool:
+    """Whether a running frame of captured code holds the target."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _living(session: Any, target: Any) -> Any:
+    """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it alive."""
+    if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
+        return target
+    record = session.world.by_seen.get(id(target))
+    root = root_of(session.world, target)
+    if root is not None and not _is_in_a_frame(root) or may_have_died(session.world, target if record is None else record.original):
+        raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
+    return target
+
+
+def _holds(session: Any, target: Any) -> bool:
+    """Whether a running frame of captured code, or an object of the program, holds the target."""
+    if _is_in_a_frame(target):
+        return True
+    if is_a(target, torch.Tensor):   # the recorder holds them too
+        return False
+    own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
+    for holder in gc.get_objects(0):   # what was made lately is soon gone through
+        if type(holder) not in (tuple, types.FrameType) and id(holder) not in own and _is_among(target, gc.get_referents(holder)):
+            return True
+    return any(type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target))
+
+
+#: what a class may define that no operator asks for
+_SILENT = frozenset({"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__", "__init__", "__new__",
+                     "__init_subclass__", "__class_getitem__", "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__"})
+
+
+@substitute(weakref.proxy)
+def _proxy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not, so there must be none."""
+    made = callable_(*args, **kwargs)   # raises where an object knows no weak references
+    target, *callback = args
+    cls = type(target)
+    if any(one is not None for one in callback):
+        raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
+    if id(target) in session.world.by_seen or _core.is_external(target) or type(made) is not weakref.ProxyType or not is_handle_class(cls):
+        raise Interrupt("unsupported-code", f"weakref.proxy() of this {cls.__qualname__}")
+    if any(name[:2] == "__" == name[-2:] and name not in _SILENT for base in cls.__mro__[:-1] for name in vars(base)):
+        raise Interrupt("unsupported-code", f"weakref.proxy() of a {cls.__qualname__}, which has special methods,")
+    reference = weakref.ref(target)
+
+    def living() -> Any:
+        found = reference()
+        if found is None:
+            raise ReferenceError("weakly-referenced object no longer exists")
+        if not _holds(session, found):
+            raise Interrupt("unsupported-code", "a weak proxy of an object that may be dead by now")
+        return found
+    _core.mark_external(made)
+    session.world.keep.append(made)
+    session.world.proxied[id(made)] = living
+    return made
+
+
+@substitute(vars(weakref.ref)["__call__"])
+def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    reference, *more = args
+    if more or kwargs:
+        return reference(*more, **kwargs)   # raises
+    world = session.world
+    record = world.by_seen.get(id(reference))
+    if record is not None:
+        return _living(session, let_in(world, target_of(record.original), record.origin.to("ask", target_of)))
+    target = target_of(reference)
+    if target is None or id(target) in world.by_seen:
+        return _living(session, target)
+    if is_constant(target):   # functions and classes are kept until the end
+        if _core.is_internal(target) and "collected" in session.notes:
+            raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
+        return target
+    if not _holds(session, target):
+        raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
+    return target
+
+
+@substitute(weakref.ref, weakref.ref.__new__)
+def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made = _core.natively(callable_, args, kwargs)
+    if is_a(made, weakref.ref) and made.__callback__ is not None:
+        _keep_alive(session, made)
+    return made
+
+
+#: their callbacks take an entry out of a weak container, which never leaves a rehearsal
+_CONTAINERS = ("weakref", "_weakrefset")
+
+
+def _keep_alive(session: Any, reference: Any) -> None:
+    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end.
+
+    The entries of weak containers may go with the frames of the program, when all is over; not before.
+    """
+    target = target_of(reference)
+    if is_constant(target):
+        return
+    if id(target) in session.world.by_seen:
+        session.world.finishing.append(lambda: _check_living(session, reference))
+        return
+    held = session.notes.setdefault("weakly referred to", [])
+    if "dead" not in session.notes:
+        session.notes["dead"] = []
+        session.world.finishing.append(lambda: _check_alive(session, held))
+    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not is_a(target, torch.Tensor):   # the recorder holds those
+        session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
+    else:
+        held.append(target)
+
+
+def _check_living(session: Any, reference: Any) -> None:
+    target = target_of(reference)
+    record = None if target is None else session.world.by_seen.get(id(target))
+    if record is not None and may_have_died(session.world, record.original):
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
+
+
+def _watched(target: Any, dead: list[str]) -> Any:
+    """Notes the end of an object while captured code runs."""
+    def note(_reference: Any) -> None:
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if original_of(frame.f_code) is not frame.f_code:
+                dead.append(frame.f_code.co_name)
+                return
+            frame = frame.f_back
+    return weakref.ref(target, note)
+
+
+def _check_alive(session: Any, held: list[Any]) -> None:
+    own = {id(held), id(session.world.keep), id(session.world.__dict__), id(session.notes)}
+    for reference in session.notes.get("watched", ()):
+        target = target_of(reference)
+        if target is not None:
+            held.append(target)
+        del target
+    while held:
+        target = held.pop()
+        if not _is_among(target, held) and not _is_held(target, own):
+            session.notes["dead"].append("")
+    if session.notes["dead"]:
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
+
+
+def _is_among(target: Any, held: list[Any]) -> bool:
+    for other in held:   # no generator: its cell would be one more holder
+        if other is target:
+            return True
+    return False
+
+
+def _is_held(target: Any, own: set[int]) -> bool:
+    """Whether an object of the program holds the target: none of ours, and no frame, for these are at their end."""
+    for holder in gc.get_referrers(target):
+        if id(holder) not in own and type(holder) not in (types.FrameType, Value):
+            return True
+    return False
+
+
+@substitute(gc.collect)
+def _collect(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is garbage already may go at any time; how much that was is nobody's business."""
+    gc.collect(*args, **kwargs)
+    session.notes["collected"] = True
+    session.world.write("call", callable_, None, ())
+    return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")

@@ -1,0 +1,1 @@
+"""Substitutes for torch's Python functions that are no operations on tensors: settings, generators, CUDA, optimizers."""

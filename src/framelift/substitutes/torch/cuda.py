@@ -1,0 +1,49 @@
+"""Substitutes for questions about CUDA devices.  What a device can do is a constant of the process; which one is current is a guard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.leaves import is_leaf
+from ...calls.call_tables import substitute
+
+__all__: list[str] = []
+
+_current = getattr(torch._C, "_cuda_getDevice", None)   # builds without CUDA have none
+
+
+def _guard_current(session: Any) -> int:
+    assert _current is not None
+    value = int(_current())
+    session.world.guard(const(_current), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    return value
+
+
+def _current_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return callable_(*args, **kwargs) if args or kwargs else _guard_current(session)   # any argument makes it raise
+
+
+def _of_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A fact about a device, the current one if none is named."""
+    if not all(map(is_leaf, (*args, *kwargs.values()))):
+        raise Interrupt("unknown-callable", callable_.__qualname__)
+    if not torch.cuda.is_initialized() and torch.cuda.is_available():
+        raise Interrupt("unknown-callable", f"{callable_.__qualname__}, before CUDA is initialized")
+    if torch.cuda.is_initialized():
+        _guard_current(session)
+    return callable_(*args, **kwargs)
+
+
+@substitute(torch.cuda.device_count)
+def _device_count(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the process runs on, as far as the driver knows."""
+    return callable_(*args, **kwargs)
+
+
+if _current is not None:
+    substitute(_current)(_current_device)
+    substitute(torch.cuda.get_device_capability, torch.cuda.get_device_name, torch.cuda.is_bf16_supported)(_of_device)

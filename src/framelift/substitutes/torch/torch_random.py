@@ -1,0 +1,120 @@
+"""Torch's generators of random numbers in captured code: seeds and states.  What draws is an operation like any other (recorder.py).
+
+A state is never looked at: captured code gets a token for it that can be set again and handed on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...graph.state import random_draws
+from ...graph.state.random_draws import DEFAULT, Drawing
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.opaque import opaque_for
+from ...calls.call_tables import substitute
+
+__all__: list[str] = []
+
+_SEEDS = range(-1 << 63, 1 << 64)
+
+
+def _drawing(session: Any, callable_: Any) -> Drawing:
+    """What this rehearsal does to generators; not inside a body, which may run when and as often as its operator likes."""
+    recorder = session.recorder
+    if recorder.tape_is_a_body() or recorder.in_transform():
+        raise Interrupt("torch-state", f"{callable_.__name__} inside the body of an operator")
+    return recorder.drawing
+
+
+def _seed_of(callable_: Any, value: Any) -> int:
+    if type(value) is not int or value not in _SEEDS:
+        raise Interrupt("torch-state", f"{callable_.__name__} with a {type(value).__name__}")
+    return value
+
+
+def _take(session: Any, callable_: Any, take: Any, source: int, value: Any = None) -> Any:
+    held = _drawing(session, callable_)
+    with torch._C.DisableTorchFunction():
+        token = opaque_for(torch.empty(0), "torch-state", "a look into the state of a random generator")
+    held.tokens[id(token)] = token, held.new_slot(take, source, value)
+    return token
+
+
+def _set(session: Any, callable_: Any, set_: Any, source: int, token: Any, value: Any = None) -> None:
+    held = _drawing(session, callable_)
+    if id(token) not in held.tokens:
+        raise Interrupt("torch-state", f"{callable_.__name__} to a state from outside")
+    held.act(set_, source, value, held.tokens[id(token)][1])
+
+
+def _device(callable_: Any, device: Any) -> Any:
+    if type(device) not in (int, str, torch.device):
+        raise Interrupt("torch-state", f"{callable_.__name__} of a {type(device).__name__}")
+    return device
+
+
+@substitute(torch.Generator)
+def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made = callable_(*args, **kwargs)
+    if made.device.type != "cpu":
+        raise Interrupt("torch-operation", f"with a torch.Generator of {made.device}")
+    return _drawing(session, callable_).add(made)
+
+
+@substitute(torch.Generator.manual_seed)
+def _manual_seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(generator: Any, seed: Any) -> Any:
+        held = _drawing(session, callable_)
+        held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
+        return generator
+    return bound(*args, **kwargs)
+
+
+@substitute(torch.Generator.get_state)
+def _get_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _take(session, callable_, random_draws.take_state, _drawing(session, callable_).source_of(*args, **kwargs))
+
+
+@substitute(torch.Generator.set_state)
+def _set_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(generator: Any, new_state: Any) -> Any:
+        _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
+        return generator
+    return bound(*args, **kwargs)
+
+
+@substitute(torch.manual_seed)
+def _manual_seed_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(seed: Any) -> Any:
+        _drawing(session, callable_).act(random_draws.seed_all, DEFAULT, _seed_of(callable_, seed))
+        return torch.default_generator
+    return bound(*args, **kwargs)
+
+
+@substitute(torch.get_rng_state)
+def _get_rng_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _take(session, callable_, random_draws.take_state, DEFAULT)
+
+
+@substitute(torch.set_rng_state)
+def _set_rng_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(new_state: Any) -> None:
+        _set(session, callable_, random_draws.set_state, DEFAULT, new_state)
+    bound(*args, **kwargs)
+
+
+
+@substitute(torch.cuda.get_rng_state)
+def _get_cuda_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bound(device: Any = "cuda") -> Any:
+        return _take(session, callable_, random_draws.take_cuda_state, DEFAULT, _device(callable_, device))
+    return bound(*args, **kwargs)
+
+
+@substitute(torch.cuda.set_rng_state)
+def _set_cuda_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def bound(new_state: Any, device: Any = "cuda") -> None:
+        _set(session, callable_, random_draws.set_cuda_state, DEFAULT, new_state, _device(callable_, device))
+    bound(*args, **kwargs)

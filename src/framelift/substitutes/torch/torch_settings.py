@@ -1,0 +1,71 @@
+"""Substitutes for settings of torch that the native snapshot of its state does not hold: reading one guards it, setting a precision guards them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...graph.state.precision import PRECISION_SETTERS, read_precision
+from ...graph.state.torch_state import kernel_at_first
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ...boundary.becomes.leaves import is_leaf
+from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
+from ...calls.pure.words import found
+from ...calls.pure.torch_helpers import STATE
+from ...calls.call_tables import SUBSTITUTES, substitute
+from ...recording.rules.special_cases import touch_settings
+
+__all__: list[str] = []
+
+_LEVELS = ("highest", "high", "medium")   # others make torch warn
+
+
+def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
+    if not all(map(is_leaf, args)):
+        raise Interrupt("unknown-callable", f"torch._C.{callable_.__name__}")
+
+
+@substitute(*PRECISION_SETTERS)
+def _set_precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Done for the length of the rehearsal.  What is left of it depends on all that was set before."""
+    _only_leaves(callable_, args)
+    if kwargs or callable_ is torch._C._set_float32_matmul_precision and args[0] not in _LEVELS:
+        raise Interrupt("unknown-callable", f"torch._C.{callable_.__name__}")
+    recorder = session.recorder
+    if not recorder.settings.precise:
+        before = read_precision()
+        session.world.guard(const(read_precision), "CHECK", (lambda ask: ask() == before, "() is as it was"))
+    touch_settings(recorder)
+    return recorder.settings.set_precision(callable_, args)
+
+
+def _guard(session: Any, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
+    session.world.guard(const(callable_), "CHECK", (lambda ask: ask(*args) == value, f"{args!r} == {value!r}"), args)
+
+
+def _precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """All of them are guarded once one was set inside."""
+    _only_leaves(callable_, args)
+    value = callable_(*args, **kwargs)
+    if not session.recorder.settings.precise:
+        _guard(session, callable_, args, value)
+    return value
+
+
+def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A question without arguments: any would make it raise."""
+    value = callable_(*args, **kwargs)
+    _guard(session, callable_, (), kernel_at_first(callable_, session.recorder.settings.at_first(callable_, value)))
+    return value
+
+
+#: settings, and who answers for those of their readers that the native snapshot does not
+_ANSWERS = {"precision": _precision, **dict.fromkeys(("kernels", "autograd", "threads", "warnings"), _setting)}
+_NATIVE = frozenset(map(found, (f"torch._C._get_{name}" for name in "cudnn_enabled cudnn_benchmark cudnn_deterministic mkldnn_enabled".split())))
+
+for _setting, _answer in _ANSWERS.items():
+    for _func in map(found, STATE[_setting]):
+        if _func is not None and _func not in _NATIVE and id(_func) not in SUBSTITUTES:
+            substitute(_func)(_answer)

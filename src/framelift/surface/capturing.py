@@ -1,0 +1,110 @@
+"""Capture as a library: one graph of a call, its guards, and a callable that runs it, without running the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .compiling import compile
+from ..exc import FrameliftError
+
+__all__ = ["GraphCapture", "fullgraph_capture"]
+
+
+class _Captured(BaseException):
+    """The capture is done; the program is not to run."""
+
+
+class _Slot:
+    """Stands for the compiled graph until somebody gives one."""
+
+    def __init__(self) -> None:
+        self.graph_module: torch.fx.GraphModule | None = None
+        self.example_inputs: list[Any] = []
+        self.compiled: Callable[..., Any] | None = None
+
+    def backend(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        self.graph_module, self.example_inputs, self.compiled = graph_module, list(example_inputs), graph_module.forward
+        return lambda *inputs: self.compiled(*inputs)  # type: ignore[misc]
+
+
+class GraphCapture:
+    """One captured call.
+
+    `graph_module` is None where the call has no tensor operation; `example_inputs` are the graph's inputs in this call; `guards` say in
+    words what the capture relies on; `source` is the Python around the graph.
+
+    >>> import torch, framelift
+    >>> found = framelift.fullgraph_capture(lambda x: {"y": x + 1}, (torch.ones(1),))
+    >>> isinstance(found, framelift.GraphCapture), [node.op for node in found.graph_module.graph.nodes]
+    (True, ['placeholder', 'call_function', 'output'])
+    """
+
+    def __init__(self, compiled: Any, slot: _Slot) -> None:
+        self._compiled, self._slot = compiled, slot
+        (entry,) = compiled.entries
+        self.info = entry.info
+        self.graph_module = slot.graph_module
+        self.example_inputs = slot.example_inputs
+
+    @property
+    def guards(self) -> list[str]:
+        return self.info.guards
+
+    @property
+    def source(self) -> str:
+        return self.info.source
+
+    def forward_callable(self, compiled_fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        """A callable with the signature of what was captured, that runs `compiled_fn` (the graph itself by default) for the graph.
+
+        A call for which the guards do not hold is a RuntimeError: nothing is captured anew.
+
+        >>> import torch, framelift
+        >>> found = framelift.fullgraph_capture(lambda x: {"y": x + 1}, (torch.ones(1),))
+        >>> found.forward_callable()(torch.zeros(1))
+        {'y': tensor([1.])}
+        """
+        if compiled_fn is not None:
+            self._slot.compiled = compiled_fn
+
+        def refuse(compiled: Any, locals_: tuple[Any, ...]) -> bool:
+            raise RuntimeError(f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call")
+        self._compiled.miss = refuse
+        return self._compiled
+
+
+def fullgraph_capture(fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, *, dynamic: bool | None = None) -> GraphCapture:
+    """Capture one call of a function or module whole, without running it: no effect, no result.
+
+    Raises `framelift.exc.Unsupported` where it cannot be captured whole, and what the call itself would raise.
+
+    >>> import torch, framelift
+    >>> found = framelift.fullgraph_capture(torch.nn.Linear(2, 1), (torch.ones(3, 2),))
+    >>> len(found.example_inputs), found.forward_callable()(torch.ones(3, 2)).shape
+    (3, torch.Size([3, 1]))
+    """
+    slot = _Slot()
+    compiled = compile(fn, backend=slot.backend, fullgraph=True, dynamic=dynamic)
+    native = getattr(compiled, "_compiled", compiled)
+    driver = native.miss
+
+    def capture_only(one: Any, locals_: tuple[Any, ...]) -> bool:
+        driver(one, locals_)
+        raise _Captured
+
+    native.miss = capture_only
+    try:
+        native(*args, **(kwargs or {}))
+    except _Captured:
+        pass
+    finally:
+        native.miss = driver
+    if not native.entries:
+        raise FrameliftError(f"{native.function.__qualname__} was not captured: a mode, a stance or an option says so")
+    if native.entries[0].info.reason_id == "raises":   # it raises: so does the call
+        native(*args, **(kwargs or {}))
+        raise FrameliftError(f"{native.function.__qualname__} was not captured: {native.entries[0].info.reason}")
+    return GraphCapture(native, slot)

@@ -1,0 +1,289 @@
+"""`compile`, `reset` and what they need."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..vocabulary import places
+from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
+from .decorators import innermost
+from ..exc import NotCallable, UnsupportedPlatform
+from ..export.lowering import refuse_bodies
+from ..graph.symbols import environment
+from ..vocabulary.reasons import Interrupt
+from ..recording import assumptions, histories, known_values
+from ..substitutes.python import python_random
+from ..substitutes.marks import on_code
+from ..rehearsal.call_rule import is_in_graph
+from ..capture import policy, stance
+from ..capture.records import callbacks
+from ..capture.driver import Driver
+from ..capture.records.guard_hooks import Hooks
+from ..capture.module_wrapper import OptimizedModule
+from ..capture.records.record import counts, record_of
+from ..bytecode import branches
+from .verify import Verified
+from ..boundary.becomes.leaves import is_leaf
+
+__all__ = ["compile", "is_supported", "reset", "stats"]
+
+_compiled: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = None, fullgraph: bool = False, dynamic: bool | None = None,
+            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
+            recompile_limit: int | None = None, isolate_recompiles: bool = False, guard_filter_fn: Callable[..., Any] | None = None,
+            guard_fail_fn: Callable[..., Any] | None = None, guard_export_fn: Callable[..., Any] | None = None, verify: int | bool = 0) -> Any:
+    """Capture `model` (a function, method, lambda, callable, module or class) and run its graph instead.
+
+    Usable as a decorator, with or without arguments.  The first call captures; later calls whose guards hold run the
+    compiled graph, others capture again.
+
+    Args:
+        backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default inductor.
+        fullgraph: raise `framelift.exc.Unsupported` instead of running in plain Python what cannot be captured.
+        dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from the start;
+            False: always constants.
+        mode, options: passed to the backend, as torch.compile does.
+        disable: return `model` as it is.
+        name: shown in messages and reports.
+        recompile_limit: this callable's own limit of captures, in place of `config.recompile_limit`.
+        isolate_recompiles: accepted; every compiled callable has its own cache.
+        guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own risk.
+        guard_fail_fn: called with a record of each guard failure that leads to a new capture.
+        guard_export_fn: called with the guards of each capture.
+        verify: compare the first so many calls with plain Python: results, effects and random numbers; True: every call.
+
+    >>> import torch, framelift
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     return x.sin() + 1
+    >>> f(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
+    asked = {key: value for key, value in locals().items() if key not in ("model", "asked")}
+    if model is None:
+        return functools.partial(compile, **asked)
+    if not callable(model):
+        raise NotCallable(f"compile takes a function, module or other callable, not {type(model).__name__}")
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return model
+    if _exporting():
+        refuse_bodies(model)
+        warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=2)
+        return model
+    _check_platform()
+    options = dict(options or {})
+    hooks = Hooks(guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit)
+    found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
+    model = innermost(model)
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(model, torch.jit.TopLevelTracedModule):
+        raise RuntimeError("torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the original Python function or module.")
+    again = functools.partial(compile, **asked)
+    if isinstance(model, type):
+        return _compile_class(model, again)
+    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
+    driver.backend_name = name_of(found)
+    compiled = _make(model, driver, name)
+    _describe(compiled, model, found)
+    if verify:
+        compiled = Verified(compiled, verify)
+    if isinstance(model, torch.nn.Module):
+        wrapper = OptimizedModule(model, compiled, again)
+        wrapper._torchdynamo_orig_callable = model.forward
+        return wrapper
+    return compiled
+
+
+def _inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.  It cannot leave."""
+    named = dict(zip(("model",), args), **kwargs)
+    model = named.pop("model", None)
+    if model is None:
+        return functools.partial(compile, **named)
+    if type(model) not in (types.FunctionType, _core.Compiled) or not all(is_leaf(value) or type(value) is types.FunctionType for value in named.values()):
+        raise Interrupt("own-function", "compile")
+    made = compile(model, **named)
+    if type(made) is not _core.Compiled:
+        raise Interrupt("own-function", "compile")
+    _core.mark_internal(made)
+    _compiled.discard(made)   # none of the process's: its function may hold values of the rehearsal
+    return made
+
+
+on_code(_inside)(compile)
+
+
+def _make(model: Any, driver: Driver, name: str | None) -> Any:
+    function, bound, receiver = _root(model)
+    compiled = _core.Compiled(function, driver, bound, name, receiver)
+    _compiled.add(compiled)
+    return compiled
+
+
+def _successor(compiled: Any) -> Any:
+    """What a compiled object calls while its class has another `__call__`: any call of the object, whatever that does."""
+    made = _core.Compiled(_caller(compiled.receiver), compiled.miss)
+    _compiled.add(made)
+    return made
+
+
+_core.set_make_successor(_successor)
+
+
+def keep_compiled() -> Any:
+    """From now on compiled callables are kept alive, and can be walked over: for tools that report at the end of a run."""
+    global _compiled
+    _compiled = set(_compiled)  # type: ignore[assignment]
+    return _compiled
+
+
+def _describe(compiled: Any, model: Any, backend: Any) -> None:
+    """The attributes by which other libraries tell a compiled callable."""
+    compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = model
+    compiled._torchdynamo_wrapper_id = id(compiled)
+    compiled._is_torch_compile = True
+    compiled.get_compiler_config = getattr(backend, "get_compiler_config", None)
+
+
+def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:
+    """Calls of instances are captured; the class itself is changed and given back."""
+    for name in ("__call__", "_call_impl") if issubclass(cls, torch.nn.Module) else ("__call__",):
+        if any(name in base.__dict__ for base in cls.__mro__[:-1]):
+            setattr(cls, name, again(getattr(cls, name)))
+    return cls
+
+
+def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
+    """The Python function whose frame is the root, the arguments bound to it, and the object whose class it was found in."""
+    if isinstance(model, _core.Compiled):
+        return model.function, model.bound, model.receiver
+    if isinstance(model, types.FunctionType) and not is_in_graph(model):
+        return model, (), None
+    if isinstance(model, type):
+        return _caller(model), (), None
+    # A method, or an instance and its class's __call__, which may be compiled itself.
+    is_method = isinstance(model, types.MethodType)
+    method, receiver = (model.__func__, model.__self__) if is_method else (_core.type_lookup(type(model), "__call__", None), model)
+    found_in = None if is_method else model
+    if isinstance(method, _core.Compiled):
+        return method.function, (*method.bound, receiver), found_in
+    if isinstance(method, types.FunctionType):
+        return method, (receiver,), found_in
+    return _caller(model), (), None
+
+
+# A frame around a callable that has none.  Not framelift's own file, so that it is captured code.
+_scope: dict[str, Any] = {}
+exec(builtins.compile("def around(callable_):\n    def call(*args, **kwargs):\n        return callable_(*args, **kwargs)\n    return call\n",
+                      "<call>", "exec"), _scope)
+
+
+def _caller(model: Any) -> types.FunctionType:
+    made: types.FunctionType = _scope["around"](model)
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+        value = getattr(model, attribute, None)
+        if isinstance(value, str):
+            setattr(made, attribute, value)
+    return made
+
+
+def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
+    """The same function for another backend, with entries of its own."""
+    siblings = _siblings.setdefault(compiled, {})
+    key = backend if isinstance(backend, str) else id(backend)
+    if key not in siblings:
+        driver = compiled.miss
+        other = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
+        siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
+        _compiled.add(siblings[key][1])
+    return siblings[key][1]
+
+
+def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Under a stance with a backend of its own."""
+    return _core.call_compiled(_sibling(compiled, stance.current().backend), args, kwargs)  # type: ignore[arg-type]
+
+
+def _aot_first(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """aot_eager_then_compile: the first call of each callable with that backend."""
+    first = compiled not in _called_once
+    _called_once.add(compiled)
+    return _core.call_compiled(_sibling(compiled, "aot_eager") if first else compiled, args, kwargs)
+
+
+_siblings: weakref.WeakKeyDictionary[Any, dict[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
+_called_once: weakref.WeakSet[Any] = weakref.WeakSet()
+stance.REDIRECTS.update({"force_backend": _forced, "aot_eager_then_compile": _aot_first})
+
+
+def _exporting() -> bool:
+    return torch.compiler.is_exporting()
+
+
+def is_supported() -> bool:
+    """Whether framelift works on this Python.
+
+    >>> import framelift
+    >>> framelift.is_supported()
+    True
+    """
+    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+
+
+def _check_platform() -> None:
+    if not is_supported():
+        raise UnsupportedPlatform(f"framelift supports CPython 3.11 to 3.13, not {sys.implementation.name} {sys.version.split()[0]}")
+
+
+def reset() -> None:
+    """Forget every capture, all counts and callbacks; compiled callables stay usable and capture anew.
+
+    >>> import framelift
+    >>> framelift.reset()
+    >>> framelift.stats()["captures"]
+    0
+    """
+    for compiled in list(_compiled):
+        compiled.entries.clear()
+        compiled.frames.clear()
+        if (record := record_of(compiled)) is not None:
+            record.clear()
+    _siblings.clear()
+    _called_once.clear()
+    counts.clear()
+    callbacks.clear()
+    for forget in _FORGETTING:
+        forget()
+    reset_backends()
+
+
+#: what else holds on to code or symbols of captures
+_FORGETTING = (policy.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget, _core.forget_places,
+               environment.forget, branches.unless_it_raises.cache_clear)
+
+
+def stats() -> dict[str, Any]:
+    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles.
+
+    >>> import framelift
+    >>> sorted(framelift.stats())
+    ['breaks', 'captures', 'frames', 'graphs', 'guards', 'recompiles']
+    """
+    return {"captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
+            "frames": list(counts.frames), "recompiles": list(counts.recompiles)}

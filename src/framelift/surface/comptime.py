@@ -1,0 +1,200 @@
+"""`comptime`: run a function of one's own while a frame is captured, and look at what is there.  In plain Python it does nothing."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import torch
+
+from ..substitutes.marks import on_code
+from ..vocabulary.reasons import Interrupt
+from ..substitutes.python.code_objects import caller
+from ..boundary.gateway import looked_at
+
+__all__ = ["ComptimeContext", "ComptimeVar", "comptime"]
+
+
+class ComptimeVar:
+    """One value as captured code sees it.
+
+    >>> from framelift.surface.comptime import ComptimeVar
+    >>> ComptimeVar(3).as_python_constant(), ComptimeVar(3).python_type()
+    (3, <class 'int'>)
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def as_proxy(self) -> Any:
+        """The stand-in of a tensor, or the value itself."""
+        return self._value
+
+    as_fake = as_proxy
+
+    def is_proxy(self) -> bool:
+        return isinstance(self._value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+    def size(self, dim: int | None = None) -> Any:
+        return self._value.size() if dim is None else self._value.size(dim)
+
+    def python_type(self) -> type:
+        return type(self._value)
+
+    def is_python_constant(self) -> bool:
+        return not self.is_proxy()
+
+    def as_python_constant(self) -> Any:
+        if self.is_proxy():
+            raise TypeError(f"{self!r} is not known while capturing")
+        return self._value
+
+    def is_dynamic(self) -> bool:
+        return isinstance(self._value, (torch.SymInt, torch.SymFloat))
+
+    def force_static(self) -> None:
+        """Make a symbolic number a constant of this capture."""
+        if self.is_dynamic():
+            int(self._value) if isinstance(self._value, torch.SymInt) else float(self._value)
+
+    def __repr__(self) -> str:
+        if isinstance(self._value, torch.Tensor):
+            with torch._C.DisableTorchFunction():
+                return f"FakeTensor(..., size={tuple(self._value.shape)})"
+        return repr(self._value)
+
+
+class ComptimeContext:
+    """What a function run by `comptime` is given: the frame that called it.
+
+    >>> import torch, framelift
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     y = x * 2
+    ...     framelift.comptime(lambda ctx: print(ctx.get_local("y")))
+    ...     return y
+    >>> _ = f(torch.ones(3))
+    FakeTensor(..., size=(3,))
+    """
+
+    def __init__(self, session: Any, frame: types.FrameType) -> None:
+        self._session, self._frame = session, frame
+
+    def get_local(self, name: str, *, stacklevel: int = 0) -> ComptimeVar:
+        return ComptimeVar(looked_at(self._session.world, self._at(stacklevel).f_locals[name]))
+
+    def graph_break(self, msg: str = "ComptimeContext.graph_break") -> None:
+        raise Interrupt("graph-break", f": {msg}")
+
+    def graph(self) -> list[Any]:
+        """The operations recorded so far."""
+        return list(self._session.recorder.tape)
+
+    def assert_static(self, val: ComptimeVar) -> None:
+        assert not val.is_dynamic(), f"{val!r} is symbolic"
+
+    def parent(self) -> ComptimeContext:
+        return ComptimeContext(self._session, self._at(1))
+
+    def print(self, val: Any, *, file: TextIO | None = None) -> None:
+        print(repr(val), file=file)
+
+    def print_graph(self, *, verbose: bool = True, file: TextIO | None = None) -> None:
+        for step in self.graph():
+            print(step, file=file)
+
+    def print_disas(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
+        frame = self._at(stacklevel)
+        print(dis.Bytecode(frame.f_code, current_offset=frame.f_lasti).dis(), file=file)
+
+    def print_locals(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
+        for name, value in self._at(stacklevel).f_locals.items():
+            print(f"{name} = {ComptimeVar(looked_at(self._session.world, value))!r}", file=file)
+
+    def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
+        traceback.print_stack(self._at(stacklevel), file=file or sys.stdout)
+
+    def print_guards(self, *, file: TextIO | None = None) -> None:
+        print("\n".join(map(str, self._session.world.guards)), file=file)
+
+    def sleep(self, sec: float) -> None:
+        time.sleep(sec)
+
+    def _at(self, level: int) -> types.FrameType:
+        frame: types.FrameType | None = self._frame
+        for _ in range(level):
+            frame = frame.f_back if frame is not None else None
+        if frame is None:
+            raise ValueError("there is no such frame")
+        return frame
+
+
+class _Comptime:
+    """Call a function while capturing: `comptime(fn)` gives it a `ComptimeContext`; the methods are the common cases.
+
+    >>> import torch, framelift
+    >>> framelift.comptime(print)   # plain Python: nothing
+    >>> framelift.comptime.print_locals()
+    """
+
+    def __call__(self, fn: Callable[[ComptimeContext], Any], fallback_fn: Callable[[], Any] = lambda: None) -> Any:
+        fallback_fn()
+
+    @staticmethod
+    def graph_break() -> None: ...
+
+    @staticmethod
+    def print(e: Any) -> None: ...
+
+    @staticmethod
+    def print_graph() -> None: ...
+
+    @staticmethod
+    def print_disas(*, stacklevel: int = 0) -> None: ...
+
+    @staticmethod
+    def print_locals(*, stacklevel: int = 0) -> None: ...
+
+    @staticmethod
+    def print_bt(*, stacklevel: int = 0) -> None: ...
+
+    @staticmethod
+    def print_guards() -> None: ...
+
+    @staticmethod
+    def assert_static(val: Any) -> None: ...
+
+    @staticmethod
+    def force_static(val: Any) -> None: ...
+
+    @staticmethod
+    def sleep(sec: float) -> None: ...
+
+
+def _direct(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    fn = args[1] if len(args) > 1 else kwargs["fn"]
+    fn(ComptimeContext(session, caller()))
+
+
+def _by_name(name: str) -> Callable[..., None]:
+    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = [ComptimeVar(arg) for arg in args] if name in ("print", "assert_static") else args
+        getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
+    return call
+
+
+def _force(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    ComptimeVar(args[0]).force_static()
+
+
+on_code(_direct)(_Comptime.__call__)
+on_code(_force)(_Comptime.force_static)
+for _name in ("graph_break", "print", "print_graph", "print_disas", "print_locals", "print_bt", "print_guards", "assert_static", "sleep"):
+    on_code(_by_name(_name))(getattr(_Comptime, _name))
+
+comptime = _Comptime()

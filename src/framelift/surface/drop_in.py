@@ -1,0 +1,264 @@
+"""The drop-in: a program that says torch.compile uses framelift, unmodified.
+
+`install()` points the names of `REDIRECTS` at framelift, `uninstall()` puts back what was there.  What TorchDynamo offers under its own
+name is redirected when it is imported, now or later; importing it is left to the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import torch
+
+from .. import config, exc, export
+from . import decorators, dynamic_shapes
+from .compiling import compile, reset
+from ..backends import registry
+from .explain import explain
+from ..export import lowering
+from ..capture.records import callbacks
+from ..capture.module_wrapper import OptimizedModule
+from .stances import set_stance
+
+__all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
+
+_DYNAMO = "torch._dynamo"
+_SHARED = {name: getattr(decorators, name) for name in ("allow_in_graph", "assume_constant_result", "disable", "substitute_in_graph")}
+_BACKENDS = {name: getattr(registry, name) for name in ("list_backends", "set_default_backend", "get_default_backend")}
+_STEERING = ("disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph", "graph_break", "is_dynamo_disable_recursive",
+             "nonstrict_trace", "run", "skip", "skip_frame", "step_unsupported")
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None, **options: Any) -> Any:
+    """torch._dynamo.optimize: a decorator.
+
+    >>> import torch, framelift
+    >>> framelift.drop_in.optimize("eager")(lambda x: x + 1)(torch.ones(1))
+    tensor([2.])
+    """
+    return _Optimize(dict(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic, **_known(options)))
+
+
+def optimize_assert(backend: Any = "inductor", *, dynamic: bool | None = None, **options: Any) -> Any:
+    """torch._dynamo.optimize_assert: as `optimize(nopython=True)`.
+
+    >>> import torch, framelift
+    >>> framelift.drop_in.optimize_assert("eager")(lambda x: x + 1)(torch.ones(1))
+    tensor([2.])
+    """
+    return _Optimize(dict(backend=backend, fullgraph=True, dynamic=dynamic, **_known(options)))
+
+
+def export_now(function: Any, *args: Any, **options: Any) -> Any:
+    """torch._dynamo.export, which takes the call's arguments at once, too.
+
+    >>> import torch, framelift
+    >>> framelift.drop_in.export_now(lambda x: x + 1, torch.ones(1)).graph_module(torch.ones(1))
+    tensor([2.])
+    """
+    if not args:
+        return export.export_graph(function, **options)
+    own = inspect.signature(export.export_graph).parameters
+    call = export.export_graph(function, **{name: value for name, value in options.items() if name in own})
+    return call(*args, **{name: value for name, value in options.items() if name not in own})
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Those arguments of torch._dynamo.optimize that `compile` has; the others steer what framelift does not have."""
+    return {name: options[name] for name in ("guard_export_fn", "guard_fail_fn", "guard_filter_fn", "recompile_limit") if options.get(name)}
+
+
+class _Optimize:
+    """What torch._dynamo.optimize returns: for decorating, not for `with`."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def __call__(self, fn: Any) -> Any:
+        return compile(fn, **self.options)
+
+    def __enter__(self) -> None:
+        raise RuntimeError("torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile")
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+#: module -> name -> what stands there while framelift is installed
+REDIRECTS: dict[str, dict[str, Any]] = {
+    "torch": {"compile": compile},
+    "torch.compiler": {"compile": compile, "reset": reset, "set_stance": set_stance, **_SHARED, **_BACKENDS},
+    "torch.export": {"export": export.export},
+    _DYNAMO: {"export": export_now, "optimize": optimize, "optimize_assert": optimize_assert, "reset": reset, "explain": explain, "OptimizedModule": OptimizedModule,
+              "set_stance": set_stance, "on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end,
+              "list_backends": registry.list_backends, "lookup_backend": registry.lookup_backend, "register_backend": registry.register_backend,
+              **{name: getattr(dynamic_shapes, name) for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")},
+              **_SHARED, **{name: getattr(decorators, name) for name in _STEERING}},
+    f"{_DYNAMO}.eval_frame": {"OptimizedModule": OptimizedModule},
+}
+
+_undo: list[Callable[[], Any]] = []
+
+
+def is_installed() -> bool:
+    """Whether torch.compile means framelift now.
+
+    >>> import framelift
+    >>> framelift.is_installed()
+    False
+    """
+    return bool(_undo)
+
+
+def install() -> None:
+    """From now on torch.compile, torch.compiler.*, torch.export.export and module.compile() use framelift, in the whole process.
+
+    >>> import torch, framelift
+    >>> framelift.install()
+    >>> type(torch.compile(lambda x: x + 1, backend="eager")).__module__
+    'framelift._core'
+    >>> framelift.uninstall()
+    """
+    if _undo:
+        return
+    _undo.append(lambda: None)
+    _redirect("torch", "torch.compiler", "torch.export")
+    if _DYNAMO in sys.modules:
+        _redirect_dynamo()
+    else:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+        _undo.append(lambda: sys.meta_path.remove(finder) if finder in sys.meta_path else None)
+
+
+def uninstall() -> None:
+    """Put back what `install` replaced.  What was compiled meanwhile stays as it is.
+
+    >>> import framelift
+    >>> framelift.uninstall()
+    """
+    while _undo:
+        _undo.pop()()
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """`install()` for a block.
+
+    >>> import torch, framelift
+    >>> with framelift.installed():
+    ...     f = torch.compile(lambda x: x + 1, backend="eager")
+    >>> f(torch.ones(1)), len(f.entries)
+    (tensor([2.]), 1)
+    """
+    already = is_installed()
+    install()
+    try:
+        yield
+    finally:
+        if not already:
+            uninstall()
+
+
+def _redirect(*names: str) -> None:
+    """Replace the names of these modules, and every other module's name that is bound to the same object."""
+    new: dict[int, tuple[Any, Any]] = {}
+    for name in names:
+        for attribute, value in REDIRECTS[name].items() if name in sys.modules else ():
+            old = vars(sys.modules[name]).get(attribute)
+            if old is not None:
+                new[id(old)] = old, value
+    for name, module in list(sys.modules.items()):
+        if name in REDIRECTS or not name.startswith(_OWN_NAMES):
+            _rebind(module, new)
+
+
+#: modules that keep what they have: TorchDynamo's inside, and framelift itself
+_OWN_NAMES = (_DYNAMO + ".", "framelift")
+
+
+def _rebind(module: Any, new: dict[int, tuple[Any, Any]]) -> None:
+    bound = getattr(module, "__dict__", None)
+    if type(bound) is not dict:
+        return
+    for attribute, value in list(bound.items()):
+        found = new.get(id(value))
+        if found is not None and found[0] is value:
+            bound[attribute] = found[1]
+            _undo.append(functools.partial(bound.__setitem__, attribute, value))
+
+
+def _redirect_dynamo() -> None:
+    """TorchDynamo was imported: its public names, and what a program sets in its configuration."""
+    _redirect(*(name for name in REDIRECTS if name.startswith(_DYNAMO)))
+    settings = sys.modules.get(f"{_DYNAMO}.config")
+    if settings is not None:
+        _follow(settings)
+    errors = sys.modules.get(f"{_DYNAMO}.exc")
+    if errors is not None:
+        _derive_exceptions(errors)
+
+
+def _derive_exceptions(errors: types.ModuleType) -> None:
+    """framelift's exceptions are TorchDynamo's of the same names, too: who catches these catches ours.
+
+    The names themselves stay TorchDynamo's: torch's own tracer raises, catches and looks into its own classes.
+    """
+    for name in exc.__all__:
+        ours, theirs = getattr(exc, name), vars(errors).get(name)
+        if isinstance(theirs, type) and not issubclass(ours, theirs):
+            before = ours.__bases__
+            ours.__bases__ = (theirs,) if ours is exc.FrameliftError else (*before, theirs)
+            _undo.append(functools.partial(setattr, ours, "__bases__", before))
+
+
+def _follow(settings: types.ModuleType) -> None:
+    """What a program writes to torch._dynamo.config is written to framelift.config too, where that has the option."""
+    cls = type(settings)
+    write = cls.__setattr__
+
+    def follow(self: Any, name: str, value: Any) -> None:
+        write(self, name, value)
+        if self is settings and name in config.OPTIONS:
+            with contextlib.suppress(TypeError):   # an option that takes more kinds of values there
+                setattr(config, name, value)
+    cls.__setattr__ = follow  # type: ignore[method-assign]
+    _undo.append(lambda: setattr(cls, "__setattr__", write))
+
+
+lowering.AROUND.append(installed)
+
+
+class _Finder(MetaPathFinder):
+    """Waits for TorchDynamo's import, to redirect its names right after."""
+
+    def __init__(self) -> None:
+        self.searching = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != _DYNAMO or self.searching:
+            return None
+        self.searching = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.searching = False
+        loader = spec.loader if spec is not None else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def then_redirect(module: types.ModuleType) -> None:
+                execute(module)
+                if is_installed():
+                    _redirect_dynamo()
+            loader.exec_module = then_redirect  # type: ignore[method-assign]
+        return spec

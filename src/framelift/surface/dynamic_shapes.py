@@ -1,0 +1,208 @@
+"""What you know of sizes: marks on tensors, and what earlier runs showed, kept in a file.
+
+The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin set, so either spelling is understood by either side.
+
+>>> import torch, framelift
+>>> x = torch.ones(4, 3)
+>>> framelift.shapes.mark_dynamic(x, 0, min=2, max=64)
+>>> f = framelift.compile(lambda x: x * 2, backend="eager")
+>>> f(x).shape, f(torch.ones(7, 3)).shape   # one capture serves both
+(torch.Size([4, 3]), torch.Size([7, 3]))
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import torch
+
+from ..substitutes.marks import forbidden, on_code
+from ..capture.learned_shapes import Seen
+
+__all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Bounds of a dimension, with the fields that torch gives its own."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def _each(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
+    """The dimensions meant, counted from the front."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"only tensors have dimensions to mark, not {type(tensor).__name__}")
+    try:
+        dims = [operator.index(dim) for dim in (index if isinstance(index, Iterable) else (index,))]
+    except TypeError:
+        raise TypeError(f"a dimension is an int, or several are a sequence of ints, not {index!r}") from None
+    rank = tensor.dim()
+    for dim in dims:
+        if not -rank <= dim < rank:
+            raise IndexError(f"dimension {dim} is out of range for a tensor of {rank} dimension{'s' * (rank != 1)}")
+    return [dim % rank for dim in dims]
+
+
+def _all(tensor: Any) -> range:
+    return range(tensor.dim()) if isinstance(tensor, torch.Tensor) else range(0)
+
+
+def _check_range(length: int, dim: int, low: int | None, high: int | None) -> None:
+    for name, bound in (("min", low), ("max", high)):
+        if bound is not None and (not isinstance(bound, int) or bound < 0):
+            raise ValueError(f"{name} is a size, not {bound!r}")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"no size is both at least min={low} and at most max={high}")
+    if low is not None and length < low or high is not None and length > high:
+        raise ValueError(f"dimension {dim} of this tensor has {length} entries, which is not between min={low} and max={high}")
+
+
+def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
+    tensor._has_dynamo_dim_marking = True  # type: ignore[attr-defined]
+    tensor.__dict__.setdefault(name, set()).update(entries)
+
+
+def mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int], *, min: int | None = None, max: int | None = None,
+                 hint_override: int | None = None, specialize_on: Any = None) -> None:
+    """The size of this dimension changes: captures keep it symbolic, between `min` and `max`.
+
+    A program that makes a constant of it, or that was captured for a part of the range only, is an error that names the line
+    (`exc.ConstraintViolation`).
+    `hint_override` and `specialize_on` are accepted for compatibility.
+
+    >>> import torch, framelift
+    >>> framelift.mark_dynamic(torch.ones(4, 3), 0, min=2, max=64)
+    """
+    dims = _each(tensor, index)
+    for dim in dims:
+        _check_range(tensor.size(dim), dim, min, max)
+    _mark(tensor, "_dynamo_dynamic_indices", dims)
+    _mark(tensor, "_dynamo_dynamic_range", [_Range(dim, min, max) for dim in dims])
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
+    """As `mark_dynamic`, but a program may make a constant of it.
+
+    >>> import torch, framelift
+    >>> framelift.maybe_mark_dynamic(torch.ones(4, 3), [0, 1])
+    """
+    _mark(tensor, "_dynamo_weak_dynamic_indices", _each(tensor, index))
+
+
+def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
+    """The sizes of these dimensions (all, by default) are constants, however often they change.
+
+    Given a module's class (as a decorator, too), the numbers that its instances hold are constants.
+
+    >>> import torch, framelift
+    >>> framelift.mark_static(torch.ones(4, 3), 0)
+    """
+    if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
+        tensor._dynamo_marked_static = True
+        return tensor
+    _mark(tensor, "_dynamo_static_indices", _each(tensor, _all(tensor) if index is None else index))
+
+
+def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
+    """The size of this dimension decides nothing: a program that asks for it cannot be captured whole; 0 and 1 are no special cases.
+
+    >>> import torch, framelift
+    >>> framelift.mark_unbacked(torch.ones(4, 3), 0)
+    """
+    _mark(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", _each(tensor, index))
+
+
+def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
+    """The tensor's memory stays where it is: compilers may rely on its address.
+
+    >>> import torch, framelift
+    >>> framelift.mark_static_address(torch.ones(4, 3))
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(tensor).__name__}")
+    tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
+
+
+def _fix_sizes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """mark_static in captured code: the sizes are constants of this capture."""
+    given = dict(zip(("tensor", "index"), args), **kwargs)
+    size = session.recorder.call(torch.Tensor.size, (given["tensor"],), {})
+    for dim in range(len(size)) if given.get("index") is None else _each(given["tensor"], given["index"]):
+        int(size[dim])
+
+
+on_code(_fix_sizes)(mark_static)
+for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):   # they are about calls to come
+    _function._dynamo_forbidden = True  # type: ignore[attr-defined]
+    on_code(forbidden)(_function)
+
+
+# ---- what earlier calls showed -----------------------------------------------------------------------------------------
+
+def _table(compiled: Any) -> dict[Any, Seen]:
+    driver = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
+    if not isinstance(getattr(driver, "seen", None), dict):
+        raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
+    return driver.seen
+
+
+def _name(code: Any) -> str:
+    return f"{code.co_qualname}:{code.co_firstlineno}"
+
+
+def save(compiled: Any, path: str | PathLike[str]) -> None:
+    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find out.
+
+    >>> import os, tempfile, torch, framelift
+    >>> compiled = framelift.compile(lambda x: x * 2, backend="eager")
+    >>> for n in (2, 3):
+    ...     _ = compiled(torch.ones(n))
+    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
+    >>> framelift.shapes.save(compiled, path)
+    >>> os.path.exists(path)
+    True
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for code, seen in _table(compiled).items():   # what follows a break goes by the name of its function
+        rows.setdefault(_name(code), {}).update(seen.as_data())
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"format": _FORMAT, "frames": rows}, file, indent=1, sort_keys=True)
+
+
+def load(compiled: Any, path: str | PathLike[str]) -> None:
+    """Take over what `save` wrote: captures from now on have these sizes and numbers symbolic from the start.
+
+    >>> import os, tempfile, torch, framelift
+    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
+    >>> seen = framelift.compile(lambda x: x * 2, backend="eager")
+    >>> for n in (2, 3):
+    ...     _ = seen(torch.ones(n))
+    >>> framelift.shapes.save(seen, path)
+    >>> again = framelift.compile(seen.function, backend="eager")     # as in another process
+    >>> framelift.shapes.load(again, path)
+    >>> for n in (2, 3, 4):
+    ...     _ = again(torch.ones(n))
+    >>> again.report().captures
+    1
+    """
+    table = _table(compiled)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        if data["format"] != _FORMAT:
+            raise ValueError("written by another version of framelift")
+        expected = {name: Seen.from_data(row) for name, row in data["frames"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
+    getattr(compiled, "_compiled", compiled).miss.expected = expected
+    table.clear()

@@ -1,0 +1,126 @@
+"""`compile(..., verify=n)`: the first calls are run twice, captured and in plain Python, and compared.
+
+Plain Python runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals, files)
+happen twice, so this is for finding out, not for production.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+import types
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import _core
+from .._core import is_a
+from ..backends.correctness import difference
+from ..exc import VerificationFailed
+from ..graph.state.torch_state import SavedState
+from ..substitutes.marks import on_code
+
+__all__ = ["Verified"]
+
+
+class Verified:
+    """A compiled callable whose first `calls` calls (True: all) are compared with plain Python.
+
+    >>> import torch, framelift
+    >>> def wrong(graph_module, example_inputs):
+    ...     return lambda *inputs: (torch.zeros(1),)
+    >>> framelift.compile(lambda x: x + 1, backend=wrong, verify=2)(torch.ones(1))
+    Traceback (most recent call last):
+    framelift.exc.VerificationFailed: ...
+    """
+
+    def __init__(self, compiled: Any, calls: int | bool) -> None:
+        self.compiled = compiled
+        self.left = float("inf") if calls is True else calls
+        self.__dict__.update(compiled.__dict__)
+        self.__wrapped__ = compiled.function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.left <= 0 or _core.get_mode() != 0:
+            return self.compiled(*args, **kwargs)
+        self.left -= 1
+        return self.compare(args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["compiled"], name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run both ways; what the captured way gives, or `VerificationFailed`."""
+        function, bound = _plain_call(self.compiled)
+        try:
+            twin_args, twin_kwargs = _copy(((*bound, *args), kwargs))
+        except Exception as error:
+            warnings.warn(f"framelift: a call of {function.__qualname__} is not verified, its arguments cannot be copied: {error}", stacklevel=3)
+            return self.compiled(*args, **kwargs)
+        before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
+        want = _outcome(lambda: function(*twin_args, **twin_kwargs))
+        wanted_random = torch.get_rng_state(), random.getstate(), _numpy_state()
+        before.restore()
+        random.setstate(plain_random)
+        if plain_numpy:
+            sys.modules["numpy.random"].set_state(plain_numpy)
+        got = _outcome(lambda: self.compiled(*args, **kwargs))
+        found = self._difference(want, got)
+        if not found:
+            found = difference((twin_args, twin_kwargs), ((*bound, *args), kwargs), "the arguments afterwards")
+        if not found and not _same_random(wanted_random):
+            found = "random numbers were drawn otherwise"
+        if found:
+            raise VerificationFailed(f"{function.__qualname__}, captured, differs from plain Python: {found}")
+        if got[0] == "raised":
+            raise got[1]
+        return got[1]
+
+    @staticmethod
+    def _difference(want: tuple[str, Any], got: tuple[str, Any]) -> str:
+        if want[0] != got[0]:
+            return f"plain Python {want[0]} {want[1]!r}, captured code {got[0]} {got[1]!r}"
+        if want[0] == "raised":
+            return "" if type(want[1]) is type(got[1]) else f"plain Python raised {want[1]!r}, captured code {got[1]!r}"
+        return difference(want[1], got[1])
+
+
+def _plain_call(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that a call without compiling would run, and its first arguments."""
+    receiver = compiled.receiver
+    call = _core.type_lookup(type(receiver), "__call__", None) if receiver is not None else None
+    return (call, (receiver,)) if type(call) is types.FunctionType else (compiled.function, compiled.bound)
+
+
+def _outcome(call: Any) -> tuple[str, Any]:
+    try:
+        return "returned", call()
+    except Exception as error:
+        return "raised", error
+
+
+def _same_random(want: tuple[Any, Any, Any]) -> bool:
+    return torch.equal(want[0], torch.get_rng_state()) and want[1] == random.getstate() and repr(want[2][2:]) == repr(_numpy_state()[2:]) and all(
+        (one == other).all() for one, other in zip(want[2][1:2], _numpy_state()[1:2]))
+
+
+def _numpy_state() -> Any:
+    """The state of numpy's generator; empty where there is none."""
+    return sys.modules["numpy.random"].get_state() if "numpy.random" in sys.modules else ()
+
+
+def _copy(values: Any) -> Any:
+    """A deep copy in one piece; tensors that are results of operations are copied as leaves."""
+    results = [leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not _core.of_tensor(leaf, "is_leaf")]
+    memo: dict[int, Any] = {id(tensor): tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in results}
+    return copy.deepcopy(values, memo)
+
+
+# In captured code it is the function that it compiles.
+on_code(lambda session, callable_, args, kwargs: _core.captured(args[0].compiled, args[1:], kwargs))(Verified.__call__)

@@ -1,0 +1,104 @@
+"""Loggers by topic, chosen by FRAMELIFT_LOGS or `set_logs`.
+
+    FRAMELIFT_LOGS=breaks,recompiles python train.py
+    FRAMELIFT_LOGS=all,+guards                          a plus sign asks for more detail
+    FRAMELIFT_LOGS=help                                 lists the topics
+
+They are loggers of `logging` ("framelift.breaks", ...), so an application can also send them where it likes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+
+from .own_code import is_own_code
+
+__all__ = ["TOPICS", "set_logs", "topic", "warn"]
+
+
+#: topic -> what it tells
+TOPICS = {
+    "breaks": "what could not be captured, with the line and the reason",
+    "recompiles": "why something was captured again: the value, old and new",
+    "guards": "the guards of each capture",
+    "graph": "the graph of each capture, with the user's lines",
+    "entry": "the generated function that runs instead of the frame",
+    "perf": "how long each phase of a capture took",
+}
+_handler: logging.Handler | None = None
+
+
+def topic(name: str) -> logging.Logger:
+    """The logger of one topic.
+
+    >>> topic("breaks").name
+    'framelift.breaks'
+    """
+    return logging.getLogger(f"framelift.{name}")
+
+
+def warn(text: str) -> None:
+    """A warning at the line of the program that called into framelift."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and is_own_code(frame.f_code):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"framelift: {text}", stacklevel=level)
+
+
+def set_logs(**levels: bool | int) -> None:
+    """Show these topics on stderr, and no others: True for the usual detail, or a level of `logging`.
+
+    >>> set_logs(breaks=True, perf=True)
+    >>> set_logs()
+    """
+    unknown = sorted(levels.keys() - TOPICS.keys())
+    if unknown:
+        raise ValueError(f"no topic is called {', '.join(unknown)}; the topics are {', '.join(TOPICS)}")
+    for name in TOPICS:
+        level = levels.get(name, False)
+        topic(name).setLevel(logging.INFO if level is True else logging.NOTSET if level is False else level)
+    _attach(any(levels.values()))
+
+
+def _attach(wanted: bool) -> None:
+    """Our own handler writes to stderr as it is at the moment; an application's handlers are left alone."""
+    global _handler
+    root = logging.getLogger("framelift")
+    if wanted and _handler is None:
+        _handler = _Handler()
+        _handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        root.addHandler(_handler)
+    elif not wanted and _handler is not None:
+        root.removeHandler(_handler)
+        _handler = None
+
+
+class _Handler(logging.StreamHandler):   # type: ignore[type-arg]
+    @property
+    def stream(self) -> object:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _value: object) -> None:
+        return
+
+
+def _configure(text: str) -> None:
+    levels: dict[str, bool | int] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name = word.lstrip("+-")
+        if name == "help":
+            print("\n".join(f"{name:12}{meaning}" for name, meaning in TOPICS.items()), file=sys.stderr)
+        elif name != "all" and name not in TOPICS:
+            print(f"framelift: FRAMELIFT_LOGS has no topic {name!r}; the topics are {', '.join(TOPICS)}", file=sys.stderr)
+        else:
+            for one in TOPICS if name == "all" else (name,):
+                levels[one] = {"+": logging.DEBUG, "-": False}.get(word[0], True)
+    set_logs(**levels)
+
+
+if os.environ.get("FRAMELIFT_LOGS"):
+    _configure(os.environ["FRAMELIFT_LOGS"])

@@ -1,0 +1,241 @@
+"""Origins: how to reach an external value again.  Frozen paths, data only; nothing here looks at the world on its own.
+
+An origin is a chain of steps from a root (`arg` or `const`) to the value.  `STEPS` is the one list of steps: for each
+its plain Python meaning and how it prints.  The native guard program implements the same list (csrc/guard_steps.cpp),
+and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from .._core import is_a
+
+__all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
+
+
+class Missing(Exception):
+    """The path leads nowhere: a key, attribute or cell content is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kind of step: `fetch(base value, key)` is its meaning, `text` its form in messages."""
+
+    fetch: Callable[[Any, Any], Any]
+    text: str
+
+
+class Origin:
+    """A frozen path.  `base` is None for roots.
+
+    >>> str(arg(0, "self").to("dict").to("item", "scale"))
+    "self.__dict__['scale']"
+    """
+
+    __slots__ = ("_children", "_hash", "_text", "base", "key", "step")
+
+    def __init__(self, base: Origin | None, step: str, key: Any = None) -> None:
+        self.base = base
+        self.step = step
+        self.key = key
+        # Unhashable or identity-compared keys (const) are told apart by identity.
+        self._hash = hash((base, step, id(key) if step == "const" else key))
+        self._children: dict[tuple[str, type, Any], Origin] = {}
+        self._text: str | None = None
+
+    def to(self, step: str, key: Any = None) -> Origin:
+        """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
+        place = (step, key.__class__, key)
+        found = self._children.get(place)
+        if found is None:
+            found = self._children[place] = Origin(self, step, key)
+        return found
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not is_a(other, Origin) or self._hash != other._hash or self.step != other.step:
+            return False
+        same = self.key is other.key if self.step == "const" else (
+            self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
+        return same and self.base == other.base
+
+    def __str__(self) -> str:
+        text = self._text
+        if text is None:   # made once: a capture asks for thousands that begin alike
+            text = self._text = _ROOTS[self.step](self.key) if self.base is None else step_text(self.step, str(self.base), self.key)
+        return text
+
+    def __repr__(self) -> str:
+        return f"<origin {self}>"
+
+
+def step_text(step: str, base: str, key: Any) -> str:
+    """One step as messages show it."""
+    return STEPS[step].text.format(base=base, key=_Named(key) if key.__class__ is not str and _is_object(key) else key)
+
+
+class _Named:
+    """An object that is a dictionary's key, by its class."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __repr__(self) -> str:
+        return f"<{type(self.obj).__qualname__}>"
+
+
+def _is_object(key: Any) -> bool:
+    """Whether its own text could be long, or run the program's code."""
+    return type(key).__module__ != "builtins" and type(type(key)) is not enum.EnumMeta
+
+
+def _name(obj: Any) -> str:
+    if type(obj) is dict:   # a module's globals
+        return f"globals of {obj.get('__name__', '?')}"
+    read = type.__getattribute__ if is_a(obj, type) else object.__getattribute__   # past the program's own
+    for attribute in ("__qualname__", "__name__"):
+        try:
+            name = read(obj, attribute)
+        except AttributeError:
+            continue
+        if is_a(name, str) and name:
+            return name
+    return f"<{type(obj).__name__}>"
+
+
+#: how roots are shown
+_ROOTS: dict[str, Callable[[Any], str]] = {"const": _name, "arg": lambda key: str(key[1])}
+
+
+def arg(index: int, name: str) -> Origin:
+    """The root frame's local number `index`, after arguments were bound."""
+    return Origin(None, "arg", (index, name))
+
+
+def const(obj: Any) -> Origin:
+    """An object whose identity is guarded where it was met: a function, class or module, or a globals dictionary."""
+    return Origin(None, "const", obj)
+
+
+def fetch(origin: Origin, arguments: tuple[Any, ...]) -> Any:
+    """The value an origin leads to, by the plain Python meaning of its steps.  Raises `Missing`."""
+    if origin.step == "arg":
+        return arguments[origin.key[0]]
+    if origin.step == "const":
+        return origin.key
+    assert origin.base is not None
+    return STEPS[origin.step].fetch(fetch(origin.base, arguments), origin.key)
+
+
+def _item(base: Any, key: Any) -> Any:
+    try:
+        if is_a(base, dict):
+            return dict.__getitem__(base, key)
+        if is_a(base, list):
+            return list.__getitem__(base, key)
+        if is_a(base, tuple):
+            return tuple.__getitem__(base, key)
+        if is_a(base, collections.deque):
+            return collections.deque.__getitem__(base, key)
+        return base[key]
+    except (KeyError, IndexError):
+        raise Missing(key) from None
+
+
+def _dict(base: Any, _key: Any) -> Any:
+    found = None if is_a(base, type) else _core.own_dict(base)
+    if found is None:
+        found = getattr(base, "__dict__", None)
+    if found is None:
+        raise Missing("__dict__")
+    return found
+
+
+def _lookup(base: type, name: str) -> Any:
+    for cls in type.__dict__["__mro__"].__get__(base):
+        found = type.__dict__["__dict__"].__get__(cls)
+        if name in found:
+            return found[name]
+    raise Missing(name)
+
+
+def _slot(base: Any, name: str) -> Any:
+    try:
+        return _lookup(type(base), name).__get__(base)
+    except AttributeError:
+        raise Missing(name) from None
+
+
+def _contents(base: Any, _key: Any) -> Any:
+    try:
+        return base.cell_contents
+    except ValueError:
+        raise Missing("cell_contents") from None
+
+
+def _entry(attribute: str) -> Callable[[Any, Any], Any]:
+    def read(base: Any, key: Any) -> Any:
+        found = getattr(base, attribute)
+        try:
+            return found[key]
+        except (TypeError, KeyError, IndexError):
+            raise Missing(key) from None
+    return read
+
+
+def _attr(base: Any, name: str) -> Any:
+    try:
+        return _core.tensor_attribute(base, name)
+    except AttributeError:
+        raise Missing(name) from None
+
+
+def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
+    try:
+        return function(base)
+    except Exception as error:
+        raise Missing(function.__name__) from error
+
+
+def _length(base: Any, _key: Any) -> int:
+    for kind in (list, dict):
+        if is_a(base, kind):
+            return kind.__len__(base)
+    raise Missing("len")
+
+
+def _plain(attribute: str) -> Step:
+    return Step(lambda base, _key: getattr(base, attribute), "{base}." + attribute)
+
+
+STEPS: dict[str, Step] = {
+    "dict": Step(_dict, "{base}.__dict__"),
+    "item": Step(_item, "{base}[{key!r}]"),
+    "slot": Step(_slot, "{base}.{key}"),          # a member descriptor of a class with __slots__
+    "len": Step(_length, "len({base})"),          # of a list or dictionary
+    "type": Step(lambda base, _key: type(base), "type({base})"),
+    "lookup": Step(_lookup, "{base}.{key}"),      # base is a class: what its MRO holds, unbound
+    "globals": _plain("__globals__"),
+    "builtins": _plain("__builtins__"),
+    "default": Step(_entry("__defaults__"), "{base}.__defaults__[{key}]"),
+    "kwdefault": Step(_entry("__kwdefaults__"), "{base}.__kwdefaults__[{key!r}]"),
+    "cell": Step(_entry("__closure__"), "{base}.__closure__[{key}]"),
+    "contents": Step(_contents, "{base}.cell_contents"),
+    "self": _plain("__self__"),                   # bound method
+    "func": _plain("__func__"),
+    "partial_func": _plain("func"),               # functools.partial
+    "partial_args": _plain("args"),
+    "partial_keywords": _plain("keywords"),
+    "ask": Step(_ask, "{key.__name__}({base})"),  # key is a function of the base: what no other step can reach
+    "attr": Step(_attr, "{base}.{key}"),          # any attribute, by getattr: known C types only
+}

@@ -1,0 +1,108 @@
+"""Exceptions that come from outside of the program: of signal handlers, and those another thread asked for.
+
+The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.  They leave a compiled
+call as themselves, so whoever catches all exceptions asks here first.  (PyThreadState_SetAsyncExc leaves no other trace than the
+instruction at which it struck.)
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+import types
+from opcode import opname
+from typing import Any
+
+from .. import _core
+
+__all__ = ["NOT_OUTSIDE", "MAYBE_OUTSIDE", "OUTSIDE", "from_outside", "outside_cause", "raise_outside"]
+
+NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
+_SIGNALS = tuple(int(number) for number in signal.valid_signals())
+_ARGS, _TRACEBACK = BaseException.args.__get__, BaseException.__traceback__.__get__   # without asking code of the program
+_CAUSE, _CONTEXT = BaseException.__cause__.__get__, BaseException.__context__.__get__
+#: instructions that look for signals, and raise nothing else
+_ONLY_LOOK = frozenset({"RESUME", "JUMP_BACKWARD"})
+#: instructions that may raise by themselves, and look for signals when they are done
+_ALSO_LOOK = frozenset(name for name in opname if name.startswith(("CALL", "PRECALL", "POP_JUMP_BACKWARD")))
+#: what C functions raise without a word
+_WITHOUT_WORDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+def _function_of(handler: Any) -> Any:
+    """The Python function that runs when a handler is called."""
+    while True:
+        if type(handler) is functools.partial:
+            handler = handler.func
+        elif type(handler) is types.MethodType:
+            handler = handler.__func__
+        elif type(handler) is _core.Compiled:
+            handler = handler.function
+        elif type(handler) is types.FunctionType:
+            return handler
+        else:
+            called = vars(type(handler)).get("__call__") if handler is not None else None
+            called = called or next((vars(base)["__call__"] for base in type(handler).__mro__ if "__call__" in vars(base)), None)
+            return called if type(called) is types.FunctionType else None
+
+
+def _handlers() -> set[types.CodeType]:
+    """The code of all signal handlers that are Python functions."""
+    found = set()
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if handler is not None and type(handler) is not signal.Handlers:
+            function = _function_of(handler)
+            if function is not None:
+                found.add(function.__code__)
+    return found
+
+
+def _handles_signals(function: Any) -> bool:
+    """Whether a function is a signal handler, and this the thread in which they run."""
+    return threading.get_ident() == threading.main_thread().ident and function.__code__ in _handlers()
+
+
+def from_outside(error: BaseException) -> int:
+    """Whether an exception came from outside: `OUTSIDE`, `NOT_OUTSIDE`, or `MAYBE_OUTSIDE` where a C function may have raised it."""
+    trace = _TRACEBACK(error)
+    if trace is None:
+        return NOT_OUTSIDE
+    codes = _handlers() if threading.get_ident() == threading.main_thread().ident else ()
+    places = {(code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes}   # a twin of a handler has its place
+    while True:
+        code = trace.tb_frame.f_code
+        if places and (code.co_filename, code.co_firstlineno, code.co_qualname) in places:
+            return OUTSIDE
+        if trace.tb_next is None:
+            break
+        trace = trace.tb_next
+    at = opname[code.co_code[trace.tb_lasti]] if trace.tb_lasti >= 0 else ""
+    if at in _ONLY_LOOK:
+        return OUTSIDE
+    if at in _ALSO_LOOK and not _ARGS(error) and not isinstance(error, _WITHOUT_WORDS):
+        return MAYBE_OUTSIDE
+    return NOT_OUTSIDE
+
+
+def outside_cause(error: BaseException) -> BaseException | None:
+    """What came from outside, of an exception and those that led to it: others may have been raised because of it."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        if from_outside(found):
+            return found
+        seen.add(id(found))
+        found = _CAUSE(found) or _CONTEXT(found)
+    return None
+
+
+def raise_outside(error: BaseException) -> None:
+    """Raise what came from outside; for those who catch all exceptions."""
+    found = outside_cause(error)
+    if found is not None:
+        raise found
+
+
+_core.set_outside_judges(_handles_signals, from_outside)

@@ -1,0 +1,162 @@
+"""When things end behind a break: what a frame lets go of dies at that moment, before what comes after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.bytecode.flow import Flow
+from framelift.bytecode.resume import Point, let_go, resume_code
+
+LOG: list[Any] = []
+
+
+@framelift.disable
+def off(value: Any) -> Any:
+    return value
+
+
+class Ends:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __del__(self) -> None:
+        LOG.append(self.name)
+
+
+@framelift.disable
+def made(name: str) -> Ends:
+    return Ends(name)
+
+
+def waiting(count: int) -> Any:
+    try:
+        yield from range(count)
+    finally:
+        LOG.append("closed")
+
+
+def loop_left(x: Any) -> Any:
+    for v in waiting(3):
+        off(v)
+        break
+    LOG.append("then")
+    return x + 1
+
+
+def loop_left_by_an_exception(x: Any) -> Any:
+    try:
+        for v in waiting(3):
+            off(v)
+            raise ValueError
+    except ValueError:
+        LOG.append("then")
+    return x + 1
+
+
+def loop_returned_from(x: Any) -> Any:
+    for v in waiting(3):
+        off(v)
+        LOG.append("then")
+        return x + 1
+
+
+def loop_to_its_end(x: Any) -> Any:
+    for v in waiting(3):
+        x = x + off(v)
+    LOG.append("then")
+    return x
+
+
+def generator_deleted(x: Any) -> Any:
+    it = waiting(3)
+    next(it)
+    off(1)
+    del it
+    LOG.append("then")
+    return x + 1
+
+
+def generator_replaced(x: Any) -> Any:
+    it = waiting(3)
+    next(it)
+    off(1)
+    it = None
+    LOG.append("then")
+    return x + 1, it
+
+
+def object_replaced(x: Any) -> Any:
+    a = made("first")
+    off(1)
+    a = made("second")
+    b = made("other")
+    off(1)
+    del a
+    LOG.append("then")
+    return x + 1
+
+
+def held_by_a_list(x: Any) -> Any:
+    both = [made("a"), made("b")]
+    off(1)
+    both = [both.pop()]
+    LOG.append("then")
+    return x + 1
+
+
+def kept_to_the_end(x: Any) -> Any:
+    a, b = made("a"), made("b")
+    off(1)
+    LOG.append("then")
+    return x + 1
+
+
+def bound_in_another_order(x: Any) -> Any:
+    for k in range(2):
+        if k == 1:
+            a = made("a")
+        else:
+            b = made("b")
+        off(k)
+    return x + 1
+
+
+PROGRAMS = (loop_left, loop_left_by_an_exception, loop_returned_from, loop_to_its_end, generator_deleted, generator_replaced, object_replaced, held_by_a_list,
+            kept_to_the_end, bound_in_another_order)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_what_a_frame_lets_go_of_dies_at_once(program: Any) -> None:
+    def run(f: Any) -> list[Any]:
+        LOG.clear()
+        f(torch.ones(2))
+        return list(LOG)
+
+    compiled = framelift.compile(program, backend="eager")
+    assert run(compiled) == run(compiled) == run(program)
+
+
+def test_a_loop_over_what_ends_by_itself_is_captured() -> None:
+    compiled = framelift.compile(loop_to_its_end, backend="eager")
+    compiled(torch.ones(2))
+    assert any(entry.info.graph_module is not None for entries in compiled.frames.values() for entry in entries or ())
+
+
+def test_arguments_that_are_let_go_of() -> None:
+    def program(a, b, c):
+        for v in a:
+            if off(v):
+                break
+        del b
+        b = off(c)
+        return b, c
+
+    flow = Flow(program.__code__)
+    call = next(op for op in flow.ops if op.name == "CALL")
+    names = resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False)).code.co_varnames
+    gone = let_go(flow, resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False)))
+    assert {names[i] for i in gone} >= {".0", "b"} and "c" not in {names[i] for i in gone}

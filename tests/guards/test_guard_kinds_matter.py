@@ -1,0 +1,184 @@
+"""For each kind of guard a program that goes wrong without it: what every kind is for, and that nothing else stands in for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.guards.kinds import KINDS
+from law.planted import planted
+
+Case = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., tuple[Any, ...]]]
+
+
+class Plain:
+    pass
+
+
+class Alike:
+    pass
+
+
+class One:
+    value = 1.0
+
+
+class Two:
+    value = 2.0
+
+
+def case_type() -> Case:
+    return lambda x, obj: x + 1 if isinstance(obj, Plain) else x, (Plain(),), lambda obj: (Alike(),)
+
+
+def case_is() -> Case:
+    return lambda x, cls: x + cls.value, (One,), lambda cls: (Two,)
+
+
+def case_eq() -> Case:
+    return lambda x, text: x + text.count("a"), ("a",), lambda text: ("aaa",)
+
+
+def case_code() -> Case:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return x - 1
+
+    def change() -> tuple[Any, ...]:
+        inner.__code__ = other.__code__
+        return ()
+    return lambda x: inner(x), (), change
+
+
+def case_len() -> Case:
+    return lambda x, items: x + len(items), ([1, 2],), lambda items: ([1, 2, 3],)
+
+
+def case_keys() -> Case:
+    return lambda x, table: x + "".join(table).index("a"), ({"a": 1, "b": 1},), lambda table: ({"b": 1, "a": 1},)
+
+
+def case_absent() -> Case:
+    def change(obj: Any) -> tuple[Any, ...]:
+        obj.flag = True
+        return (obj,)
+    return lambda x, obj: x + hasattr(obj, "flag"), (Plain(),), change
+
+
+def case_no_lookup() -> Case:
+    class Local:
+        pass
+
+    def change(obj: Any) -> tuple[Any, ...]:
+        Local.flag = True  # type: ignore[attr-defined]
+        return (obj,)
+    return lambda x, obj: x + hasattr(obj, "flag"), (Local(),), change
+
+
+def case_dunders() -> Case:
+    class Local:
+        pass
+
+    def change(obj: Any) -> tuple[Any, ...]:
+        Local.__bool__ = lambda self: False  # type: ignore[attr-defined]
+        return (obj,)
+    return lambda x, obj: x + (1 if obj else 2), (Local(),), change
+
+
+def case_empty() -> Case:
+    def outer() -> Any:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            try:
+                return x + late
+            except NameError:
+                return x
+
+        def fill() -> tuple[Any, ...]:
+            nonlocal late
+            late = 5.0
+            return ()
+        return inner, fill
+        late = 0.0
+    inner, fill = outer()
+    return inner, (), fill
+
+
+def case_tensor() -> Case:
+    return lambda x, y: x + y.shape[0], (torch.zeros(2),), lambda y: (torch.zeros(3),)
+
+
+def case_same() -> Case:
+    both = [1]
+    return lambda x, a, b: x + (a is b), (both, both), lambda a, b: ([1], [1])
+
+
+def case_check() -> Case:
+    def change() -> tuple[Any, ...]:
+        sys.setrecursionlimit(sys.getrecursionlimit() + 7)
+        return ()
+    return lambda x: x + sys.getrecursionlimit(), (), change
+
+
+def case_distinct() -> Case:
+    def program(x: torch.Tensor, a: Any, b: Any) -> torch.Tensor:
+        a.n = len(b.text)
+        b.n = 7
+        return x + a.n
+
+    def make() -> Any:
+        one = Plain()
+        one.text = "ab"
+        return one
+
+    def change(a: Any, b: Any) -> tuple[Any, ...]:
+        return a, a
+    return program, (make(), make()), change
+
+
+def case_state() -> Case:
+    def change() -> tuple[Any, ...]:
+        torch.set_grad_enabled(False)
+        return ()
+    return lambda x: x + torch.is_grad_enabled(), (), change
+
+
+CASES: dict[str, Callable[[], Case]] = {name.removeprefix("case_"): make for name, make in globals().items() if name.startswith("case_")}
+
+
+def call_twice(name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the second call gives, and what it should."""
+    program, arguments, change = CASES[name]()
+    compiled = framelift.compile(program, backend="eager", fullgraph=True, dynamic=False)
+    x = torch.zeros(1)
+    limit, grad = sys.getrecursionlimit(), torch.is_grad_enabled()
+    try:
+        assert torch.equal(compiled(x, *arguments), program(x, *arguments))
+        changed = change(*arguments)
+        return compiled(x, *changed), program(x, *changed)
+    finally:
+        sys.setrecursionlimit(limit)
+        torch.set_grad_enabled(grad)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_with_the_guard(name: str) -> None:
+    got, want = call_twice(name)
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_the_guard(name: str) -> None:
+    with planted(name if name in ("distinct", "state") else name.upper()):
+        got, want = call_twice(name)
+    assert not torch.equal(got, want)
+
+
+def test_every_kind_has_a_case() -> None:
+    assert {name.upper() for name in CASES} == {*KINDS, "DISTINCT", "STATE"}

@@ -1,0 +1,78 @@
+"""The documentation: every program in it runs, every reason has a current page, reference pages can be made.
+
+A block marked ```python is a program: the blocks of a page run in order, in one namespace.  ```py marks a quotation of framelift's own source.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+import runpy
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+import framelift
+from framelift.vocabulary.reasons import REASONS, page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reasons")]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+#: what a page's programs find defined
+GIVEN = {"README.md": {"model": lambda x: x.sin() + 1, "my_backend": lambda graph_module, examples: graph_module.forward}}
+
+
+def blocks(path: Path) -> list[tuple[int, str]]:
+    """(line, program) of every block of a page."""
+    text = path.read_text()
+    return [(text[:found.start()].count("\n") + 2, found[1]) for found in _BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path)], ids=lambda path: str(path.relative_to(ROOT)))
+def test_programs_run(path: Path, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", module := types.ModuleType("__main__"))
+    module.__dict__.update(GIVEN.get(path.name, {}))
+    for line, program in blocks(path):
+        if program.startswith(">>> "):
+            test = doctest.DocTestParser().get_doctest(program, {"torch": torch, "framelift": framelift}, path.name, str(path), line)
+            assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+            continue
+        name = tmp_path / f"{path.stem}_{line}.py"     # a real file: messages show lines of it
+        name.write_text(program.replace('backend="inductor"', 'backend="eager"') if path.name == "README.md" else program)
+        exec(compile(name.read_text(), str(name), "exec"), module.__dict__)
+
+
+def load(name: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_reason_has_a_current_page() -> None:
+    wanted = load("reason_pages").pages()
+    stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    assert not stale, f"run make reasons: {stale}"
+    assert {path.stem for path in (ROOT / "docs" / "reasons").glob("*.md")} == {*REASONS, "index"}
+    assert all((ROOT / page(reason)).exists() for reason in REASONS)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "reasons" / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_of_reasons(path: Path) -> None:
+    space = runpy.run_path(str(path))
+    given = space["inputs"]()
+    assert framelift.dry_run(space["broken"], *given).breaks[0].reason == path.stem
+    assert not framelift.dry_run(space["fixed"], *given).breaks
+
+
+def test_reference_pages() -> None:
+    docs = load("docs")
+    pages = {name: make() for name, make in docs.GENERATED.items()}
+    assert all(f"## `framelift.{name}`" in pages["api.md"] for name in framelift.__all__)
+    assert "## python -m framelift report" in pages["command_line.md"] and "recompile_limit" in pages["options.md"]
+    assert "| `fix` | `str` |" in pages["report.md"]

@@ -1,0 +1,258 @@
+"""Branches on a tensor whose other side only raises: captured whole, and wrong data still raises as in plain Python."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.bytecode.branches import unless_it_raises
+from support import check
+
+
+class Asked:
+    """Notes, when its truth is asked for, which truth the frame goes on with."""
+
+    def __bool__(self) -> bool:
+        frame = sys._getframe(1)
+        self.answer = unless_it_raises(frame.f_code, frame.f_lasti)
+        return True
+
+
+def _asserted(x):
+    assert x, "text"
+    return 1
+
+
+def _negated(x):
+    if not x:
+        raise ValueError(f"{x}")
+    return 1
+
+
+def _in_loop(x):
+    for _ in range(2):
+        if x:
+            raise ValueError
+    return 1
+
+
+def _two_errors(x):
+    if not x:
+        if _asserted:
+            raise ValueError
+        raise TypeError
+    return 1
+
+
+def _caught(x):
+    try:
+        if x:
+            raise ValueError
+        y = 1
+    except ValueError:
+        y = 2
+    return y
+
+
+def _both_return(x):
+    if x:
+        return 2
+    return 1
+
+
+def _loop(x):
+    while x:
+        break
+    return 2
+
+
+@pytest.mark.parametrize("function, truth", [
+    (_asserted, True), (_negated, True), (_in_loop, False), (_two_errors, True), (_caught, False), (_both_return, None), (_loop, None)])
+def test_which_side_goes_on(function, truth) -> None:
+    asked = Asked()
+    try:
+        function(asked)
+    except ValueError:
+        pass
+    assert asked.answer is truth
+
+
+def _spoil(number, world) -> None:
+    world.args[0][0] = -1.0 if number % 2 else 1.0
+
+
+def test_a_check_of_values() -> None:
+    def f(x):
+        if not (x > 0).all():
+            raise ValueError("not positive")
+        return x.log()
+
+    check(f, torch.ones(3))
+    check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+def test_several_conditions_and_random_numbers() -> None:
+    def f(x):
+        noise = torch.rand(3)
+        if (x < 0).any():
+            raise ValueError("negative")
+        more = torch.rand(3)
+        if x.isnan().any() or x.isinf().any():
+            raise ValueError("not finite")
+        return x + noise * more
+
+    check(f, torch.ones(3))
+    check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+def test_an_error_that_the_program_catches() -> None:
+    def f(x):
+        try:
+            if x.sum() < 0:
+                raise ValueError
+            return x + 1
+        except ValueError:
+            return x - 1
+
+    def spoil(number, world) -> None:
+        world.args[0].fill_(-1.0 if number % 2 else 1.0)
+
+    check(f, torch.ones(3), calls=4, mutate=spoil, captures=1, fullgraph=True)
+
+
+def test_effects_wait_for_the_assumption() -> None:
+    def f(x, log):
+        log.append("before")
+        if x[0] <= 0:
+            raise ValueError
+        log.append("after")
+        return x * 2
+
+    check(f, torch.ones(3), [], calls=4, mutate=_spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+def test_a_write_after_the_assumption_is_not_undone() -> None:
+    def f(x):
+        if x[0] <= 0:
+            raise ValueError
+        x.add_(1)
+        return x * 2
+
+    check(f, torch.ones(3), graphs=None, breaks=None)
+    check(f, torch.ones(3), graphs=None, breaks=None, calls=4, mutate=_spoil)
+
+
+def test_more_than_one_element_raises_by_itself() -> None:
+    def f(x):
+        if x > 0:
+            raise ValueError
+        return x
+
+    check(f, torch.ones(3), graphs=None, breaks=None, raises=RuntimeError)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: torch.distributions.Normal(x, x), lambda x: torch.distributions.Categorical(logits=x),
+    lambda x: torch.distributions.Independent(torch.distributions.Gamma(x, x), 1)])
+def test_distributions_check_their_arguments(make) -> None:
+    def f(x):
+        distribution = make(x)
+        sample = distribution.sample()
+        return sample, distribution.log_prob(sample)
+
+    def spoil(number, world) -> None:
+        world.args[0][0] = float("nan") if number % 2 else 1.0
+
+    check(f, torch.rand(4) + 1)
+    check(f, torch.rand(4) + 1, calls=4, mutate=spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_other_backends(backend: str) -> None:
+    def f(x):
+        if not (x > 0).all():
+            raise ValueError
+        return x.log() + torch.nn.functional.dropout(x, 0.0)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.ones(3))
+    with pytest.raises(ValueError):
+        compiled(-torch.ones(3))
+
+
+def test_a_graph_that_fails_leaves_the_settings_alone() -> None:
+    def f(x):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.linalg.cholesky(x)
+        return y + torch.rand(2)
+
+    def spoil(number, world) -> None:
+        world.args[0].copy_(-torch.eye(2))
+
+    check(f, torch.eye(2), mutate=spoil, graphs=None, breaks=None, fullgraph=True)
+
+
+def test_what_the_program_checks_of_values() -> None:
+    """torch's own checks of tensors: captured whole without a guard on values, and wrong data raises what it raises in plain Python."""
+    graphs: list[Any] = []
+
+    def backend(graph: Any, example_inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    def f(tokens: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        mask = tokens == 7
+        torch._check_tensor_all(mask.sum() == features.shape[0])
+        torch._check_tensor_all_with(ValueError, tokens >= 0, lambda: f"negative: {tokens.tolist()}")
+        return torch.zeros(tokens.shape).masked_scatter(mask, features)
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for tokens in ([7, 1, 7], [1, 7, 7], [7, 3, 5, 2, 7], [2, 4, 1, 7, 7, 3]):   # other values, other lengths
+        given = torch.tensor(tokens), torch.rand(2)
+        assert torch.equal(compiled(*given), f(*given))
+    assert len(graphs) == 2
+    for tokens, error in (([7, 1, 1], RuntimeError), ([7, -1, 7], ValueError)):
+        messages = []
+        for side in (compiled, f):
+            with pytest.raises(error) as caught:
+                side(torch.tensor(tokens), torch.rand(2))
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+def test_what_cannot_be_undone_behind_a_check() -> None:
+    """Values of few whole numbers are guarded then, instead of being assumed; where there are none, the check is a break."""
+    ran: list[int] = []
+
+    @torch.library.custom_op("assumptions::counting", mutates_args=())
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        ran.append(1)
+        return x * 2
+
+    counting.register_fake(lambda x: torch.empty_like(x))
+
+    def f(tokens: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        torch._check_tensor_all_with(ValueError, tokens > 0, lambda: f"not above: {tokens.tolist()}")
+        return counting(x) + 1
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        assert x.sum() > 0, "below"
+        return counting(x) + 1
+
+    graphs: list[Any] = []
+    compiled = framelift.compile(f, backend=lambda graph, _inputs: graphs.append(graph) or graph, fullgraph=True)
+    for tokens in ([1, 2], [3, 4], [1, 2]):
+        torch.testing.assert_close(compiled(torch.tensor(tokens), torch.ones(2)), torch.full((2,), 3.0))
+    assert len(graphs) == 1   # what the check says of them is guarded
+    with pytest.raises(ValueError, match="not above"):
+        compiled(torch.tensor([0, 1]), torch.ones(2))
+    assert len(ran) == 3
+    broken = framelift.compile(g, backend="eager")
+    assert torch.equal(broken(torch.ones(2)), torch.full((2,), 3.0)) and len(ran) == 4
+    with pytest.raises(AssertionError, match="below"):
+        broken(-torch.ones(2))
+    assert len(ran) == 4
