@@ -123,7 +123,11 @@ void note_outside(Rehearsal* r) {
 // caught(exception): the probe at the start of a handler of the program.
 static PyObject* caught(PyObject*, PyObject* error) {
   Rehearsal* r = current_rehearsal();
-  if (!r || r->stopped || r->interrupt || !ends(r, error)) Py_RETURN_NONE;
+  if (!r || r->stopped || r->interrupt) Py_RETURN_NONE;
+  if (!ends(r, error)) {  // the handler may read the error's text
+    static PyObject* const name = PyUnicode_InternFromString("caught");
+    return PyExceptionInstance_Check(error) ? ask_session(r, name, &error, 1) : Py_NewRef(Py_None);
+  }
   PyErr_SetObject((PyObject*)Py_TYPE(error), error);
   return nullptr;
 }

@@ -75,6 +75,7 @@ def note_unbound(world: World, function: types.FunctionType) -> None:
     world.keep.append(function)
     origin = world.function_origins.get(id(function)) or const(function)
     world.guard(origin, "CODE", function.__code__)
+    world.guard(origin.to("attr", "__qualname__"), "EQ", function.__qualname__)   # the error names it
     count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
     said = f"has {count + len(names)} parameters that may be left out"
     world.guard(origin, "CHECK", (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said), "parameters")

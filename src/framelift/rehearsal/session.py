@@ -39,6 +39,7 @@ from . import imports, called_functions, call_rule
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..recording.assumptions import WITHOUT_ASSUMPTIONS
 from .break_errors import Blocks
+from .error_texts import Names
 from ..recording.known_values import guard_result, guard_text, guard_values
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
@@ -95,6 +96,7 @@ class Session:
         self.recorder.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()
+        self.names = Names(self.world)
         self.blocks = Blocks()   # of error_on_graph_break
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
@@ -372,6 +374,9 @@ class Session:
     def warned(self, text: str, kind: type) -> bool:
         """C code is about to warn: whether nobody hears of it."""
         return python_warnings.is_unheard(self, text, kind)
+
+    def caught(self, error: BaseException) -> None:
+        self.names.caught(error)
 
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "a text (it shows an address)")

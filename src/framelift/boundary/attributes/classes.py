@@ -25,7 +25,7 @@ from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..records import DELETED
 from ..world import ABSENT, World
 
-__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super",
+__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super", "text_of_class",
            "write_class", "delete_class", "generic_delete_class"]
 
 _mro = type.__dict__["__mro__"].__get__
@@ -158,7 +158,7 @@ def _read_of_type(world: World, cls: type, name: str) -> Any:
     if name == "__dict__":
         return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:
-        return _leaf_of_type(world, cls, name)
+        return text_of_class(world, cls, name)
     if name in _OWN_ENTRIES:
         return _own_entry(world, cls, name)
     if name in _ORDER:
@@ -168,7 +168,7 @@ def _read_of_type(world: World, cls: type, name: str) -> Any:
     raise Interrupt("opaque-object", f"type.{name}")
 
 
-def _leaf_of_type(world: World, cls: type, name: str) -> Any:
+def text_of_class(world: World, cls: type, name: str) -> Any:
     """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any entry."""
     entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
     if not is_leaf(entry):

@@ -10,6 +10,7 @@ from typing import Any
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
+from ...boundary.world import World
 from ...calls.pure import lookup
 from ..numbers.number_attributes import SYMBOLIC
 from ...calls.call_tables import substitute
@@ -61,9 +62,9 @@ def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
     (obj,) = args
     world = session.world
     if is_a(obj, type):
-        if type(obj).__dir__ is not type.__dir__:
+        if world.lookup(type(obj), "__dir__") is not type.__dict__["__dir__"]:
             raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
-        return sorted(_names_of_class(obj))
+        return sorted(_names_of_class(world, obj))
     if type(obj) in SYMBOLIC:
         return dir(obj.__class__())
     own = world.lookup(type(obj), "__dir__")
@@ -73,14 +74,15 @@ def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
         table = _core.read(obj, "__dict__")
         return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
     claimed = _core.read(obj, "__class__")    # as CPython does: an object may say another class
-    names = dict.fromkeys(_names_of_class(claimed)) if is_a(claimed, type) else {}
+    names = dict.fromkeys(_names_of_class(world, claimed)) if is_a(claimed, type) else {}
     if type(obj).__dictoffset__ or hasattr(obj, "__dict__"):
         names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
     return sorted(names)
 
 
-def _names_of_class(cls: type) -> dict[str, None]:
+def _names_of_class(world: World, cls: type) -> dict[str, None]:
     names: dict[str, None] = {}
-    for base in cls.__mro__:
+    world.note_order(cls)
+    for base in type.__dict__["__mro__"].__get__(cls):
         names.update(dict.fromkeys(_core.read(base, "__dict__").copy()))
     return names

@@ -1,0 +1,89 @@
+"""Texts of errors that C code raised: they name classes and modules, and names may change between calls.
+
+A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.  Texts that the
+program itself made are no different: then the guard is one too many, and holds.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .. import _core
+from .._core import is_a
+from ..boundary.attributes.classes import text_of_class
+from ..boundary.lazy.instance_dict import instance_entry
+from ..boundary.world import World
+from ..vocabulary.origins import Origin
+
+__all__ = ["Names"]
+
+_mro = type.__dict__["__mro__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_TEXTS = ("__name__", "__qualname__")
+_NAMES = [type.__dict__[name].__get__ for name in _TEXTS]
+_args = BaseException.__dict__["args"].__get__   # past properties of the program's own errors
+_obj = AttributeError.__dict__["obj"].__get__
+_IMMUTABLE = 1 << 8   # the flag of classes that stay as they are
+
+
+class Names:
+    """The names of the classes that a rehearsal met, brought up to date where a handler begins."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.looked_at = 0                                        # that many guards
+        self.known: set[int] = set()
+        self.classes: list[tuple[type, tuple[str, ...]]] = []     # with their names; guarded ones are taken out
+
+    def caught(self, error: BaseException) -> None:
+        """A handler of the program begins."""
+        texts = [text for text in _args(error) if type(text) is str]
+        if not texts:
+            return
+        self._look()
+        if is_a(error, AttributeError):
+            self._meet_object(_obj(error))
+        open_ones = []
+        for cls, names in self.classes:
+            if any(name in text for name in names for text in texts):
+                for name in _TEXTS:
+                    text_of_class(self.world, cls, name)
+            else:
+                open_ones.append((cls, names))
+        self.classes = open_ones
+
+    def _look(self) -> None:
+        guards = self.world.guards
+        for guard in guards[self.looked_at:]:
+            if is_a(guard.value, type):
+                self._meet(guard.value)
+            if is_a(root := _root(guard.origin), type):
+                self._meet(root)
+        self.looked_at = len(guards)
+        for record in list(self.world.memo.values()):
+            self._meet(type(record.original))
+
+    def _meet(self, cls: type) -> None:
+        if id(cls) in self.known:
+            return
+        for one in (*_mro(cls), type(cls)):
+            if id(one) not in self.known:
+                self.known.add(id(one))
+                self.world.keep.append(one)
+                if not _flags(one) & _IMMUTABLE and not _core.is_internal(one):
+                    self.classes.append((one, tuple(read(one) for read in _NAMES)))
+
+    def _meet_object(self, obj: Any) -> None:
+        """What an attribute was looked for in."""
+        if is_a(obj, types.ModuleType):
+            if not _core.is_internal(obj):
+                instance_entry(self.world, obj, "__name__")
+        else:
+            self._meet(obj if is_a(obj, type) else type(obj))
+
+
+def _root(origin: Origin) -> Any:
+    while origin.base is not None:
+        origin = origin.base
+    return origin.key
