@@ -11,7 +11,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiable
@@ -32,6 +32,10 @@ from ..substitutes import marks
 from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
 from ..calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
 
@@ -76,7 +80,7 @@ def bound_apply(callable_: Any) -> Any:
 
 
 @substitute(getattr(_APPLY, "__func__", _APPLY))
-def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, *inputs = args
     if marks.handler_of(cls) is marks.allowed:   # the program vouches for it
         UnwatchedReads.of(session.world).follow(cls)
@@ -106,7 +110,7 @@ def _apply(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return _Tracked(session, cls, backward, ctx, inputs, tensors).result(run)
 
 
-def _batched(session: Any, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
+def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
     """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the graph themselves."""
     recorder = session.recorder
     tracked = any(recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x))
@@ -130,13 +134,13 @@ def _applier(cls: type) -> Any:
     return apply
 
 
-def make_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def make_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`MyFunction()`: deprecated and without state; torch warns of it here, once."""
     return callable_(*args, **kwargs)
 
 
 @substitute(FunctionMeta.__init__)
-def _new_function_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _new_function_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class made inside gets its number from a counter of the process, which nobody reads."""
     return callable_(*args, **kwargs)
 
@@ -176,12 +180,12 @@ def _no_grad() -> Iterator[None]:
         torch._C._set_grad_enabled(before)
 
 
-def _marked(recorder: Any, ctx: Context, name: str) -> list[Value]:
+def _marked(recorder: Recorder, ctx: Context, name: str) -> list[Value]:
     marked = ctx.__dict__.get(name) or ()
     return [recorder.value_of(t) for t in marked if t is not None]
 
 
-def _plain_result(recorder: Any, result: Any, tensors: list[Any], ctx: Context) -> Any:
+def _plain_result(recorder: Recorder, result: Any, tensors: list[Any], ctx: Context) -> Any:
     """What autograd makes of the outputs where nothing is tracked: an input that comes out is another tensor object."""
     dirty = _marked(recorder, ctx, "dirty_tensors")
 
@@ -204,7 +208,7 @@ def _plain_result(recorder: Any, result: Any, tensors: list[Any], ctx: Context) 
 class _Tracked:
     """One application whose gradients are tracked."""
 
-    def __init__(self, session: Any, cls: type, backward: Any, ctx: Context, inputs: list[Any], tensors: list[Any]) -> None:
+    def __init__(self, session: Session, cls: type, backward: Any, ctx: Context, inputs: list[Any], tensors: list[Any]) -> None:
         self.session = session
         self.recorder = session.recorder
         self.cls = cls

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,12 +24,16 @@ from ..calls.call_tables import substitute
 from ..recording.retained_gradients import retain, retained
 from ..recording.tensor_writes import store_attribute
 
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
+
 __all__: list[str] = []
 
 _NAME = "torch.autograd.grad"
 
 
-def _tensors(recorder: Any, given: Any, what: str) -> list[Any]:
+def _tensors(recorder: Recorder, given: Any, what: str) -> list[Any]:
     """A tensor or a sequence of them, as values; None stays None."""
     found = [given] if recorder.is_stand_in(given) else list(given) if is_a(given, (list, tuple)) else [given]
     if any(not (one is None or recorder.is_stand_in(one)) for one in found):
@@ -37,7 +41,7 @@ def _tensors(recorder: Any, given: Any, what: str) -> list[Any]:
     return [None if one is None else recorder.value_of(one) for one in found]
 
 
-def _check(session: Any) -> None:
+def _check(session: Session) -> None:
     recorder = session.recorder
     if recorder.in_transform() or recorder.tape_is_a_body():
         raise Interrupt("torch-operation", f"{_NAME} inside a function transform or a higher-order operator")
@@ -50,7 +54,7 @@ def _check(session: Any) -> None:
 
 
 @contextlib.contextmanager
-def _by_results(recorder: Any, inputs: Any) -> Iterator[None]:
+def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
     """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame, all of it is plain Python's: the results of a
     graph of a compiler's have one history, and none of them leads by another."""
     try:
@@ -62,13 +66,13 @@ def _by_results(recorder: Any, inputs: Any) -> Iterator[None]:
         raise
 
 
-def _required(recorder: Any) -> list[Value]:
+def _required(recorder: Recorder) -> list[Value]:
     """The values without a history inside that require grad: inputs, and leaves made inside."""
     used = {id(value): value for step in recorder.tape for value in step.inputs}
     return [value for value in used.values() if value.facts.requires_grad and (value.external is not None or value.facts.is_leaf)]
 
 
-def _asked(recorder: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]) -> list[Facts | None]:
+def _asked(recorder: Recorder, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]) -> list[Facts | None]:
     """The facts of the gradients, None where there is none; interrupts where a history goes on outside."""
     outside = [value for value in _required(recorder) if not value.facts.is_leaf and (len(wanted) > 1 or value not in wanted)]
     given = [one for one in grads if one is not None]
@@ -83,7 +87,7 @@ def _asked(recorder: Any, outputs: list[Value], wanted: list[Value], grads: list
     return recorder.replay(_NAME, [*outputs, *wanted, *outside, *given], then)
 
 
-def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any],
+def _gradients(session: Session, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any],
                found: list[Facts | None]) -> list[Any]:
     """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is none."""
     recorder = session.recorder
@@ -107,19 +111,19 @@ def _gradients(session: Any, outputs: list[Value], wanted: list[Value], grads: l
     return made
 
 
-def _seeds(recorder: Any, given: Any, count: int) -> list[Any]:
+def _seeds(recorder: Recorder, given: Any, count: int) -> list[Any]:
     return [None] * count if given is None else _tensors(recorder, given, "gradients")
 
 
 @substitute(torch.autograd.grad)
-def _grad(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _grad(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     bound = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
     bound.apply_defaults()
     with _by_results(session.recorder, bound.arguments["inputs"]):
         return _gradients_of(session, bound.arguments)
 
 
-def _gradients_of(session: Any, named: dict[str, Any]) -> Any:
+def _gradients_of(session: Session, named: dict[str, Any]) -> Any:
     recorder = session.recorder
     _check(session)
     if named["is_grads_batched"] or not named.get("only_inputs", True) or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS):
@@ -140,7 +144,7 @@ _FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
 
 
 @substitute(torch.Tensor.backward)
-def _tensor_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _tensor_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
         with _by_results(session.recorder, inputs):
             _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
@@ -148,7 +152,7 @@ def _tensor_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs
 
 
 @substitute(torch.autograd.backward)
-def _autograd_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _autograd_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: Any = False, grad_variables: Any = None,
               inputs: Any = None) -> None:
         if grad_variables is not None:
@@ -158,7 +162,7 @@ def _autograd_backward(session: Any, callable_: Any, args: tuple[Any, ...], kwar
     bound(*args, **kwargs)
 
 
-def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
+def _backward(session: Session, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
     recorder = session.recorder
     _check(session)
     if create_graph or type(retain_graph) not in (bool, type(None)):
@@ -188,7 +192,7 @@ def _backward(session: Any, tensors: Any, gradients: Any, retain_graph: Any, cre
         torch._C._set_grad_enabled(before)
 
 
-def _receivers(recorder: Any, inputs: Any) -> list[Value]:
+def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:
     """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for, which retains it from then on."""
     if inputs is None:
         found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
@@ -204,7 +208,7 @@ def _receivers(recorder: Any, inputs: Any) -> list[Value]:
     return found
 
 
-def _accumulate(session: Any, leaf: Value, grad: torch.Tensor) -> None:
+def _accumulate(session: Session, leaf: Value, grad: torch.Tensor) -> None:
     """`leaf.grad` gets memory of its own, laid out as the leaf is; or what is there is added to."""
     recorder, tensor = session.recorder, leaf.stand_in
     there = session.load_tensor(tensor, "grad")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.hooks import BackwardHook
@@ -26,6 +26,10 @@ from .tensor_hooks import Handle
 from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
+
 __all__: list[str] = []
 
 _NAME = "a module's backward hook"
@@ -41,7 +45,7 @@ def _as_captured(function: Any) -> Any:
 _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, BackwardHook.setup_output_hook))
 
 
-def _hooked(session: Any, args: Any) -> int | None:
+def _hooked(session: Session, args: Any) -> int | None:
     """The place of the one tensor that gets a hook; None where there is none."""
     found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
     if not torch.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
@@ -52,7 +56,7 @@ def _hooked(session: Any, args: Any) -> int | None:
 
 
 @substitute(BackwardHook.setup_input_hook)
-def _input(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _input(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     pair, given = args
     place = _hooked(session, given)
     if place is None:
@@ -74,7 +78,7 @@ class _Waiting(Handle):
 
 
 @substitute(BackwardHook.setup_output_hook)
-def _output(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     pair, result = args
     waiting = vars(pair).pop(_WAITING, None)
     results = result if is_a(result, tuple) else (result,)
@@ -97,7 +101,7 @@ def _output(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
     return (*results[:place], made, *results[place + 1:]) if is_a(result, tuple) else made
 
 
-def _same(recorder: Any, step: Any, value: Value) -> torch.Tensor:
+def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:
     """The tensor that a function gives which returns what it is given: another one, over the same memory."""
     facts = value.facts.but(requires_grad=True, is_leaf=False)
     with torch._C.DisableTorchFunction():
@@ -106,7 +110,7 @@ def _same(recorder: Any, step: Any, value: Value) -> torch.Tensor:
     return recorder.adopt(made)
 
 
-def _body(session: Any, hook: Any, module: Any, rows: list[tuple[Value, int, int]]) -> tuple[Body, tuple[Value, ...]]:
+def _body(session: Session, hook: Any, module: Any, rows: list[tuple[Value, int, int]]) -> tuple[Body, tuple[Value, ...]]:
     """A hook's graph, which takes the gradients of `rows` (value, place and how many there are) and gives the first one's, or None."""
     recorder = session.recorder
     grads, given = [], []

@@ -10,7 +10,7 @@ import functools
 import types
 import weakref
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,6 +26,10 @@ from ..higher_order.bodies import fresh, parts_of
 from ..higher_order.operators import pure_body, record_step
 from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -45,7 +49,7 @@ class Region:
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__enter__)
-def _enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (context,) = args
     recorder = session.recorder
     if (recorder.code is None or recorder.code in _PLAIN or recorder.in_transform() or recorder.tape_is_a_body() or recorder.modes or recorder.overrides
@@ -64,7 +68,7 @@ def _enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__exit__)
-def _exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     recorder = session.recorder
     if not recorder.saving or recorder.saving[-1].context is not args[0]:
         raise Interrupt("torch-state", _NAME)
@@ -76,7 +80,7 @@ def _exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     recorder.saving.pop()
 
 
-def _close(session: Any, region: Region) -> None:
+def _close(session: Session, region: Region) -> None:
     """Rehearse the hooks for the tensors that are saved in a region, which ends here."""
     recorder, hooks = session.recorder, region.hooks
     inside = recorder.tape[region.index + 1:]
@@ -100,7 +104,7 @@ def _close(session: Any, region: Region) -> None:
     region.step.inputs.extend(dict.fromkeys((*inputs, *around)))
 
 
-def _saved(recorder: Any, region: Region, inputs: list[Value]) -> tuple[list[Value], dict[Any, Facts]]:
+def _saved(recorder: Recorder, region: Region, inputs: list[Value]) -> tuple[list[Value], dict[Any, Facts]]:
     """What is saved in a region: which inputs of the graph, and what other kinds of tensors; none of these may be one that hooks know by identity."""
     seen, known = region.hooks.seen, _held(recorder, [region.pack, region.unpack])
 
@@ -120,7 +124,7 @@ def _saved(recorder: Any, region: Region, inputs: list[Value]) -> tuple[list[Val
     return found
 
 
-def _held(recorder: Any, roots: list[Any]) -> list[Value]:
+def _held(recorder: Recorder, roots: list[Any]) -> list[Value]:
     """The results that functions reach by their closures and defaults."""
     found: dict[Value, None] = {}
     seen: set[int] = set()
@@ -138,7 +142,7 @@ def _held(recorder: Any, roots: list[Any]) -> list[Value]:
     return list(found)
 
 
-def _operand(recorder: Any, facts: Any) -> Value:
+def _operand(recorder: Recorder, facts: Any) -> Value:
     """What stands for a tensor that is saved and is no input."""
     if type(facts) is not Facts or facts.requires_grad and facts.is_leaf or facts.is_conj or facts.is_neg:
         raise Interrupt("torch-state", _NAME)
@@ -146,7 +150,7 @@ def _operand(recorder: Any, facts: Any) -> Value:
     return value
 
 
-def _pair(session: Any, region: Region, operand: Value, around: list[Value]) -> Pair:
+def _pair(session: Session, region: Region, operand: Value, around: list[Value]) -> Pair:
     """The hooks for one tensor; what they take from around them is added to `around`."""
     recorder = session.recorder
     packing = pure_body(session, _HOOK, region.pack, (operand.stand_in,))
@@ -170,7 +174,7 @@ def _has_body(step: Step) -> bool:
     return any(is_a(arg, Body) and type(arg.module) is not SavedHooks for arg in step.args)
 
 
-def _check(recorder: Any, looked: Any) -> None:
+def _check(recorder: Recorder, looked: Any) -> None:
     """Interrupts where captured code ends inside of a region, or what a hook looks at was changed."""
     try:
         looked()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -24,6 +24,9 @@ from ..higher_order.bodies import fresh, values_in
 from ..higher_order.operators import pure_body, record_step
 from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["REGISTERING", "Handle"]
 
@@ -44,7 +47,7 @@ class Handle:
 
 
 @substitute(torch.Tensor.register_post_accumulate_grad_hook)
-def _register_post_accumulate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
         return tensor, hook
     tensor, hook = bound(*args, **kwargs)
@@ -57,7 +60,7 @@ def _register_post_accumulate(session: Any, callable_: Any, args: tuple[Any, ...
 
 
 @substitute(torch.Tensor.register_hook)
-def _register_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
         return tensor, hook
     tensor, hook = bound(*args, **kwargs)
@@ -95,12 +98,12 @@ _init = types.FunctionType(RemovableHandle.__init__.__code__.replace(co_name="__
 _init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
 
 
-def _count(session: Any) -> None:
+def _count(session: Session) -> None:
     """One more hook, as registering it counts it."""
     _core.captured(_init, (object.__new__(RemovableHandle), collections.OrderedDict()), None)
 
 
-def _counted_by_effects(session: Any) -> None:
+def _counted_by_effects(session: Session) -> None:
     """Hooks on tensors from outside are counted when the entry registers them, so nobody may look at the count before."""
     session.notes[_OF_INPUTS] = True
     if session.notes.get(_OF_MODULES):
@@ -108,7 +111,7 @@ def _counted_by_effects(session: Any) -> None:
 
 
 @substitute(RemovableHandle.__init__)
-def _count_hook(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
     if session.notes.get(_OF_INPUTS):
         raise Interrupt("torch-operation", "a hook registered on a module beside hooks on tensors from outside")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.reasons import Interrupt
 from ..boundary.gateway import looked_at
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["FRAMELIFT", "caller", "frame_locals", "module_globals", "outside"]
 
@@ -22,7 +25,7 @@ def outside() -> Interrupt:
     return Interrupt("unsupported-code", "a look at the frames outside the compiled function")
 
 
-def module_globals(session: Any, frame: types.FrameType) -> Any:
+def module_globals(session: Session, frame: types.FrameType) -> Any:
     """The view of the globals of a frame: a module's own, or a namespace made inside; others interrupt."""
     found = frame.f_globals
     if _core.is_internal(found):
@@ -33,7 +36,7 @@ def module_globals(session: Any, frame: types.FrameType) -> Any:
     return _core.read(module, "__dict__")
 
 
-def frame_locals(session: Any, frame: types.FrameType) -> Any:
+def frame_locals(session: Session, frame: types.FrameType) -> Any:
     """A frame's local variables by name; those of closures from outside are imported."""
     code = frame.f_code
     if code.co_filename.startswith(FRAMELIFT):

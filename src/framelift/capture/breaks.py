@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..vocabulary.reasons import Interrupt
@@ -23,6 +23,9 @@ from ..bytecode.resume import (
     Made, Point, let_go, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched,
 )
 from ..boundary.facts.finalisers import end_acts, end_is_seen
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
@@ -42,7 +45,7 @@ class Handover:
 class Tried:
     """The attempt before, which `stopping` asks why its place was too late."""
 
-    session: Any = None
+    session: Session = None
 
 
 @dataclass(frozen=True, slots=True)

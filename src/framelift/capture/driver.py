@@ -15,7 +15,7 @@ import time
 import types
 from collections.abc import Callable
 from opcode import opmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.graph import _engine_run_backward
@@ -71,6 +71,9 @@ from .learned_shapes import Seen, dynamism_for, rehearse_with
 from .around.symbolic_entries import (
     Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back,
 )
+
+if TYPE_CHECKING:
+    from ..recording.finished import Finished
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
@@ -307,7 +310,7 @@ class Driver:
             entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
         return unseen(entry) if session.active_modes or session.recorder.overrides else entry, inputs
 
-    def _backend_for(self, session: Session, finished: Any) -> Any:
+    def _backend_for(self, session: Session, finished: Finished) -> Any:
         symbols = session.recorder.symbols
         if symbols is None:
             return self.compile_graph

@@ -6,7 +6,7 @@ import functools
 import os
 import sysconfig
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,9 @@ from ..substitutes.python.code_objects import optimizer_break
 from ..substitutes.numpy.functions import numpy_frame
 from ..bytecode import make_twin
 from ..boundary.world import World
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["muted", "resolve_code", "skipped"]
 
@@ -97,7 +100,7 @@ def _of_triton(code: types.CodeType) -> bool:
     return any(f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends"))
 
 
-def _nothing(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Bookkeeping of another front end: nothing of it is the program's."""
 
 
@@ -106,12 +109,12 @@ _AROUND = frozenset({"install_generation_tagging_init.<locals>.patched_init", "i
 _NOTES = frozenset({"GenerationTracker.tag"})
 
 
-def _graph_break(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if not optimizer_break(callable_):
         raise Interrupt("disabled", "graph_break")
 
 
-def _patched(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is left."""
     if callable_.__name__ == "__exit__":
         session.notes[_patched].pop()()
@@ -139,7 +142,7 @@ def _patched(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 _PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
 
 
-def _made_plainly(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A context object of TorchDynamo's, made of constants."""
     return callable_(*args, **kwargs)
 
@@ -165,7 +168,7 @@ def _of_dynamo(code: types.CodeType) -> Any:
     return _BY_NAME.get(code.co_name) or disabled
 
 
-def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return True
 
 

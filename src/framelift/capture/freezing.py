@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,10 +15,13 @@ from .._core import is_a
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__ = ["frozen"]
 
 
-def frozen(session: Any, finished: Finished) -> Finished:
+def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = sys.modules.get("torch._inductor.config")
     if options is None or not options.freezing or torch.is_grad_enabled() or finished.mutated:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,10 @@ from ..vocabulary.reasons import Interrupt
 from ..boundary.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..boundary.becomes.leaves import is_constant
 from .zero_one_sizes import is_same_graph
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+    from ..boundary.world import World
 
 __all__ = ["Seen", "dynamism_for", "rehearse_with"]
 
@@ -41,7 +45,7 @@ class Seen:
         self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
         self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
-    def learn(self, world: Any) -> None:
+    def learn(self, world: World) -> None:
         """Take over what a capture relied on."""
         self.captures += 1
         for origin in world.numbers:
@@ -140,7 +144,7 @@ class Seen:
         """A number that could not be followed symbolically."""
         self.changing[place] = False
 
-    def keep_floats_static(self, session: Any, error: BackendCompilerFailed) -> bool:
+    def keep_floats_static(self, session: Session, error: BackendCompilerFailed) -> bool:
         """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
         numbers = {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
         if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
@@ -212,7 +216,7 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
     return found
 
 
-def _written_numbers(session: Any) -> list[str]:
+def _written_numbers(session: Session) -> list[str]:
     """The places of numbers that captured code read and wrote."""
     world = session.world
     if not world.effects and not world.shadows:
@@ -234,7 +238,7 @@ def _written_numbers(session: Any) -> list[str]:
     return found
 
 
-def _places(world: Any, effect: Any) -> list[Origin]:
+def _places(world: World, effect: Any) -> list[Origin]:
     """Where a pending write goes, as a read of the same place would name it."""
     owner = effect.owner
     if is_a(owner, types.CellType):

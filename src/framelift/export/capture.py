@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,10 @@ from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
 from .shape_relations import Relied, relied_on
 from .strict_session import refuse, rehearse_call
+
+if TYPE_CHECKING:
+    from ..recording.finished import Finished
+    from ..rehearsal.session import Session
 
 __all__ = ["Captured", "called_as", "capture", "put", "put_state"]
 
@@ -65,7 +69,7 @@ def _strip(node: torch.fx.Node) -> None:
 class _Builder:
     """Rewrites a recorder's graph: its inputs become placeholders of the call, attributes, or sizes of these."""
 
-    def __init__(self, call: Call, session: Any, finished: Any) -> None:
+    def __init__(self, call: Call, session: Session, finished: Finished) -> None:
         self.call, self.session, self.finished = call, session, finished
         self.graph = torch.fx.Graph()
         self.attributes: dict[str, torch.Tensor] = {}

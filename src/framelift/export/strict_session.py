@@ -153,7 +153,7 @@ def _asserted() -> str | None:
     return next((one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)), "assertion error")
 
 
-def _exit(session: Any, value: Any) -> Exit:
+def _exit(session: Session, value: Any) -> Exit:
     leaves, spec = value
     assigned, lost = _effects(session)
     for leaf in leaves:
@@ -176,7 +176,7 @@ def not_flattenable(which: str, leaf: Any) -> Exception:
                             "Register its class with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.")
 
 
-def _may_leave(session: Any, leaf: Any) -> bool:
+def _may_leave(session: Session, leaf: Any) -> bool:
     return session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
 
 
@@ -187,7 +187,7 @@ def check_inputs(leaves: list[Any]) -> None:
             raise not_flattenable("inputs", leaf)
 
 
-def _effects(session: Any) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
+def _effects(session: Session) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
     """Buffers that were assigned to, with what they are now; and the other effects, in words."""
     assigned: list[tuple[torch.Tensor, Any]] = []
     lost = [f"{effect.kind} {effect.key}" if isinstance(effect.key, str) else effect.kind for effect in session.effects]
@@ -237,7 +237,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     raise InternalError("unreachable")
 
 
-def refuse(stop: BaseException, session: Any, name: str) -> None:
+def refuse(stop: BaseException, session: Session, name: str) -> None:
     """Raise what the user is told of a call that cannot be captured whole."""
     if not isinstance(stop, Interrupt):
         raise stop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator as operator_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,9 @@ from ..graph.fx.values import Body, Value
 from .bodies import Rehearsed, fresh, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__: list[str] = []
 
 _NAME = "flex_attention"
@@ -22,7 +25,7 @@ _NAME = "flex_attention"
 class _Indexing:
     """The mode under which these functions run: a scalar tensor is an index, never taken into Python."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -50,7 +53,7 @@ def _plain(dtype: torch.dtype, device: torch.device, size: tuple[int, ...], requ
     return intern_facts(dtype, device, torch.Size(size), tuple(reversed(stride)), requires_grad, not requires_grad, False, False, False)
 
 
-def _function(session: Any, function: Any, operands: list[Any]) -> tuple[Rehearsed, Any, list[Value]]:
+def _function(session: Session, function: Any, operands: list[Any]) -> tuple[Rehearsed, Any, list[Value]]:
     """A function of scalars: what ran, its graph, and the values it takes from around it."""
     modes = session.recorder.modes
     modes.append(_Indexing(session))
@@ -65,7 +68,7 @@ def _function(session: Any, function: Any, operands: list[Any]) -> tuple[Rehears
 
 @operator("flex_attention")
 @never_plain(_NAME)
-def _flex_attention(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, kernel_options: Any,
                   score_mod_other_buffers: Any = (), mask_mod_other_buffers: Any = ()) -> None: ...
     query, key, value, score_mod, block_mask, scale, options, *_ = bound(signature, args, kwargs)

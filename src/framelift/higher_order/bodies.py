@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx.graph_module import GraphModule
@@ -25,6 +25,10 @@ from ..graph.fx.tape import Step, build_body
 from ..graph.fx.values import Storage, Value
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.leaves import LEAF_TYPES
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__ = ["Rehearsed", "Surroundings", "contents_of", "fresh", "parts_of", "portrait_of", "rehearse_body", "values_in"]
 
@@ -46,18 +50,18 @@ class Rehearsed:
         """Whether it must run even if nobody needs its results."""
         return any(step.effect for step in self.tape)
 
-    def close(self, recorder: Any, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()) -> tuple[GraphModule, list[Value]]:
+    def close(self, recorder: Recorder, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()) -> tuple[GraphModule, list[Value]]:
         """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of stand-ins)."""
         kept, values = kept_of(recorder, outputs)
         with torch._C.DisableTorchFunction():
             return build_body(self.tape, (*operands, *also), kept, values, self.base, recorder.symbols, recorder.input_value, recorder.example_of)
 
-    def inline(self, recorder: Any) -> Any:
+    def inline(self, recorder: Recorder) -> Any:
         """Its operations stand in the graph around it, as if there were no operator; its result."""
         recorder.tape.extend(self.tape)
         return self.result
 
-    def escaping(self, recorder: Any) -> list[Value]:
+    def escaping(self, recorder: Recorder) -> list[Value]:
         """The values made inside that its result holds, wherever in it they are."""
         inside = {id(step) for step in self.tape}
         found: list[Value] = []
@@ -82,7 +86,7 @@ class Rehearsed:
         return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
 
 
-def rehearse_body(session: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+def rehearse_body(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
     """Run captured code with a tape of its own.  Called from a handler, that is paused."""
     recorder = session.recorder
     if recorder.in_transform():
@@ -98,19 +102,19 @@ def rehearse_body(session: Any, function: Callable[..., Any], args: tuple[Any, .
         recorder.tape, recorder.written = outer, outer_written
 
 
-def kept_of(recorder: Any, outputs: Any) -> tuple[Any, list[Value]]:
+def kept_of(recorder: Recorder, outputs: Any) -> tuple[Any, list[Value]]:
     """A structure of stand-ins and plain values as steps keep it, and the values in it."""
     found: list[Value] = []
     (kept,) = take((outputs,), recorder._values, [], found)
     return kept, found
 
 
-def values_in(recorder: Any, items: Iterable[Any]) -> list[Value]:
+def values_in(recorder: Recorder, items: Iterable[Any]) -> list[Value]:
     """The distinct values among the stand-ins given, in order."""
     return list(dict.fromkeys(recorder.value_of(item) for item in items if recorder.is_stand_in(item)))
 
 
-def fresh(recorder: Any, facts: Facts, name: str = "", exact: bool = True) -> torch.Tensor:
+def fresh(recorder: Recorder, facts: Facts, name: str = "", exact: bool = True) -> torch.Tensor:
     """A stand-in that belongs to a body alone: one of its operands."""
     with torch._C.DisableTorchFunction():
         value = Value(new_stand_in(facts), facts, Storage(external=False))
@@ -127,7 +131,7 @@ class Surroundings:
     the function's closure, its receiver and its arguments, or through pending writes.
     """
 
-    def __init__(self, session: Any, *roots: Any) -> None:
+    def __init__(self, session: Session, *roots: Any) -> None:
         self._world = session.world
         self._effects = len(self._world.effects)
         self._shadows = len(self._world.shadows)

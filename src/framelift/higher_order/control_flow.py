@@ -7,7 +7,7 @@ outside of itself, or gives back its operands, is an error: these operators have
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -21,13 +21,17 @@ from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
+
 __all__: list[str] = []
 
 
 class _Outputs:
     """What a body returned, flat, and checked to be tensors of its own."""
 
-    def __init__(self, recorder: Any, name: str, body: Rehearsed) -> None:
+    def __init__(self, recorder: Recorder, name: str, body: Rehearsed) -> None:
         self.body = body
         self.leaves, self.spec = pytree.tree_flatten(body.result)
         if not self.leaves or not all(recorder.is_stand_in(leaf) for leaf in self.leaves):
@@ -57,12 +61,12 @@ def _result_facts(facts: Sequence[Facts], inputs: Sequence[Value]) -> list[Facts
     return made
 
 
-def _operand(recorder: Any, value: Value, name: str) -> Any:
+def _operand(recorder: Recorder, value: Value, name: str) -> Any:
     facts = value.facts
     return fresh(recorder, facts.but(is_leaf=False) if facts.requires_grad else facts, name, value.exact)
 
 
-def _slice(recorder: Any, value: Value, name: str) -> Any:
+def _slice(recorder: Recorder, value: Value, name: str) -> Any:
     """One step of an input along its first dimension."""
     facts = value.facts.but(size=value.facts.size[1:], stride=value.facts.stride[1:])
     return fresh(recorder, facts.but(is_leaf=False) if facts.requires_grad else facts, name, exact=False)
@@ -77,14 +81,14 @@ def _stacked(facts: Facts, count: int) -> Facts:
     return facts.but(size=size, stride=tuple(reversed(stride)))
 
 
-def _around(recorder: Any, *parts: tuple[Rehearsed, Sequence[Value], Any]) -> list[Value]:
+def _around(recorder: Recorder, *parts: tuple[Rehearsed, Sequence[Value], Any]) -> list[Value]:
     """The values that bodies take from around them, each once."""
     return list(dict.fromkeys(v for body, operands, outputs in parts for v in body.close(recorder, operands, outputs)[1]))
 
 
 @operator("cond")
 @never_plain("torch.cond")
-def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> None: ...
     pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
     name, recorder = "torch.cond", session.recorder
@@ -115,7 +119,7 @@ def _cond(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return pytree.tree_unflatten(fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec)
 
 
-def _both(session: Any, name: str, pred: Any, branches: tuple[Any, Any], operands: tuple[Any, ...]) -> Any:
+def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], operands: tuple[Any, ...]) -> Any:
     """Another predicate for each element of a vmap: torch's rule is to compute both branches and choose."""
     recorder = session.recorder
     around, written, results = Surroundings(session, branches, *operands), len(recorder.written), []
@@ -135,7 +139,7 @@ def _both(session: Any, name: str, pred: Any, branches: tuple[Any, Any], operand
 
 @operator("while_loop")
 @never_plain("torch.while_loop")
-def _while_loop(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _while_loop(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()) -> None: ...
     cond_fn, body_fn, carried, additional = bound(signature, args, kwargs)
     name, recorder = "torch.while_loop", session.recorder
@@ -162,7 +166,7 @@ def _while_loop(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @operator("map_impl")
 @never_plain("torch.map")
-def _map(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(f: Any, xs: Any, pos_args: Any = ()) -> None: ...
     function, xs, more = bound(signature, args, kwargs)
     name, recorder = "torch.map", session.recorder
@@ -179,7 +183,7 @@ def _map(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 @operator("scan")
 @never_plain("torch.scan")
-def _scan(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
     function, init, xs, additional = bound(signature, args, kwargs)
     name, recorder = "torch.scan", session.recorder
@@ -202,7 +206,7 @@ def _scan(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 @operator("associative_scan")
 @never_plain("torch.associative_scan")
-def _associative_scan(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
     function, xs, additional = bound(signature, args, kwargs)
     name, recorder = "torch.associative_scan", session.recorder

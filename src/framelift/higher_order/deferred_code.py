@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,17 +18,20 @@ from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.leaves import LEAF_TYPES
 from .bodies import contents_of, portrait_of
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__ = ["looks_at_nothing_outside", "runs_later"]
 
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 
 
-def runs_later(session: Any, name: str, *roots: Any) -> None:
+def runs_later(session: Session, name: str, *roots: Any) -> None:
     """Interrupt at the end of the rehearsal if what `roots` lead to was changed by then; or at a break, behind which it may be."""
     _Later(session, name, list(roots), ())
 
 
-def looks_at_nothing_outside(session: Any, name: str, hook: Any, *using: Any) -> None:
+def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any) -> None:
     """The same for a hook, which may look at no object from outside either: others may write to that before the hook runs.
 
     `using`: objects that it is handed, and looks at.
@@ -40,7 +43,7 @@ def looks_at_nothing_outside(session: Any, name: str, hook: Any, *using: Any) ->
 class _Later:
     """What one piece of such code looks at."""
 
-    def __init__(self, session: Any, name: str, roots: list[Any], using: tuple[Any, ...]) -> None:
+    def __init__(self, session: Session, name: str, roots: list[Any], using: tuple[Any, ...]) -> None:
         self._session = session
         self._name = name
         self._effects = len(session.world.effects)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -22,6 +22,10 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, rehearse_body
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__ = ["HANDLERS", "OPERATOR", "bound", "call_operator", "family", "fresh_results", "never_plain", "operator", "pure_body", "record_step", "refuse"]
 
@@ -49,7 +53,7 @@ def family(base: type) -> Callable[[Handler], Handler]:
     return register
 
 
-def call_operator(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_operator(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a higher-order operator by captured code."""
     handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if is_a(callable_, base)), None)
     if handler is None:
@@ -61,7 +65,7 @@ def never_plain(name: str) -> Callable[[Handler], Handler]:
     """For operators that have no meaning outside of a graph: what cannot be captured is an error, never a fallback."""
     def wrap(handler: Handler) -> Handler:
         @functools.wraps(handler)
-        def checked(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             try:
                 return handler(session, callable_, args, kwargs)
             except Interrupt as interrupt:
@@ -87,7 +91,7 @@ def bound(signature: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return tuple(found.arguments.values())
 
 
-def pure_body(session: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+def pure_body(session: Session, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
     """Rehearse a body that may change nothing outside of itself."""
     around = Surroundings(session, function, *args)
     body = rehearse_body(session, function, args, kwargs)
@@ -97,14 +101,14 @@ def pure_body(session: Any, name: str, function: Any, args: tuple[Any, ...], kwa
     return body
 
 
-def record_step(recorder: Any, callable_: Any, args: list[Any], kwargs: dict[str, Any], inputs: Sequence[Value], effect: bool = False) -> Step:
+def record_step(recorder: Recorder, callable_: Any, args: list[Any], kwargs: dict[str, Any], inputs: Sequence[Value], effect: bool = False) -> Step:
     """The step of an operator, whose arguments are values, bodies and plain values."""
     step = Step(target_of(callable_), args, kwargs, list(inputs), read_state(), effect)
     recorder.tape.append(step)
     return step
 
 
-def fresh_results(recorder: Any, step: Step, facts: Sequence[Facts], exact: Sequence[bool]) -> list[torch.Tensor]:
+def fresh_results(recorder: Recorder, step: Step, facts: Sequence[Facts], exact: Sequence[bool]) -> list[torch.Tensor]:
     """Stand-ins for an operator's results, which share memory with nothing."""
     made = []
     with torch._C.DisableTorchFunction():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils.checkpoint
@@ -27,10 +27,13 @@ from .bodies import Rehearsed, fresh, kept_of, values_in
 from .operators import family, operator, pure_body, record_step
 from ..calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__: list[str] = []
 
 
-def _record(session: Any, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
+def _record(session: Session, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
             kwargs: dict[str, Any] | None = None, meta: dict[str, Any] | None = None) -> Any:
     """The node of a region; what it returns holds the node's results, wherever in it they are."""
     recorder = session.recorder
@@ -44,19 +47,19 @@ def _record(session: Any, target: Any, body: Rehearsed, given: list[Value], name
     return body.result
 
 
-def _tensors(session: Any, args: Any) -> list[Value]:
+def _tensors(session: Session, args: Any) -> list[Value]:
     return values_in(session.recorder, pytree.tree_leaves(args))
 
 
 @operator("wrap")
-def _wrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _wrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function, *rest = args
     body = pure_body(session, "wrap", function, tuple(rest), kwargs)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
 
 
 @family(BaseHOP)
-def _named_region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _named_region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor return what it is given."""
     function, *operands = args
     body = pure_body(session, callable_.name(), function, tuple(operands))
@@ -78,7 +81,7 @@ def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 @operator("out_dtype")
-def _out_dtype(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _out_dtype(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator with a result of another dtype: one node, whose result is like the operator's own."""
     recorder = session.recorder
     inner, dtype, *rest = args
@@ -95,7 +98,7 @@ def _out_dtype(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @operator("trace_wrapped")
-def _trace_wrapped(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _trace_wrapped(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that waits for the backward to be compiled; here it is."""
     return _core.captured(kwargs.pop("fn"), args, kwargs)
 
@@ -105,7 +108,7 @@ _CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_c
 
 
 @substitute(torch.utils.checkpoint.checkpoint)
-def _checkpoint(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function, *rest = args
     own = {name: kwargs.pop(name) for name in _CHECKPOINT if name in kwargs}
     for name, only in _CHECKPOINT.items():
@@ -134,7 +137,7 @@ def _checkpoint(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
     return _record(session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)})
 
 
-def _selective(session: Any, contexts: Any) -> Any:
+def _selective(session: Session, contexts: Any) -> Any:
     """What makes the contexts of a selective checkpoint, to be called when the graph runs.
 
     It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows that.
@@ -162,7 +165,7 @@ def _may_stay(value: Any) -> bool:
     return is_a(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
 
 
-def _region(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function under `torch.compiler.nested_compile_region`."""
     function, *rest = args
     if session.recorder.in_transform():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,10 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..vocabulary.reasons import Interrupt
 from ..calls.call_tables import CODE_HANDLERS, substitute
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__ = ["meet_triton"]
 
@@ -40,14 +44,14 @@ def meet_triton() -> None:
             CODE_HANDLERS[helper.__call__.__code__] = _helper
 
 
-def _helper(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _helper(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function for kernels that the program calls itself: the plain function inside."""
     if kwargs.get("_semantic") is not None:
         raise Interrupt("unknown-callable", "a function of Triton called as kernels call it")
     return _core.captured(_core.read(args[0], "fn"), args[1:], {name: value for name, value in kwargs.items() if name != "_semantic"})
 
 
-def _with_grid(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_grid(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`kernel[grid]`"""
     kernel, grid = args
     kind = type(kernel)
@@ -62,7 +66,7 @@ def _launch(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
 
 
 @substitute(_launch)
-def _record_launch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _record_launch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     kernel, grid, *given = args
     recorder = session.recorder
     if recorder.in_transform():
@@ -90,7 +94,7 @@ def _constants(kernel: Any) -> list[str]:
     return [kernel.arg_names[i] for i in getattr(kernel, "constexprs", ())]
 
 
-def _add_step(recorder: Any, kernel: Any, grid: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dict[str, Any]) -> None:
     from torch._higher_order_ops.triton_kernel_wrap import get_mutated_tensors, kernel_side_table, triton_kernel_wrapper_mutation
     found: list[Value] = []
     kept = dict(zip(named, take(named.values(), recorder._values, [], found)))

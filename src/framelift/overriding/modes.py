@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -30,6 +30,9 @@ from .opened_functions import opened, opened_by_class
 from ..calls.call_tables import substitute
 from .subclasses import call_override, overriding
 from ..recording.rules.special_cases import RULES
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "is_overridden", "modes_off", "note_changes", "shown_by_torch", "torch_call",
            "unseen", "without_modes"]
@@ -120,14 +123,14 @@ def unseen(entry: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def import_modes(session: Any, modes: list[Any]) -> None:
+def import_modes(session: Session, modes: list[Any]) -> None:
     """Let the active modes in: they are the stack captured code begins with."""
     seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(modes)]
     session.recorder.modes = list(seen)
     session.modes_before = seen
 
 
-def import_transforms(session: Any, moment: Moment) -> None:
+def import_transforms(session: Session, moment: Moment) -> None:
     """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack.
 
     Most calls are inside of none, and stay so by a guard: the torch state tells of functorch's, and here is forward-mode's.
@@ -144,14 +147,14 @@ def import_transforms(session: Any, moment: Moment) -> None:
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 
-def guard_nesting(session: Any) -> None:
+def guard_nesting(session: Session) -> None:
     """Where the program opens or leaves autocast regions inside of one from outside."""
     found = asked_of_nesting(session.recorder.saved) if session.recorder.saved is not None else None
     if found is not None:
         session.world.guard(const(autocast_nesting), "CHECK", found)
 
 
-def note_changes(session: Any) -> None:
+def note_changes(session: Session) -> None:
     """What the program did to the stack, as effects: modes taken off, then modes put on."""
     before, now = session.modes_before, session.recorder.modes
     same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
@@ -161,13 +164,13 @@ def note_changes(session: Any) -> None:
         session.world.write("call", _push, i, (mode,))
 
 
-def is_overridden(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a torch call with these arguments is one for a mode or a subclass of the program."""
     recorder = session.recorder
     return bool(recorder.modes or recorder.overrides and not recorder.subclasses_off and overriding(args, kwargs))
 
 
-def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
     recorder = session.recorder
     own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
@@ -186,7 +189,7 @@ def torch_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return shown_by_torch(session, callable_, args, kwargs)
 
 
-def shown_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A torch call as modes and subclasses are shown it: which function, types and arguments, and how often, is torch's own affair.
 
     So torch is called, with `_Spy` as its only mode.
@@ -215,7 +218,7 @@ def _opened(function: Any) -> Any:
     return opened(function)
 
 
-def dispatch(session: Any, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
+def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
              kwargs: dict[str, Any] | None) -> Any:
     """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments.
 
@@ -246,7 +249,7 @@ _NUMBERS = frozenset((Float, Bool, NumpyNumber))
 class _Spy(TorchFunctionMode):
     """Stands on torch's stack while one of torch's own functions says whom it is shown to."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
         self.asked = False
@@ -258,54 +261,54 @@ class _Spy(TorchFunctionMode):
 
 
 @substitute(_length)
-def _len_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _len_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return len(session.recorder.modes)
 
 
 @substitute(_push)
-def _push_on_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _push_on_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (mode,) = args
     session.recorder.modes.append(mode)
 
 
 @substitute(_pop)
-def _pop_from_stack(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pop_from_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not session.recorder.modes:
         raise Interrupt("torch-state", "Popping from an empty torch function mode stack")
     return session.recorder.modes.pop()
 
 
 @substitute(_at)
-def _stack_at(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _stack_at(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return session.recorder.modes[args[0]]
 
 
 @substitute(torch._C._len_torch_dispatch_stack)
-def _no_dispatch_modes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _no_dispatch_modes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return 0   # with a mode there, nothing is captured
 
 
 if hasattr(torch._C, "_is_torch_function_mode_enabled"):
     @substitute(torch._C._is_torch_function_mode_enabled)
-    def _any_mode(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _any_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return bool(session.recorder.modes)
 
 
 @substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
-def _has_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _has_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Torch's own is the recorder's."""
     return is_overridden(session, args, kwargs)
 
 
 @substitute(torch.overrides.handle_torch_function)
-def _handle_torch_function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
         return dispatch(session, public_api, tuple(map(type, overriding(tuple(relevant_args), {}))), args, kwargs)
     return bound(*args, **kwargs)
 
 
 @substitute(types.GetSetDescriptorType.__get__, property.__get__)
-def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
@@ -321,7 +324,7 @@ def keep_default_device(context: Any) -> None:
 
 
 @substitute(torch.set_default_device)
-def _set_default_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
     def bound(device: Any) -> Any:
         return device

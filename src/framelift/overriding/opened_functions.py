@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,12 +18,15 @@ from .._core import is_a
 from ..graph.metadata.facts import is_overriding
 from ..boundary.world import ABSENT
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__ = ["opened", "opened_by_class"]
 
 _own = type.__dict__["__dict__"].__get__
 
 
-def opened_by_class(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The code of a torch operation as a function to capture, where the class of an argument replaces what it reads; else None."""
     if type(function) is not types.FunctionType:
         return None

@@ -7,7 +7,7 @@ and results when it runs (`with_types`).  Subclasses that dispatch below the tor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import get_default_nowrap_functions
@@ -21,6 +21,10 @@ from ..graph.metadata.wrappers import asks_first
 from ..vocabulary.reasons import Interrupt
 from ..calls.call_tables import substitute
 from ..recording.rules.special_cases import rule
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+    from ..rehearsal.session import Session
 
 __all__ = ["call_override", "overriding", "plain_examples", "with_types"]
 
@@ -45,7 +49,7 @@ def _has_a_say(arg: Any, kind: type) -> bool:
     return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
 
 
-def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+def call_override(session: Session, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """Ask each class in turn until one answers."""
     types = tuple(type(arg) for arg in found)
     for arg, cls in zip(found, types):
@@ -60,7 +64,7 @@ def call_override(session: Any, func: Any, found: list[Any], args: tuple[Any, ..
 class SubclassesOff:
     """`torch._C.DisableTorchFunctionSubclass()` as captured code sees it."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     def __enter__(self) -> None:
@@ -72,12 +76,12 @@ class SubclassesOff:
 
 
 @substitute(torch._C.DisableTorchFunctionSubclass)
-def _off(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
+def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
     return SubclassesOff(session)
 
 
 @substitute(torch.Tensor.__torch_function__.__func__)
-def _default(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _default(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What subclasses inherit: the operation itself, its results made tensors of the subclass."""
     def bound(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not all(issubclass(cls, one) for one in types):
@@ -89,14 +93,14 @@ def _default(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @substitute(_disabled)
-def _without(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _without(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(_cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with SubclassesOff(session):
             return _core.captured(func, tuple(args), kwargs or {})
     return bound(*args, **kwargs)
 
 
-def _converted(recorder: Any, result: Any, cls: type) -> Any:
+def _converted(recorder: Recorder, result: Any, cls: type) -> Any:
     if cls is torch.Tensor:
         return result
     if is_a(result, torch.Tensor) and not is_a(result, cls):
@@ -107,7 +111,7 @@ def _converted(recorder: Any, result: Any, cls: type) -> Any:
     return result
 
 
-def _retyped(recorder: Any, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
+def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
     """The same result as a tensor of another class."""
     value = recorder.value_of(stand_in)
     with torch._C.DisableTorchFunction():
@@ -120,14 +124,14 @@ def _retyped(recorder: Any, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
 
 
 @rule(torch._C.TensorBase.as_subclass)
-def _as_subclass(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _as_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, cls = (*args, *kwargs.values())
     _check_class(cls)
     return _retyped(recorder, tensor, cls)
 
 
 @rule(torch._C.TensorBase._make_subclass)
-def _make_subclass(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs:
         raise Interrupt("torch-operation", "Tensor._make_subclass with options")
     cls, data = args

@@ -7,7 +7,7 @@ as for any object: methods may be put on `torch.Tensor` and taken off again.
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +25,9 @@ from . import modes
 from ..recording import tensor_writes
 from ..recording.wrapper_results import attribute_of_result, holds
 
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
 __all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic_store", "load", "store"]
 
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
@@ -32,7 +35,7 @@ _OF_TORCH = vars(torch._tensor)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def load(session: Any, tensor: torch.Tensor, name: str) -> Any:
+def load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """`tensor.name`: a `__getattribute__` of the program's if there is one, then a `__getattr__`."""
     cls = type(tensor)
     getter = session.world.lookup(cls, "__getattribute__")
@@ -47,7 +50,7 @@ def load(session: Any, tensor: torch.Tensor, name: str) -> Any:
     return _core.captured(fallback, (tensor, name), None)
 
 
-def generic_load(session: Any, tensor: torch.Tensor, name: str) -> Any:
+def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """What `object.__getattribute__` finds."""
     world, cls = session.world, type(tensor)
     found = world.lookup(cls, name)
@@ -65,7 +68,7 @@ def generic_load(session: Any, tensor: torch.Tensor, name: str) -> Any:
     return _bound(session, tensor, name, found, kind)
 
 
-def _may_be_hidden(session: Any, tensor: torch.Tensor, name: str) -> bool:
+def _may_be_hidden(session: Session, tensor: torch.Tensor, name: str) -> bool:
     """Whether the tensor itself has an attribute of a method's name."""
     if (id(tensor), name) in session.world.overlay:
         return True
@@ -73,7 +76,7 @@ def _may_be_hidden(session: Any, tensor: torch.Tensor, name: str) -> bool:
     return record is not None and name in _core.own_dict(record.original)
 
 
-def by_descriptor(session: Any, tensor: torch.Tensor, name: str, found: Any) -> Any:
+def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
     """What an attribute that torch or the program defines by a descriptor gives."""
     recorder = session.recorder
     if is_a(found, property) and not _is_of_torch(found):
@@ -98,7 +101,7 @@ def _is_of_torch(found: property) -> bool:
     return is_a(found.fget, types.FunctionType) and found.fget.__globals__ is _OF_TORCH
 
 
-def _slot(session: Any, tensor: torch.Tensor, name: str, found: Any) -> Any:
+def _slot(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
     world = session.world
     pending = world.overlay.get((id(tensor), name), ABSENT)
     if pending is not ABSENT and pending is not DELETED:
@@ -113,7 +116,7 @@ def _slot(session: Any, tensor: torch.Tensor, name: str, found: Any) -> Any:
     return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
 
 
-def _own_entry(session: Any, tensor: torch.Tensor, name: str) -> Any:
+def _own_entry(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """What the dictionary of the tensor holds under a name, pending writes included; ABSENT when nothing."""
     world = session.world
     pending = world.overlay.get((id(tensor), name), ABSENT)
@@ -130,7 +133,7 @@ def _own_entry(session: Any, tensor: torch.Tensor, name: str) -> Any:
     return _of_result(session, tensor, name)
 
 
-def _of_result(session: Any, tensor: torch.Tensor, name: str) -> Any:
+def _of_result(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """What the result of an operation holds beside its data: wrapper subclasses alone do."""
     if not is_wrapper(type(tensor)):
         return ABSENT
@@ -140,7 +143,7 @@ def _of_result(session: Any, tensor: torch.Tensor, name: str) -> Any:
         return ABSENT
 
 
-def _bound(session: Any, tensor: torch.Tensor, name: str, found: Any, kind: type) -> Any:
+def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: type) -> Any:
     """What the class holds, as it is read by way of an instance."""
     world, cls = session.world, type(tensor)
     if kind is types.FunctionType or kind is _core.Compiled:
@@ -163,7 +166,7 @@ def _bound(session: Any, tensor: torch.Tensor, name: str, found: Any, kind: type
     return _core.captured(getter, (value, tensor, cls), None)
 
 
-def store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> None:
+def store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None:
     """`tensor.name = value`."""
     setter = session.world.lookup(type(tensor), "__setattr__")
     if is_a(setter, types.FunctionType):
@@ -172,7 +175,7 @@ def store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> None:
         generic_store(session, tensor, name, value)
 
 
-def generic_store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> None:
+def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None:
     """What `object.__setattr__` does, as a pending write."""
     world, cls = session.world, type(tensor)
     found = world.lookup(cls, name)
@@ -191,7 +194,7 @@ def generic_store(session: Any, tensor: torch.Tensor, name: str, value: Any) -> 
         raise Interrupt("effect-object", f"{cls.__qualname__}.{name}")
 
 
-def delete(session: Any, tensor: torch.Tensor, name: str) -> None:
+def delete(session: Session, tensor: torch.Tensor, name: str) -> None:
     """`del tensor.name`."""
     deleter = session.world.lookup(type(tensor), "__delattr__")
     if is_a(deleter, types.FunctionType):
@@ -200,7 +203,7 @@ def delete(session: Any, tensor: torch.Tensor, name: str) -> None:
         generic_delete(session, tensor, name)
 
 
-def generic_delete(session: Any, tensor: torch.Tensor, name: str) -> None:
+def generic_delete(session: Session, tensor: torch.Tensor, name: str) -> None:
     """What `object.__delattr__` does, as a pending write."""
     found = session.world.lookup(type(tensor), name)
     if is_a(found, property) and not _is_of_torch(found):

@@ -6,7 +6,7 @@ Levels are entered and left for real, but only on the live fakes' own stack (gra
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _functorch
@@ -21,6 +21,9 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..recording.live_recording import record_live
 from ..calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -38,7 +41,7 @@ def _found(names: str) -> list[Any]:
     return [func for func in found if callable(func) and not is_a(func, type)]
 
 
-def _record(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False) -> Any:
+def _record(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False) -> Any:
     recorder = session.recorder
     found: list[Value] = []
     kept = take(args, recorder._values, [], found)
@@ -47,7 +50,7 @@ def _record(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 @substitute(*_found("_grad_increment_nesting _jvp_increment_nesting"))
-def _differentiate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _differentiate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Opens a level to differentiate in.  Torch itself suspends an inference mode for its length, which nodes for that mode would cross."""
     if torch.is_inference_mode_enabled():
         raise Interrupt("torch-state", "differentiation by torch.func in inference mode")
@@ -57,32 +60,32 @@ def _differentiate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 @substitute(*_found("_vmap_increment_nesting _vmap_decrement_nesting _grad_decrement_nesting _jvp_decrement_nesting set_inplace_requires_grad_allowed "
                     "_set_fwd_grad_enabled _saved_tensors_hooks_disable "
                     "_saved_tensors_hooks_enable _set_tensor_requires_grad lazy_load_decompositions _maybe_load_decompositions"))
-def _switch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _switch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Changes the state of the transforms: done, and kept in the graph."""
     return _record(session, callable_, args, kwargs, effect=True)
 
 
 @substitute(*_found("_enter_dual_level"))
-def _enter_dual(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _enter_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     level = _record(session, callable_, args, kwargs, effect=True)
     session.recorder.live.enter_dual(1)
     return level
 
 
 @substitute(*_found("_exit_dual_level"))
-def _exit_dual(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _exit_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.recorder.live.check_dual("leaving a level of forward-mode differentiation that was entered outside", 1)
     _record(session, callable_, args, kwargs, effect=True)
     session.recorder.live.enter_dual(-1)
 
 
 @substitute(*_found("_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _make_dual _unpack_dual _autograd_grad"))
-def _primitive(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _primitive(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Wraps, unwraps or differentiates tensors: one node."""
     return _record(session, callable_, args, kwargs)
 
 
-def _asks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _asks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Asks functorch about its state or about a tensor: answered now, no node."""
     recorder = session.recorder
     return recorder.live.ask(callable_, *(recorder.value_of(arg) if is_a(arg, torch.Tensor) else arg for arg in args))
@@ -93,7 +96,7 @@ substitute(*_found("is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_
 
 
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
-def _asks_for_hooks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
     told = session.recorder.live.disabled
     session.world.guard(const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message), "CHECK",
@@ -102,7 +105,7 @@ def _asks_for_hooks(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(*_found("unwrap_if_dead"))
-def _unwrap_if_dead(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _unwrap_if_dead(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
     (tensor,) = args
     if not recorder.live.wraps(recorder.value_of(tensor)):
@@ -111,7 +114,7 @@ def _unwrap_if_dead(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(*_found("peek_interpreter_stack get_interpreter_stack get_unwrapped pop_dynamic_layer_stack push_dynamic_layer_stack"))
-def _inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("torch-operation", f"torch._C._functorch.{callable_.__name__}")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +16,9 @@ from ..graph.symbols.number_nodes import graph_values
 from ..graph.state.torch_state import read_state
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 __all__ = ["WITHOUT_ASSUMPTIONS", "assertion", "assume", "forget"]
 
@@ -29,7 +32,7 @@ def forget() -> None:
     WITHOUT_ASSUMPTIONS.clear()
 
 
-def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:
+def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
     if recorder.assume_otherwise is not None:
         return bool(recorder.assume_otherwise(tensor, truth))
@@ -48,7 +51,7 @@ def assume(recorder: Any, tensor: torch.Tensor, truth: bool) -> bool:
     return True
 
 
-def assertion(recorder: Any, condition: Any, text: str) -> None:
+def assertion(recorder: Recorder, condition: Any, text: str) -> None:
     """The graph checks a condition on numbers that only it knows."""
     assert recorder.symbols is not None
     target = target_of(torch.ops.aten._assert_scalar.default)

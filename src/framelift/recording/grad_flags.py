@@ -6,7 +6,7 @@ set once the graph has run.  A tensor made inside is the recorder's business (sp
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,13 +18,17 @@ from .histories import is_free, may_make_leaf, may_switch
 from .tensor_writes import write
 from .rules.special_cases import make_leaf
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+    from ..rehearsal.session import Session
+
 __all__ = ["switch"]
 
 _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 
 
 @write("requires_grad")
-def _assign(session: Any, tensor: torch.Tensor, new: Any) -> None:
+def _assign(session: Session, tensor: torch.Tensor, new: Any) -> None:
     value: Value = session.recorder.value_of(tensor)
     if value.facts.requires_grad is new:
         session.recorder.set_attribute(tensor, "requires_grad", new)
@@ -32,7 +36,7 @@ def _assign(session: Any, tensor: torch.Tensor, new: Any) -> None:
         switch(session, tensor, new)
 
 
-def switch(session: Any, tensor: torch.Tensor, wanted: Any) -> None:
+def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
     """`tensor` shall require grad, or not any more."""
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
@@ -53,14 +57,14 @@ def switch(session: Any, tensor: torch.Tensor, wanted: Any) -> None:
     session.world.write("tensorattr", tensor, "requires_grad", wanted)
 
 
-def _check(recorder: Any, value: Value, wanted: Any) -> None:
+def _check(recorder: Recorder, value: Value, wanted: Any) -> None:
     facts = value.facts
     if type(facts) is WrapperFacts or type(wanted) is not bool or not facts.is_leaf or facts.is_inference or value.external._is_view() or not (   # type: ignore[union-attr]
             facts.dtype.is_floating_point or facts.dtype.is_complex) or recorder.modes or recorder.overrides or recorder.in_transform() or recorder.tape_is_a_body():
         raise Interrupt("torch-operation", _WHAT)
 
 
-def _other_name(recorder: Any, value: Value, wanted: bool) -> Value:
+def _other_name(recorder: Recorder, value: Value, wanted: bool) -> Value:
     same = recorder.value_of(recorder.record(target_of(torch.Tensor.detach), (value.stand_in,), {}, keep=True))
     made = Value(value.stand_in, same.facts, same.storage, same.view)
     made.step, made.path, made.exact, made.external, made.name = same.step, same.path, value.exact, value.external, value.name

@@ -10,13 +10,16 @@ import functools
 import weakref
 from collections.abc import Sequence
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 __all__ = ["forget", "is_free", "may_make_leaf", "may_switch", "without_histories"]
 
@@ -37,13 +40,13 @@ def forget() -> None:
     _PLAIN_SWITCHES.clear()
 
 
-def may_make_leaf(recorder: Any) -> None:
+def may_make_leaf(recorder: Recorder) -> None:
     """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
     if recorder.code in _PLAIN_LEAVES:
         raise Interrupt("torch-operation", _LEAF)
 
 
-def may_switch(recorder: Any) -> None:
+def may_switch(recorder: Recorder) -> None:
     """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
     if recorder.code in _PLAIN_SWITCHES:
         raise Interrupt("torch-operation", _VIEWED)
@@ -59,14 +62,14 @@ def is_free(value: Value) -> bool:
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
 
 
-def _rather_plain(recorder: Any, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
+def _rather_plain(recorder: Recorder, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where it began."""
     stop = Interrupt("torch-operation", what)
     stop.first = functools.partial(codes.add, recorder.code) if recorder.code is not None else None
     return stop
 
 
-def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
+def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
     """The outputs, those of an odd kind replaced by what has no history; and which these are."""
     switched = {id(name.storage) for names in recorder.flagged.values() for name in names.values()}
     if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
@@ -92,7 +95,7 @@ def without_histories(recorder: Any, outputs: list[Any]) -> tuple[list[Any], tup
                 for i, out in enumerate(outputs)], tuple(odd.items())
 
 
-def _fates(recorder: Any, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
+def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
     """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if neither."""
     places = [i for i, out in enumerate(outputs) if type(out) is Value and out.facts.requires_grad and out.external is None and not out.rooted]
     used = {id(value) for step in recorder.tape for value in step.inputs}

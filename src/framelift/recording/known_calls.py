@@ -5,7 +5,7 @@ Their results enter the graph as constants, since no backend could follow a shap
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
@@ -15,6 +15,9 @@ from ..graph.fx.targets import Getter, OneNode, Target, target_of
 from ..graph.fx.values import Value
 from ..vocabulary.reasons import Interrupt
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 __all__ = ["UNDECIDED", "call_known", "with_numbers"]
 
 UNDECIDED = object()
@@ -23,7 +26,7 @@ _GETITEM = (torch.Tensor.__getitem__, torch._C.TensorBase.__getitem__)
 _REASONS = ("tensor-item", "data-dependent-shape", "torch-operation")
 
 
-def call_known(recorder: Any, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[Value],
+def call_known(recorder: Recorder, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[Value],
                stopped: Interrupt, symbolic: bool) -> Any:
     """The result of a call that was `stopped` because values decide about it; UNDECIDED where they are not known.
 
@@ -61,7 +64,7 @@ def _replaced(arg: Any, copies: dict[int, torch.Tensor]) -> Any:
     return type(arg)(_replaced(item, copies) for item in arg) if type(arg) in (list, tuple) else arg
 
 
-def with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
+def with_numbers(recorder: Recorder, arg: Any, numbers: list[Any]) -> Any:
     """The arguments with whole numbers in place of tensors that hold one and are known; `numbers` are those put in."""
     if type(arg) in (list, tuple):
         return type(arg)(with_numbers(recorder, item, numbers) for item in arg)
@@ -77,7 +80,7 @@ def with_numbers(recorder: Any, arg: Any, numbers: list[Any]) -> Any:
     return numbers[-1]
 
 
-def _indexed(recorder: Any, target: Target, args: tuple[Any, ...]) -> Any:
+def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
     """An index by masks: by the places where they are true.  One by tensors of one whole number: by the numbers."""
     tensor, index = args
     if not recorder.is_stand_in(tensor):
@@ -105,7 +108,7 @@ def _indexed(recorder: Any, target: Target, args: tuple[Any, ...]) -> Any:
     return recorder.record(target, (tensor, tuple(parts)), {})
 
 
-def _dimensions(recorder: Any, part: Any) -> int:
+def _dimensions(recorder: Recorder, part: Any) -> int:
     """How many dimensions of a tensor a part of an index is about; an ellipsis tells none itself."""
     if part is None or part is ... or type(part) is bool:
         return 0
@@ -113,7 +116,7 @@ def _dimensions(recorder: Any, part: Any) -> int:
     return len(facts.size) if facts is not None and facts.dtype in (torch.bool, torch.uint8) else 1
 
 
-def _literal(recorder: Any, result: Any) -> Any:
+def _literal(recorder: Recorder, result: Any) -> Any:
     """A result as constants of the graph."""
     if is_a(result, torch.Tensor):
         if type(result) is not torch.Tensor or result.numel() > _MOST_LITERALS or result.layout is not torch.strided or result.is_quantized:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,10 +21,13 @@ from ..graph.fx.values import Value
 from ..graph.metadata.wrappers import WrapperFacts
 from ..vocabulary.reasons import Interrupt
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 __all__ = ["Results", "record_live"]
 
 
-def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
+def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
                 gives_values: bool = False, effect: bool = False, live: Live | None = None, kind: Any = None) -> Any:
     """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result.
 
@@ -57,7 +60,7 @@ def record_live(recorder: Any, target: Target, kept: list[Any], kept_named: dict
     return answer
 
 
-def _take_writes(recorder: Any, target: Target, outcome: LiveOutcome, found: list[Value]) -> None:
+def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found: list[Value]) -> None:
     for index in outcome.written:
         value = found[index]
         if value.external is not None and any(v.facts.requires_grad for v in found):
@@ -79,7 +82,7 @@ def _take_writes(recorder: Any, target: Target, outcome: LiveOutcome, found: lis
 class Results:
     """Turns raw results into stand-ins."""
 
-    def __init__(self, recorder: Any, live: Live, target: Target, step: Step, found: list[Value]) -> None:
+    def __init__(self, recorder: Recorder, live: Live, target: Target, step: Step, found: list[Value]) -> None:
         self.recorder = recorder
         self.live = live
         self.name = target.name

@@ -6,7 +6,7 @@ depends on the order of the elements.  Compilers that make graphs functional cop
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,13 +16,16 @@ from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..vocabulary.reasons import Interrupt
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 __all__ = ["check_overlaps"]
 
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
 _MOST_ELEMENTS = 100_000   # that are looked at one by one
 
 
-def check_overlaps(recorder: Any, target: Target, kept: list[Any], outcome: Outcome, found: list[Value]) -> None:
+def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome: Outcome, found: list[Value]) -> None:
     """Interrupt where an argument shares some elements, but not all in the same order, with what is written."""
     for index in outcome.written:
         value = found[index]

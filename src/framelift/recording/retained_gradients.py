@@ -10,7 +10,7 @@ import functools
 import weakref
 from collections.abc import Sequence
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,6 +20,9 @@ from ..graph.fx.values import Value
 from ..vocabulary.reasons import Interrupt
 from .rules.special_cases import rule
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
 __all__ = ["leave_retaining", "retain", "retained"]
 
 _LEAVES = "Tensor.retain_grad of a tensor that is a result"
@@ -28,7 +31,7 @@ _BREAKING: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
 @rule(torch.Tensor.retain_grad)
-def _retain_grad(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _retain_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (tensor,) = (*args, *kwargs.values())
     value: Value = recorder.value_of(tensor)
     if not value.facts.requires_grad:
@@ -37,7 +40,7 @@ def _retain_grad(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         retain(recorder, value)
 
 
-def retain(recorder: Any, value: Value) -> None:
+def retain(recorder: Recorder, value: Value) -> None:
     """A result keeps its gradient from now on."""
     if value.external is not None:
         raise Interrupt("torch-operation", "Tensor.retain_grad of a tensor from outside that has a history")
@@ -49,14 +52,14 @@ def retain(recorder: Any, value: Value) -> None:
     recorder.retained.setdefault(value, (_writes(recorder, value), _is_used(recorder, value)))
 
 
-def retained(recorder: Any) -> list[Value]:
+def retained(recorder: Recorder) -> list[Value]:
     """The results that keep their gradients; interrupts where one has a hook, or a view whose memory was written since: its history is another one."""
     if any(_is_hooked(recorder, value) or len(value.storage.values) > 1 and _is_written(recorder, value) for value in recorder.retained):
         raise _rather_plain(recorder)
     return list(recorder.retained)
 
 
-def leave_retaining(recorder: Any, outputs: Sequence[Any]) -> None:
+def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
     """Those among the results of the graph go on keeping their gradients."""
     leaving = [value for value in recorder.retained if value in outputs]
     if leaving and (not recorder.is_plain or recorder.differentiated or recorder.differentiable or not retained(recorder)):
@@ -65,7 +68,7 @@ def leave_retaining(recorder: Any, outputs: Sequence[Any]) -> None:
         recorder.append(target_of(torch.Tensor.retain_grad), [value])
 
 
-def _rather_plain(recorder: Any) -> Interrupt:
+def _rather_plain(recorder: Recorder) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the program first asks for it.
 
     The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind what is seen outside: so one that was used
@@ -78,17 +81,17 @@ def _rather_plain(recorder: Any) -> Interrupt:
     return stop
 
 
-def _is_used(recorder: Any, value: Value) -> bool:
+def _is_used(recorder: Recorder, value: Value) -> bool:
     return any(one.storage is value.storage for step in recorder.tape for one in step.inputs)
 
 
-def _is_written(recorder: Any, value: Value) -> bool:
+def _is_written(recorder: Recorder, value: Value) -> bool:
     return _writes(recorder, value) != recorder.retained[value][0]
 
 
-def _is_hooked(recorder: Any, value: Value) -> bool:
+def _is_hooked(recorder: Recorder, value: Value) -> bool:
     return any(step.target.func is hook_gradient and step.args[0] is value for step in recorder.tape)
 
 
-def _writes(recorder: Any, value: Value) -> int:
+def _writes(recorder: Recorder, value: Value) -> int:
     return sum(one.storage is value.storage for one in recorder.written)

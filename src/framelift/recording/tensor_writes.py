@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,9 @@ from ..graph.fx.values import AFTER_DATA, EXCHANGED, Value
 from ..graph.analysis.in_place import is_data
 from ..vocabulary.reasons import Interrupt
 from ..boundary.records import DELETED
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["WRITES", "delete_attribute", "store_attribute"]
 
@@ -31,7 +34,7 @@ def write(name: str) -> Callable[[Write], Write]:
     return register
 
 
-def store_attribute(session: Any, tensor: torch.Tensor, name: str, new: Any) -> None:
+def store_attribute(session: Session, tensor: torch.Tensor, name: str, new: Any) -> None:
     """`tensor.name = new`, for a name of torch's."""
     found = WRITES.get(name)
     if found is None or session.recorder.tape_is_a_body():
@@ -40,7 +43,7 @@ def store_attribute(session: Any, tensor: torch.Tensor, name: str, new: Any) -> 
         found(session, tensor, new)
 
 
-def delete_attribute(session: Any, tensor: torch.Tensor, name: str) -> None:
+def delete_attribute(session: Session, tensor: torch.Tensor, name: str) -> None:
     """`del tensor.name`, for an attribute that the program put there; `del tensor.grad` sets it to None."""
     if name == "grad":
         store_attribute(session, tensor, name, None)
@@ -52,13 +55,13 @@ def delete_attribute(session: Any, tensor: torch.Tensor, name: str) -> None:
     session.world.write("deltensorattr", tensor, name, None)
 
 
-def _pending(session: Any, tensor: torch.Tensor, name: str, new: Any) -> None:
+def _pending(session: Session, tensor: torch.Tensor, name: str, new: Any) -> None:
     session.world.overlay[(id(tensor), name)] = new
     session.world.write("tensorattr", tensor, name, new)
 
 
 @write("grad")
-def _grad(session: Any, tensor: torch.Tensor, new: Any) -> None:
+def _grad(session: Session, tensor: torch.Tensor, new: Any) -> None:
     recorder = session.recorder
     if new is not None:
         facts = recorder.value_of(tensor).facts
@@ -69,7 +72,7 @@ def _grad(session: Any, tensor: torch.Tensor, new: Any) -> None:
 
 
 @write("data")
-def _data(session: Any, tensor: torch.Tensor, new: Any) -> None:
+def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
     """The tensor gets other memory: from now on it is one more name for that.
 
     What one that requires grad is for autograd from then on, only plain Python knows: it is used without grad mode only.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,11 +24,15 @@ from ..boundary.becomes.leaves import is_leaf
 from ..boundary.attributes.wrapper_classes import note_wrapper_class
 from .live_recording import Results, record_live
 
+if TYPE_CHECKING:
+    from .recorder import Recorder
+    from ..rehearsal.session import Session
+
 __all__ = ["attribute_of_result", "check_results", "holds", "kind_of_memory", "make_wrapper", "new_wrapper", "record_wrapped"]
 
 
 
-def record_wrapped(recorder: Any, live: Wrapped, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
+def record_wrapped(recorder: Recorder, live: Wrapped, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
                    gives_values: bool) -> Any:
     """One operation that has a tensor of a wrapper subclass among its arguments."""
     if recorder.in_transform():
@@ -41,7 +45,7 @@ def make_wrapper(callable_: Any) -> Any:
     return _construct if is_a(callable_, type) and is_wrapper(callable_) else None
 
 
-def _construct(session: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
     note_wrapper_class(session.world, cls)
     with torch._C.DisableTorchFunction():
@@ -57,7 +61,7 @@ def _construct(session: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return made
 
 
-def new_wrapper(recorder: Any, tensor: torch.Tensor) -> Value:
+def new_wrapper(recorder: Recorder, tensor: torch.Tensor) -> Value:
     """The value of a tensor from outside, whose inner tensors were met before.  Torch function must be off."""
     live = recorder.with_wrappers()
     if tensor._has_symbolic_sizes_strides:   # the lengths of a jagged tensor's rows: a symbol among fakes
@@ -96,12 +100,12 @@ class _Results(Results):
         return self.recorder.adopt(value)
 
 
-def kind_of_memory(recorder: Any, value: Value, name: str) -> Any:
+def kind_of_memory(recorder: Recorder, value: Value, name: str) -> Any:
     """What a wrapper says of its layout: attributes that plain tensors answer alike."""
     return getattr(recorder.wrapped.fake(value), name)
 
 
-def check_results(recorder: Any, asked: Sequence[Any]) -> None:
+def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
     """What graphs cannot do with wrappers.
 
     The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper that is written to is one
@@ -117,13 +121,13 @@ def check_results(recorder: Any, asked: Sequence[Any]) -> None:
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
 
 
-def holds(recorder: Any, tensor: torch.Tensor, name: str) -> bool:
+def holds(recorder: Recorder, tensor: torch.Tensor, name: str) -> bool:
     """Whether a wrapper has an attribute of this name, so that what it is depends on it."""
     value = recorder.value_of(tensor)
     return name in value.facts.parts or name in vars(recorder.wrapped.fake(value))
 
 
-def attribute_of_result(recorder: Any, tensor: torch.Tensor, name: str) -> Any:
+def attribute_of_result(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:
     """What a wrapper that an operation gave holds under `name`; KeyError."""
     value = recorder.value_of(tensor)
     assert type(value.facts) is WrapperFacts

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..boundary.world import World
 
 __all__ = ["Blocks", "pop", "push"]
 
@@ -47,7 +50,7 @@ class Blocks:
             self.values.pop()
         self.kept = min(self.kept, len(self.values))
 
-    def note_changes(self, world: Any) -> None:
+    def note_changes(self, world: World) -> None:
         """Captured code ends inside of other blocks than it began with: so does the entry."""
         for i in range(self.before - self.kept):
             world.write("call", pop, -1 - i, ())

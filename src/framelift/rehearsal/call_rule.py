@@ -14,7 +14,7 @@ import re
 import struct
 import threading
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -43,6 +43,9 @@ from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
+
+if TYPE_CHECKING:
+    from .session import Session
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
 
@@ -188,7 +191,7 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
     return DENIED, f"{describe(callable_)} ({lookup.reason(word)})" if word else describe(callable_)
 
 
-def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The arguments decide: ask the judge, then call natively as its word allows."""
     word = lookup.verdict(callable_, args, kwargs)
     known, held = lookup.resolve(callable_)
@@ -203,7 +206,7 @@ def _judged(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
     return natively(callable_, args, kwargs)
 
 
-def _text(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A text must not show where an object lies in memory: that would be another text at the next call."""
     if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
@@ -253,7 +256,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
 )
 
 
-def unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if derives(type(callable_), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import is_a
 from ..vocabulary.origins import Origin, const
@@ -11,6 +11,9 @@ from ..boundary.gateway import let_in
 from ..boundary.becomes.leaves import is_leaf
 from ..boundary.world import World
 from ..substitutes.marks import forbidden, handler_of
+
+if TYPE_CHECKING:
+    from .session import Session
 
 __all__ = ["note_function", "note_unbound"]
 
@@ -27,7 +30,7 @@ def _default(world: World, value: Any, origin: Origin) -> Any:
     return let_in(world, value, origin)
 
 
-def note_function(session: Any, function: types.FunctionType) -> Any:
+def note_function(session: Session, function: types.FunctionType) -> Any:
     """The first frame of an external function: its code is guarded, its cells and defaults are external.
 
     Answers with the defaults to replace, or with the handler of the mark that the function bears.
@@ -61,7 +64,7 @@ def note_function(session: Any, function: types.FunctionType) -> Any:
     return tuple(replaced)
 
 
-def _note_class_cell(session: Any, cell: types.CellType) -> None:
+def _note_class_cell(session: Session, cell: types.CellType) -> None:
     try:
         cell.cell_contents  # noqa: B018  empty ones raise, when super() reads them
     except ValueError:

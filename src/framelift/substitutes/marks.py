@@ -11,7 +11,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,10 @@ from ..boundary.attributes.owners import own_dict
 from ..boundary.facts.unwatched_reads import UnwatchedReads
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from .python.code_objects import optimizer_break
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+    from ..boundary.world import World
 
 __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "guard_mark", "guard_unmarked", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
@@ -88,12 +92,12 @@ def handler_of(callable_: Any) -> Handler | None:
     return _by_torch_sets(callable_)
 
 
-def guard_mark(world: Any, origin: Origin, handler: Handler | None) -> None:
+def guard_mark(world: World, origin: Origin, handler: Handler | None) -> None:
     """The function at `origin` bears a mark with this handler."""
     world.guard(origin, "CHECK", (lambda now: handler_of(now) is handler, "bears the same mark"), "mark")
 
 
-def guard_unmarked(world: Any, function: types.FunctionType, origin: Origin) -> None:
+def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -> None:
     """The function at `origin`, whose code and names of attributes are guarded, bears no mark.
 
     Asked of the tables of marks where that is enough, since guards on tables cost nothing while these do not change.
@@ -165,7 +169,7 @@ def _name(callable_: Any) -> str:
 _OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimizer")
 
 
-def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Not to be compiled: an interrupt that tells the reason given.  An exported program has no place to run it in, so there it is captured."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
@@ -179,7 +183,7 @@ def disabled(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 _OWN_MODULES = ("torch.optim.", "torch.random")
 
 
-def _disabled_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _disabled_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The wrapper that torch puts around functions of its own."""
     own = SUBSTITUTES.get(id(callable_))
     if own is not None:
@@ -193,16 +197,16 @@ def _disabled_by_torch(session: Any, callable_: Any, args: tuple[Any, ...], kwar
 CODE_HANDLERS[torch._disable_dynamo(lambda: None).__code__] = _disabled_by_torch
 
 
-def disallowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def disallowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not optimizer_break(callable_):
         raise Interrupt("disallowed", _name(callable_))
 
 
-def ignored(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def ignored(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Not called at all."""
 
 
-def later(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def later(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Called when the graph has run, with the tensors as they are here."""
     if kwargs:
         raise Interrupt("unknown-callable", f"{_name(callable_)} with named arguments")
@@ -210,7 +214,7 @@ def later(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     session.world.write("call", callable_, len(session.world.effects), kept)
 
 
-def _as_of_now(session: Any, callable_: Any, arg: Any) -> Any:
+def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
     if session.is_stand_in(arg):   # a later write would show in what is printed
         return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
     if is_leaf(arg):
@@ -218,7 +222,7 @@ def _as_of_now(session: Any, callable_: Any, arg: Any) -> Any:
     raise Interrupt("unknown-callable", f"{_name(callable_)} of a {type(arg).__qualname__}")
 
 
-def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def forbidden(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Meeting it is an error of the program, break or not."""
     interrupt = Interrupt("forbidden", _name(callable_))
     interrupt.error = ForbiddenCallable(f"Attempt to trace forbidden callable {callable_}")
@@ -227,7 +231,7 @@ def forbidden(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 def refusing(reason: str) -> Handler:
     """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
-    def refuse(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def refuse(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if optimizer_break(callable_):
             return
         message = next(iter((*args, *kwargs.values())), "")
@@ -237,12 +241,12 @@ def refusing(reason: str) -> Handler:
 
 def replaced(substitute_: Callable[..., Any]) -> Handler:
     """Another Python function is captured in its place."""
-    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _core.captured(substitute_, args, kwargs)
     return call
 
 
-def allowed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def allowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph, whatever is inside."""
     UnwatchedReads.of(session.world).follow(callable_)
     return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
@@ -259,7 +263,7 @@ def _as_function(callable_: Any) -> Any:
     return call
 
 
-def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
     from torch.utils import _pytree as pytree
     UnwatchedReads.of(session.world).follow(callable_)
@@ -284,7 +288,7 @@ def nonstrict(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
 
 
-def leaf(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered for fakes."""
     fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
     if fake is None:
@@ -305,7 +309,7 @@ def leaf(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
 _CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
 
-def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Called once, now, on the real values; the result is a constant of the graph."""
     real = [_outside(session, callable_, arg) for arg in args]
     named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}
@@ -317,7 +321,7 @@ def constant(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     return let_in(session.world, value, const(value))
 
 
-def _outside(session: Any, callable_: Any, seen: Any) -> Any:
+def _outside(session: Session, callable_: Any, seen: Any) -> Any:
     """The real value of what captured code sees; an interrupt where there is none yet."""
     if type(seen) in (tuple, list, dict) and not session.shadow_of(seen):
         items = seen.values() if type(seen) is dict else seen

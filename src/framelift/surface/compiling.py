@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -35,6 +35,9 @@ from ..capture.records.record import counts, record_of
 from ..bytecode import branches
 from .verify import Verified
 from ..boundary.becomes.leaves import is_leaf
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["compile", "is_supported", "reset", "stats"]
 
@@ -110,7 +113,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     return compiled
 
 
-def _inside(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.  It cannot leave."""
     named = dict(zip(("model",), args), **kwargs)
     model = named.pop("model", None)

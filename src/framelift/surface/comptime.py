@@ -8,7 +8,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 
@@ -16,6 +16,9 @@ from ..substitutes.marks import on_code
 from ..vocabulary.reasons import Interrupt
 from ..substitutes.python.code_objects import caller
 from ..boundary.gateway import looked_at
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["ComptimeContext", "ComptimeVar", "comptime"]
 
@@ -82,7 +85,7 @@ class ComptimeContext:
     FakeTensor(..., size=(3,))
     """
 
-    def __init__(self, session: Any, frame: types.FrameType) -> None:
+    def __init__(self, session: Session, frame: types.FrameType) -> None:
         self._session, self._frame = session, frame
 
     def get_local(self, name: str, *, stacklevel: int = 0) -> ComptimeVar:
@@ -176,19 +179,19 @@ class _Comptime:
     def sleep(sec: float) -> None: ...
 
 
-def _direct(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _direct(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     fn = args[1] if len(args) > 1 else kwargs["fn"]
     fn(ComptimeContext(session, caller()))
 
 
 def _by_name(name: str) -> Callable[..., None]:
-    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = [ComptimeVar(arg) for arg in args] if name in ("print", "assert_static") else args
         getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
     return call
 
 
-def _force(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _force(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     ComptimeVar(args[0]).force_static()
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,9 @@ from ..substitutes import marks
 from ..calls.call_tables import substitute
 from ..rehearsal.call_rule import is_in_graph
 from ..capture.module_wrapper import OptimizedModule
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph",
@@ -378,17 +381,17 @@ class error_on_graph_break:
 
 
 @substitute(error_on_graph_break.__init__)
-def _error_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _error_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     callable_(*args, **kwargs)
 
 
 @substitute(error_on_graph_break.__enter__)
-def _error_enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _error_enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     session.blocks.push(bool(_core.read(args[0], "error_on_graph_break")))
 
 
 @substitute(error_on_graph_break.__exit__)
-def _error_exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _error_exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     session.blocks.pop()
 
 

@@ -17,12 +17,15 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..substitutes.marks import forbidden, on_code
 from ..capture.learned_shapes import Seen
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
 
 __all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
 
@@ -133,7 +136,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
     tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
 
 
-def _fix_sizes(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """mark_static in captured code: the sizes are constants of this capture."""
     given = dict(zip(("tensor", "index"), args), **kwargs)
     size = session.recorder.call(torch.Tensor.size, (given["tensor"],), {})

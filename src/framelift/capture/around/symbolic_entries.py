@@ -7,7 +7,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._functorch import config as functorch_config
@@ -23,6 +23,10 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.places import place_of
 from ..records.names import names_in
 from ..records.record import Input
+
+if TYPE_CHECKING:
+    from ...recording.finished import Finished
+    from ...rehearsal.session import Session
 
 __all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of", "putting_back"]
 
@@ -120,7 +124,7 @@ def put_state(generator: Any, state: Any) -> None:
         generator.bit_generator.state = state
 
 
-def first_given(session: Any, finished: Any) -> tuple[Any, ...]:
+def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
     """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.symbols
     name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"    # renamed between versions of torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...vocabulary.break_fixes import break_fix
 from ...graph.analysis.provenance import chain
@@ -10,10 +10,13 @@ from ...vocabulary.places import caret, expression, places_of, shown_stack, user
 from ...vocabulary.reasons import Interrupt, page
 from .record import Break
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__ = ["break_of", "fix_of", "full_graph_message", "uncaptured_message"]
 
 
-def break_of(stop: Interrupt, session: Any) -> Break:
+def break_of(stop: Interrupt, session: Session) -> Break:
     """The interrupt as data that outlives the rehearsal."""
     recorder = session.recorder
     links: tuple[Any, ...] = ()

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,9 @@ from ...guards.misses import Miss
 from ...vocabulary.places import Place
 from .events import tell
 from ..resumed import GoingOn
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Refused", "Spent", "counts", "ending", "record_of", "spent"]
 
@@ -176,7 +179,7 @@ class GraphCompileReason:
     graph_break: bool = True
 
 
-def ending(session: Any) -> GraphCompileReason:
+def ending(session: Session) -> GraphCompileReason:
     """Whether a session's graph ends at a break, or where the frame returns."""
     at_break = getattr(session, "point", None) is not None
     return GraphCompileReason("graph break" if at_break else "return_value", graph_break=at_break)

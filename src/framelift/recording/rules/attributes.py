@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,9 @@ from ...graph.fx.targets import getter_target
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.opaque import unknown_object
+
+if TYPE_CHECKING:
+    from ..recorder import Recorder
 
 __all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
 
@@ -53,7 +56,7 @@ def answer(name: str) -> Callable[[Answer], Answer]:
 
 
 @answer("grad")
-def _grad(recorder: Any, value: Value) -> Any:
+def _grad(recorder: Recorder, value: Value) -> Any:
     if value.external is None:
         return None   # no backward runs inside a rehearsal
     if recorder.grad_of is None:
@@ -62,7 +65,7 @@ def _grad(recorder: Any, value: Value) -> Any:
 
 
 @answer("grad_fn")
-def _grad_fn(recorder: Any, value: Value) -> Any:
+def _grad_fn(recorder: Recorder, value: Value) -> Any:
     """That there is a history is known, which object it is is not: so the program may hold one such object at a time."""
     if value.facts.is_leaf:
         return None
@@ -78,13 +81,13 @@ def _grad_fn(recorder: Any, value: Value) -> Any:
 
 
 @answer("retains_grad")
-def _retains_grad(recorder: Any, value: Value) -> bool:
+def _retains_grad(recorder: Recorder, value: Value) -> bool:
     if value.external is not None and not value.facts.is_leaf:
         raise Interrupt("tensor-data", "Tensor.retains_grad")
     return value in recorder.retained
 
 
-def assign(_recorder: Any, value: Value, name: str, new: Any) -> None:
+def assign(_recorder: Recorder, value: Value, name: str, new: Any) -> None:
     """Assignment to an attribute that torch defines: only what changes nothing is done."""
     if name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf:   # of others it must not be set at all
         return

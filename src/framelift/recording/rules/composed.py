@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...graph.fx.targets import target_of
 from .special_cases import Handler, rule
 
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
 __all__: list[str] = []
 
 _MOST_ROWS = 4096
 
 
-def _plain(recorder: Any, tensor: Any, kwargs: dict[str, Any]) -> bool:
+def _plain(recorder: Recorder, tensor: Any, kwargs: dict[str, Any]) -> bool:
     """Whether sizes are plain numbers; and nothing else is asked for."""
     return recorder.is_stand_in(tensor) and not kwargs and all(type(n) is int for n in recorder.value_of(tensor).facts.size)
 
 
 def _combinations(func: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor, r, again = bound(*args, **kwargs)
         size = recorder.value_of(tensor).facts.size if _plain(recorder, tensor, {}) and type(r) is int and type(again) is bool else ()
         if len(size) != 1 or not 0 < r <= 8 or not 0 < math.comb(size[0] + r - 1 if again else size[0], r) <= _MOST_ROWS:
@@ -36,7 +39,7 @@ def _combinations(func: Any) -> Handler:
     return handler
 
 
-def _covariance(recorder: Any, tensor: Any, correction: int) -> Any:
+def _covariance(recorder: Recorder, tensor: Any, correction: int) -> Any:
     """Rows are variables.  As torch does it: the mean by a sum and a division, then one product."""
     call = recorder.call
     if len(recorder.value_of(tensor).facts.size) < 2:
@@ -48,7 +51,7 @@ def _covariance(recorder: Any, tensor: Any, correction: int) -> Any:
     return call(torch.Tensor.squeeze, (call(torch.Tensor.div, (product, count - correction), {}),), {})
 
 
-def _is_simple(recorder: Any, tensor: Any, correction: Any) -> bool:
+def _is_simple(recorder: Recorder, tensor: Any, correction: Any) -> bool:
     if not _plain(recorder, tensor, {}) or type(correction) is not int:
         return False
     facts = recorder.value_of(tensor).facts
@@ -57,7 +60,7 @@ def _is_simple(recorder: Any, tensor: Any, correction: Any) -> bool:
 
 
 def _cov(func: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 1 and not kwargs.keys() - {"correction"} and _is_simple(recorder, args[0], kwargs.get("correction", 1)):
             return _covariance(recorder, args[0], kwargs.get("correction", 1))
         return recorder.record(target_of(func), args, kwargs)
@@ -65,7 +68,7 @@ def _cov(func: Any) -> Handler:
 
 
 def _corrcoef(func: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs or not _is_simple(recorder, args[0], 1) or recorder.value_of(args[0]).facts.dtype.is_complex:
             return recorder.record(target_of(func), args, kwargs)
         call = recorder.call
@@ -88,7 +91,7 @@ rule(torch.combinations)(_combinations(torch.combinations))
 
 def _kept_whole(func: Any, name: str) -> Handler:
     """Dropout that drops nothing gives its very input, which operations on symbolic sizes would tell as a copy."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("input", "p", name, "inplace"), args)) | kwargs
         p, drops = given.get("p", 0.5), given.get(name, True)
         if type(p) in (int, float) and 0 <= p <= 1 and type(drops) is bool and (p == 0 or not drops) and given.get("inplace", False) is False and recorder.is_stand_in(given.get("input")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -10,12 +10,15 @@ from ...graph.symbols.numbers import Int
 from ...graph.fx.targets import target_of
 from .special_cases import RULES, Handler
 
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
 __all__: list[str] = []
 
 _PLAIN = (int, slice, type(None), type(Ellipsis), Int)
 
 
-def _by_selection(recorder: Any, tensor: Any, index: Any) -> Any:
+def _by_selection(recorder: Recorder, tensor: Any, index: Any) -> Any:
     """`tensor[index]` where ints in the index are symbolic; None where there are none, or the index is of another kind."""
     parts = index if type(index) is tuple else (index,)
     if not any(type(part) is Int for part in parts) or not all(type(part) in _PLAIN for part in parts) or not recorder.is_stand_in(tensor):
@@ -44,7 +47,7 @@ def _places(parts: tuple[Any, ...], skipped: int) -> list[tuple[int, Int]]:
 
 
 def _indexed(func: Any, otherwise: Handler | None) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         selected = _by_selection(recorder, *args[:2]) if recorder.symbols is not None and len(args) > 1 and not kwargs else None
         if selected is not None and len(args) == 2:
             return selected

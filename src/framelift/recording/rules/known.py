@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,9 @@ from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
 from .special_cases import RULES, Handler
+
+if TYPE_CHECKING:
+    from ..recorder import Recorder
 
 __all__: list[str] = []
 
@@ -35,7 +38,7 @@ _COMPARISONS = {id(func): name for name in _DECIDED
                 for func in (getattr(torch, name), getattr(torch.Tensor, name), getattr(torch.Tensor, f"__{name}__"))}
 
 
-def certain(recorder: Any, tensor: Any) -> bool | None:
+def certain(recorder: Recorder, tensor: Any) -> bool | None:
     """The one element of a comparison between a random number and a plain one, where it is the same whatever is drawn.
 
     `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly one element (such
@@ -62,7 +65,7 @@ def _is_one_element(value: Value) -> bool:
 
 
 def _if_known(func: Any, otherwise: Handler) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not recorder.is_stand_in(args[0]) or any(map(recorder.is_stand_in, (*args[1:], *kwargs.values()))):
             return otherwise(recorder, args, kwargs)
         known = recorder.known(args[0])

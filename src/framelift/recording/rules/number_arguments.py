@@ -7,7 +7,7 @@ recorded as the multiplication they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,12 +17,15 @@ from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
 from .special_cases import RULES, rule
 
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
 __all__: list[str] = []
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def _record(recorder: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     return recorder.record(target_of(func), args, kwargs)
 
 
@@ -32,7 +35,7 @@ def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _scaled(func: Any) -> Handler:
     """add and sub: `alpha` times the other."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2:
             scaled = _record(recorder, torch.Tensor.mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
@@ -42,7 +45,7 @@ def _scaled(func: Any) -> Handler:
 
 def _fused(func: Any, combine: Any, add: Any) -> Handler:
     """addcmul and addcdiv: `value` times the combination of the second and the third."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("value")) and len(args) == 3:
             scaled = _record(recorder, torch.Tensor.mul, _record(recorder, combine, args[1], args[2]), kwargs["value"])
             return _record(recorder, add, args[0], scaled, **_without(kwargs, "value"))
@@ -52,7 +55,7 @@ def _fused(func: Any, combine: Any, add: Any) -> Handler:
 
 def _each_scaled(func: Any) -> Handler:
     """The same for lists of tensors."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2 and type(args[1]) in (list, tuple):
             scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
@@ -61,7 +64,7 @@ def _each_scaled(func: Any) -> Handler:
 
 
 def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
         value = given.get("value", given.get("scalars"))
         if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
@@ -73,7 +76,7 @@ def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
     return handler
 
 
-def _each_power(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _each_power(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor of one number to the power of each of a list, where it does not change what dtype comes out."""
     if not kwargs and len(args) == 2 and recorder.is_stand_in(args[0]) and type(args[1]) in (list, tuple) and all(map(recorder.is_stand_in, args[1])):
         base = recorder.value_of(args[0]).facts
@@ -113,7 +116,7 @@ def _fused_step(func: Any) -> Any:
     """
     takes_tensor = "tensor_lr" in getattr(torch.ops.aten, func.__name__).overloads()
 
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not recorder.is_plain:
             raise Interrupt("torch-operation", f"torch.{func.__name__}, which the backend could not compile,")
         rate = kwargs.get("lr")
@@ -132,7 +135,7 @@ def _with_changing_momentum(func: Any) -> Handler:
 
     Nothing about the result depends on it, and torch itself takes any number; compilers would make a constant of it.
     """
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         momentum = kwargs.get("momentum", args[6] if len(args) > 6 else None)
         if type(momentum) is not Float:
             return recorder.record(target_of(func), args, kwargs)

@@ -8,7 +8,7 @@ use, forget the dropout between layers; so a network with one is recorded layer 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,9 @@ from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
 from .special_cases import rule
 
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
 __all__: list[str] = []
 
 _MOST_ROWS = 1 << 14
@@ -26,17 +29,17 @@ _MOST_COMPILED, _MOST_STEPS = 16, 128
 _OWNER = torch._C._VariableFunctions
 
 
-def _record(recorder: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     return recorder.record(target_of(func), args, kwargs)
 
 
-def _known(recorder: Any, tensor: Any) -> list[int] | None:
+def _known(recorder: Recorder, tensor: Any) -> list[int] | None:
     """The whole numbers of a tensor of one dimension, where they are known."""
     known = recorder.known(tensor, outside=True) if recorder.is_stand_in(tensor) else None
     return None if known is None or known.ndim != 1 or known.dtype.is_floating_point else known.tolist()
 
 
-def _constant(recorder: Any, numbers: list[int], device: Any = None) -> Any:
+def _constant(recorder: Recorder, numbers: list[int], device: Any = None) -> Any:
     return _record(recorder, torch.tensor, numbers, dtype=torch.int64, device=device or torch.device("cpu"))
 
 
@@ -44,7 +47,7 @@ def _is_static(size: Iterable[Any]) -> bool:
     return all(type(length) is int for length in size)
 
 
-def _rows(recorder: Any, tensor: Any, index: list[int]) -> Any:
+def _rows(recorder: Recorder, tensor: Any, index: list[int]) -> Any:
     return _record(recorder, torch.index_select, tensor, 0, _constant(recorder, index, recorder.value_of(tensor).facts.device))
 
 
@@ -52,7 +55,7 @@ def _rows(recorder: Any, tensor: Any, index: list[int]) -> Any:
 
 
 @rule(_OWNER._pack_padded_sequence)
-def _pack(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pack(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(input: Any, lengths: Any, batch_first: Any) -> tuple[Any, Any, bool]:
         return input, lengths, batch_first
     tensor, lengths, batch_first = bound(*args, **kwargs)
@@ -72,7 +75,7 @@ def _pack(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 @rule(_OWNER._pad_packed_sequence)
-def _pad(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(data: Any, batch_sizes: Any, batch_first: Any, padding_value: Any, total_length: Any) -> tuple[Any, ...]:
         return data, batch_sizes, batch_first, padding_value, total_length
     data, batch_sizes, batch_first, value, total = bound(*args, **kwargs)
@@ -98,7 +101,7 @@ def _pad(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # ---- cells: (the layer's input times its weights, hidden state, the hidden state's weights) -> hidden state ----------------------------------
 
 
-def _lstm_cell(recorder: Any, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
+def _lstm_cell(recorder: Recorder, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
     h, c = hidden
     gates = _record(recorder, torch.add, _times(recorder, h, params, 1, biased), row)
     enter, forget, new, leave = _record(recorder, torch.chunk, gates, 4, 1)
@@ -111,7 +114,7 @@ def _lstm_cell(recorder: Any, row: Any, hidden: tuple[Any, ...], params: list[An
     return h, c
 
 
-def _gru_cell(recorder: Any, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
+def _gru_cell(recorder: Recorder, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
     (h,) = hidden
     there = _record(recorder, torch.chunk, row, 3, 1)
     here = _record(recorder, torch.chunk, _times(recorder, h, params, 1, biased), 3, 1)
@@ -122,12 +125,12 @@ def _gru_cell(recorder: Any, row: Any, hidden: tuple[Any, ...], params: list[Any
 
 
 def _plain_cell(nonlinear: Any) -> Callable[..., tuple[Any, ...]]:
-    def cell(recorder: Any, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
+    def cell(recorder: Recorder, row: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool) -> tuple[Any, ...]:
         return (_record(recorder, nonlinear, _record(recorder, torch.add, _times(recorder, hidden[0], params, 1, biased), row)),)
     return cell
 
 
-def _times(recorder: Any, tensor: Any, params: list[Any], which: int, biased: bool) -> Any:
+def _times(recorder: Recorder, tensor: Any, params: list[Any], which: int, biased: bool) -> Any:
     """Times the weights of the input (0) or of the hidden state (1)."""
     return _record(recorder, torch.nn.functional.linear, tensor, params[which], params[2 + which] if biased else None)
 
@@ -137,7 +140,7 @@ def _times(recorder: Any, tensor: Any, params: list[Any], which: int, biased: bo
 
 def _packed_layer(cell: Any, alive: list[int]) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
     """One layer, in one direction, over a packed sequence with so many sequences alive at each step."""
-    def layer(recorder: Any, data: Any, first: tuple[Any, ...], params: list[Any], biased: bool, backwards: bool) -> tuple[Any, tuple[Any, ...]]:
+    def layer(recorder: Recorder, data: Any, first: tuple[Any, ...], params: list[Any], biased: bool, backwards: bool) -> tuple[Any, tuple[Any, ...]]:
         def part(state: tuple[Any, ...], begin: int, end: int) -> tuple[Any, ...]:
             return tuple(_record(recorder, torch.narrow, one, 0, begin, end - begin) for one in state)
 
@@ -161,7 +164,7 @@ def _packed_layer(cell: Any, alive: list[int]) -> Callable[..., tuple[Any, tuple
     return layer
 
 
-def _stack(recorder: Any, layer: Any, data: Any, hidden: list[tuple[Any, ...]], params: list[list[Any]], biased: bool, layers: int, dropout: float,
+def _stack(recorder: Recorder, layer: Any, data: Any, hidden: list[tuple[Any, ...]], params: list[list[Any]], biased: bool, layers: int, dropout: float,
            directions: int) -> tuple[Any, ...]:
     """Layers on layers: the output, then each part of the hidden state of them all."""
     final = []
@@ -178,7 +181,7 @@ def _stack(recorder: Any, layer: Any, data: Any, hidden: list[tuple[Any, ...]], 
     return (data, *(_record(recorder, torch.stack, list(parts)) for parts in zip(*final)))
 
 
-def _whole_layers(recorder: Any, func: Any, data: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool, layers: int, dropout: float,
+def _whole_layers(recorder: Recorder, func: Any, data: Any, hidden: tuple[Any, ...], params: list[Any], biased: bool, layers: int, dropout: float,
                   bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
     """The same by one call for each layer, over a sequence that is not packed."""
     directions = 2 if bidirectional else 1
@@ -194,7 +197,7 @@ def _whole_layers(recorder: Any, func: Any, data: Any, hidden: tuple[Any, ...], 
 
 
 def _network(func: Any, cell: Any, parts: int) -> Any:
-    def packed(recorder: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any,
+    def packed(recorder: Recorder, data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any,
                bidirectional: Any) -> Any:
         alive = _known(recorder, batch_sizes)
         if alive is None:
@@ -208,7 +211,7 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
         grouped = [list(params[i:i + each]) for i in range(0, len(params), each)]
         return _stack(recorder, _packed_layer(cell, alive), data, list(zip(*states)), grouped, has_biases, num_layers, dropout if train else 0.0, directions)
 
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not kwargs and len(args) == 9:
             if recorder.is_stand_in(args[1]) and type(args[3]) in (list, tuple):
                 return packed(recorder, *args)
@@ -224,16 +227,16 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
     return handler
 
 
-def _check_steps(recorder: Any, func: Any, steps: Any) -> None:
+def _check_steps(recorder: Recorder, func: Any, steps: Any) -> None:
     if recorder.unrolls and not config.allow_rnn and not (type(steps) is int and steps <= _MOST_COMPILED):
         raise Interrupt("torch-operation", f"{func.__name__}, which the backend would write out step by step (config.allow_rnn),")
 
 
-def _wants_gradients(recorder: Any, args: tuple[Any, ...]) -> bool:
+def _wants_gradients(recorder: Recorder, args: tuple[Any, ...]) -> bool:
     return torch.is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
 
 
-def _whole(recorder: Any, func: Any, *args: Any) -> Any:
+def _whole(recorder: Recorder, func: Any, *args: Any) -> Any:
     """One node for a network."""
     if func is _OWNER.lstm and _wants_gradients(recorder, args) and not recorder.value_of(args[0]).facts.requires_grad:
         func = trained_lstm

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._refs
@@ -26,6 +26,9 @@ from ...bytecode.branches import unless_it_raises
 from ..assumptions import assume
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
+
+if TYPE_CHECKING:
+    from ..recorder import Recorder
 
 __all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for", "touch_settings"]
 
@@ -92,7 +95,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
 def _interrupt(reason: str, func: Any) -> Handler:
     name = getattr(func, "__qualname__", None) or repr(func)
 
-    def handler(_recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    def handler(_recorder: Recorder, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
         raise Interrupt(reason, name)
     return handler
 
@@ -103,7 +106,7 @@ for _reason, _funcs in _INTERRUPTS.items():
 
 def _of_kind(cls: Any) -> Handler:
     """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be memory of another tensor."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1 or type(args[0]) not in (list, tuple) or _holds_stand_in(recorder, args[0]) or cls.is_cuda or cls.is_sparse:
             raise Interrupt("torch-operation", f"torch.{cls.__name__}(...)")
         return recorder.record(target_of(torch.tensor), args, {"dtype": cls.dtype, "device": "cpu"})
@@ -115,7 +118,7 @@ for _legacy in torch._tensor_classes:
 
 
 @rule(*_named("__bool__", *_TENSOR))
-def _bool(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
+def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
     """Where the other side of a branch only raises, the program is taken to go on; the graph finds out if it does not."""
     frame: Any = sys._getframe()
     while frame is not None and is_own_code(frame.f_code):
@@ -128,7 +131,7 @@ def _bool(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool
 
 def _without_generator(func: Any) -> Handler:
     """No generator means the default one: torch's own overloads that name it take no symbolic sizes."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("generator", func) is None:
             kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         return recorder.record(target_of(func), args, kwargs)
@@ -151,7 +154,7 @@ GIVES_VALUES.update((id(func), func) for func in [
 
 
 @rule(*_named("size", *_TENSOR))
-def _size(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _size(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     size = recorder.value_of(args[0]).facts.size
     if len(args) == 1 and not kwargs:
         return size
@@ -161,11 +164,11 @@ def _size(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 @rule(*_named("dim ndimension", *_TENSOR))
-def _dim(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+def _dim(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     return len(recorder.value_of(args[0]).facts.size)
 
 
-def _exact(recorder: Any, tensor: Any, what: str) -> Any:
+def _exact(recorder: Recorder, tensor: Any, what: str) -> Any:
     """The tensor's facts, if its strides are to be believed."""
     value = recorder.value_of(tensor)
     if not value.exact:
@@ -174,7 +177,7 @@ def _exact(recorder: Any, tensor: Any, what: str) -> Any:
 
 
 def _reads_strides(func: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _exact(recorder, args[0], getattr(func, "__name__", "stride"))
         return recorder.record(target_of(func), args, kwargs, True)
     return handler
@@ -186,7 +189,7 @@ for _func in (*_named("stride is_contiguous dim_order is_non_overlapping_and_den
 
 
 @rule(*_named("contiguous", *_TENSOR))
-def _contiguous(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _contiguous(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value = recorder.value_of(args[0])
     made = recorder.record(target_of(torch.Tensor.contiguous), args, kwargs, keep=not value.exact)
     if made is not args[0]:
@@ -195,7 +198,7 @@ def _contiguous(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 @rule(torch.Tensor.__len__)
-def _len(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+def _len(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     size = recorder.value_of(args[0]).facts.size
     if not size:
         raise TypeError("len() of a 0-d tensor")
@@ -203,26 +206,26 @@ def _len(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
 
 
 @rule(torch.Tensor.__iter__)
-def _iter(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+def _iter(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     if not recorder.value_of(args[0]).facts.size:
         raise TypeError("iteration over a 0-d tensor")
     return iter(recorder.record(target_of(torch.Tensor.unbind), (args[0], 0), {}))
 
 
 @rule(torch.Tensor.__reversed__)
-def _reversed(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+def _reversed(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     if not recorder.value_of(args[0]).facts.size:
         return args[0]
     return recorder.record(target_of(torch.Tensor.flip), (args[0], 0), {})
 
 
 @rule(torch.Tensor.__hash__)
-def _hash(_recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+def _hash(_recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     return id(args[0])
 
 
 @rule(torch.Tensor)
-def _legacy_constructor(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _legacy_constructor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.Tensor(2, 3) is uninitialised memory, torch.Tensor([2, 3]) is data, both of the default dtype."""
     if not kwargs:
         if all(type(arg) is int for arg in args) or (len(args) == 1 and type(args[0]) is torch.Size):
@@ -233,7 +236,7 @@ def _legacy_constructor(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 @rule(*_named("new", *_TENSOR))
-def _new(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _new(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The legacy constructor, with the dtype and device of the tensor: sizes or data, as torch.Tensor takes them."""
     if not kwargs:
         tensor, *rest = args
@@ -244,7 +247,7 @@ def _new(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("torch-operation", "Tensor.new(...)")
 
 
-def _holds_stand_in(recorder: Any, data: Any) -> bool:
+def _holds_stand_in(recorder: Recorder, data: Any) -> bool:
     if type(data) in (list, tuple):
         return any(_holds_stand_in(recorder, item) for item in data)
     return recorder.is_stand_in(data)
@@ -260,7 +263,7 @@ def _nest(data: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index, union-attr]
 
 
-def _stacked(recorder: Any, data: Any, dtype: torch.dtype | None) -> Any:
+def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
     """A nest of tensors of one number each, and of plain numbers, as one tensor; None where it is something else."""
     found = _nest(data)
     if found is None or not all(recorder.is_stand_in(item) or type(item) in (bool, int, float) for item in found[1]):
@@ -292,7 +295,7 @@ def _stacked(recorder: Any, data: Any, dtype: torch.dtype | None) -> Any:
 
 def _from_data(func: Any, position: int) -> Handler:
     """Factories that take nested lists read the values of tensors in them."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
             like = recorder.value_of(args[0]).facts if position else None
@@ -315,7 +318,7 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
     RULES[id(_func)] = (_func, _from_data(_func, _position))
 
 @rule(*_named("as_strided", *_ANYWHERE))
-def _as_strided(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
     args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1:] if name in kwargs))
     if kwargs.keys() - {"size", "stride"} or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
@@ -335,7 +338,7 @@ def _extent(size: Any, stride: Any) -> int:
 
 
 @rule(*_named("requires_grad_", *_TENSOR))
-def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _requires_grad_(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
     value = recorder.value_of(args[0])
     if value.facts.requires_grad is not wanted:
@@ -346,7 +349,7 @@ def _requires_grad_(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return args[0]
 
 
-def make_leaf(recorder: Any, tensor: Any, wanted: Any) -> None:
+def make_leaf(recorder: Recorder, tensor: Any, wanted: Any) -> None:
     """A tensor made inside becomes a leaf that requires grad; the graph has a node for that."""
     value = recorder.value_of(tensor)
     dtype = value.facts.dtype
@@ -360,7 +363,7 @@ def make_leaf(recorder: Any, tensor: Any, wanted: Any) -> None:
 
 
 @rule(torch.nn.Parameter)
-def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _parameter(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A leaf of its own over the memory of the tensor given; in a graph it is a tensor like any other."""
     def bound(data: Any = None, requires_grad: Any = True) -> Any:
         data = recorder.record(target_of(torch.empty), (0,), {}) if data is None else data
@@ -377,7 +380,7 @@ def _parameter(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state/torch_state.py),
 # ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
 
-def touch_settings(recorder: Any) -> None:
+def touch_settings(recorder: Recorder) -> None:
     """A setting is about to be changed that one graph has one choice of."""
     asking = any(asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs) for step in recorder.tape)
     body = recorder.tape_is_a_body()
@@ -385,7 +388,7 @@ def touch_settings(recorder: Any) -> None:
 
 
 def _setter(func: Any) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         touch_settings(recorder)
         return func(*args, **kwargs)
     return handler
@@ -396,7 +399,7 @@ for _func in SETTERS:
 
 
 @rule(torch.autograd.grad_mode.inference_mode.__enter__)
-def _enter_inference(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+def _enter_inference(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
     mode = _core.read(args[0], "mode")
     if type(mode) is not bool or _core.is_external(args[0]) or recorder.in_transform():
         raise Interrupt("torch-state", "this torch.inference_mode")   # that would remember the mode it enters
@@ -405,12 +408,12 @@ def _enter_inference(recorder: Any, args: tuple[Any, ...], _kwargs: dict[str, An
 
 
 @rule(torch.autograd.grad_mode.inference_mode.__exit__)
-def _exit_inference(recorder: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+def _exit_inference(recorder: Recorder, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
     recorder.settings.exit_inference()
 
 
 @rule(torch.use_deterministic_algorithms)
-def _deterministic(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _deterministic(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(mode: Any, *, warn_only: Any = False) -> None:
         if type(mode) is not bool or type(warn_only) is not bool:
             raise Interrupt("torch-state", "use_deterministic_algorithms")
@@ -423,7 +426,7 @@ _NATIVE = [torch.device, torch._C._set_grad_enabled, torch.set_autocast_enabled,
 
 
 def _native(func: Any) -> Handler:
-    def handler(_recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     return handler
 
@@ -436,7 +439,7 @@ RULES[id(torch.clear_autocast_cache)] = (torch.clear_autocast_cache, _native(new
 
 
 def _choosing(func: Any) -> Handler:
-    def handler(_recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         choosing_kernels()
         return func(*args, **kwargs)
     return handler

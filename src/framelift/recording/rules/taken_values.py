@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,24 +11,27 @@ from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
 from .special_cases import RULES, Handler
 
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
 __all__: list[str] = []
 
 
-def _item(recorder: Any, tensor: Any) -> Any:
+def _item(recorder: Recorder, tensor: Any) -> Any:
     recorder.with_symbols()
     if recorder.value_of(tensor).facts.dtype is torch.bool:   # a comparison of a number: symbols know no truth values of the graph
         return recorder.record(target_of(torch.Tensor.item), (recorder.record(target_of(torch.Tensor.to), (tensor, torch.int64), {}),), {}) != 0
     return recorder.record(target_of(torch.Tensor.item), (tensor,), {})
 
 
-def _tolist(recorder: Any, tensor: Any) -> Any:
+def _tolist(recorder: Recorder, tensor: Any) -> Any:
     if not recorder.value_of(tensor).facts.size:
         return _item(recorder, tensor)
     return [_tolist(recorder, row) for row in recorder.record(target_of(torch.Tensor.unbind), (tensor, 0), {})]
 
 
 def _if_asked(take: Any, otherwise: Handler) -> Handler:
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if config.capture_scalar_outputs and len(args) == 1 and not kwargs:
             return take(recorder, args[0])
         return otherwise(recorder, args, kwargs)
@@ -42,7 +45,7 @@ for _owner in (torch.Tensor, torch._C.TensorBase):
             RULES[id(_func)] = (_func, _if_asked(_take, RULES[id(_func)][1]))
 
 
-def _is_mask(recorder: Any, index: Any) -> bool:
+def _is_mask(recorder: Recorder, index: Any) -> bool:
     if type(index) is tuple:
         return any(_is_mask(recorder, part) for part in index)
     return recorder.is_stand_in(index) and recorder.value_of(index).facts.dtype is torch.bool
@@ -50,7 +53,7 @@ def _is_mask(recorder: Any, index: Any) -> bool:
 
 def _masked(otherwise: Handler | None, func: Any) -> Handler:
     """The gradient of values assigned through a mask has a size that depends on the mask."""
-    def handler(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 3 and recorder.is_stand_in(args[2]) and recorder.value_of(args[2]).facts.requires_grad and torch.is_grad_enabled() and (
                 not config.capture_dynamic_output_shape_ops and recorder.value_of(args[2]).facts.size and _is_mask(recorder, args[1])):
             raise Interrupt("data-dependent-shape", "the gradient of an assignment through a mask")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json.encoder
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -14,6 +14,9 @@ from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ..python.lazy_containers import VIEWS, refusal
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -53,6 +56,6 @@ def _of_subclass(value: Any, solid: type, name: str, above: tuple[int, ...]) -> 
 
 
 @substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)
-def _call(_session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(_session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()})

@@ -14,7 +14,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from ...recording.assumptions import assertion, assume
 from ...overriding.modes import is_overridden, torch_call
 from ...calls.pure.lookup import member
 from ...calls.call_tables import HIGHER_ORDER, SUBSTITUTES, substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["handle", "taken_by_c_code"]
 
@@ -73,7 +76,7 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
     return result
 
 
-def handle(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
     if key in _ALIKE and not _wants_plain(callable_, args, kwargs) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
@@ -120,7 +123,7 @@ def _own(*callables: Any) -> Callable[[Handler], Handler]:
 
 
 @_own(int)
-def _int(_session: Any, args: tuple[Any, ...]) -> Any:
+def _int(_session: Session, args: tuple[Any, ...]) -> Any:
     if len(args) != 1:
         return NotImplemented
     number = _taken(_session, args[0])
@@ -131,14 +134,14 @@ def _int(_session: Any, args: tuple[Any, ...]) -> Any:
     return number if type(number) is Int else number.__trunc__() if type(number) is Float else NotImplemented
 
 
-def _taken(session: Any, value: Any) -> Any:
+def _taken(session: Session, value: Any) -> Any:
     """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
     if session.recorder.is_stand_in(value) and config.capture_scalar_outputs and not is_overridden(session, (value,), {}):
         return session.recorder.call(torch.Tensor.item, (value,), {})
     return value
 
 
-def _as_double(session: Any, value: Any) -> Any:
+def _as_double(session: Session, value: Any) -> Any:
     """A tensor of whole numbers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
     if not session.recorder.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
         return value
@@ -147,13 +150,13 @@ def _as_double(session: Any, value: Any) -> Any:
 
 
 @_own(float)
-def _float(_session: Any, args: tuple[Any, ...]) -> Any:
+def _float(_session: Session, args: tuple[Any, ...]) -> Any:
     number = _taken(_session, _as_double(_session, args[0])) if len(args) == 1 else None
     return number.as_float() if type(number) in (Int, Float, NumpyNumber) else NotImplemented
 
 
 @_own(isinstance)
-def _isinstance(_session: Any, args: tuple[Any, ...]) -> Any:
+def _isinstance(_session: Session, args: tuple[Any, ...]) -> Any:
     """Torch's classes of symbols are our own business: outside, these are plain numbers."""
     if len(args) != 2:
         return NotImplemented
@@ -166,33 +169,33 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 @_own(bool, operator.truth)
-def _bool(_session: Any, args: tuple[Any, ...]) -> Any:
+def _bool(_session: Session, args: tuple[Any, ...]) -> Any:
     return args[0].__bool__() if len(args) == 1 else NotImplemented
 
 
 @_own(operator.contains)
-def _contains(_session: Any, args: tuple[Any, ...]) -> Any:
+def _contains(_session: Session, args: tuple[Any, ...]) -> Any:
     """In a list the number is compared, in a table looked up."""
     return _core.PROBES["contains"](args[1], args[0]) if len(args) == 2 else _core.natively(operator.contains, args, None)
 
 
 @_own(itertools.repeat)
-def _repeat(_session: Any, args: tuple[Any, ...]) -> Any:
+def _repeat(_session: Session, args: tuple[Any, ...]) -> Any:
     return _core.natively(itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None)
 
 
 @_own(math.isnan, math.isinf)
-def _never_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+def _never_of_ints(_session: Session, args: tuple[Any, ...]) -> Any:
     return False if type(args[0]) is Int else NotImplemented
 
 
 @_own(math.isfinite)
-def _always_of_ints(_session: Any, args: tuple[Any, ...]) -> Any:
+def _always_of_ints(_session: Session, args: tuple[Any, ...]) -> Any:
     return True if type(args[0]) is Int else NotImplemented
 
 
 @_own(len)
-def _len(session: Any, args: tuple[Any, ...]) -> Any:
+def _len(session: Session, args: tuple[Any, ...]) -> Any:
     """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be symbolic."""
     if not session.recorder.is_stand_in(args[0]) or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__:
         return NotImplemented
@@ -204,7 +207,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
     otherwise = SUBSTITUTES[id(builtin)][1] if id(builtin) in SUBSTITUTES else lambda _session, callable_, args, kwargs: _core.natively(callable_, args, kwargs)
 
     @substitute(builtin)
-    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 1 and not kwargs and type(args[0]) in (types.GeneratorType, list, tuple) and session.recorder.symbols is not None:
             items = _core.natively(tuple, args, None)
             if len(items) > 1 and all(type(item) in (Int, int) for item in items) and any(type(item) is Int and item.hint is None for item in items):
@@ -225,7 +228,7 @@ _extreme(min, torch.sym_min)
 
 
 def _symbolic(func: Any, count: int) -> Callable[..., Any]:
-    def handler(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
             plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
             if not all(type(arg) in (int, float, bool) for arg in plain):
@@ -241,7 +244,7 @@ for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
 
 
 @substitute(torch.sym_ite)
-def _sym_ite(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _sym_ite(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One of two numbers, whichever a truth value chooses."""
     names = ("b", "t", "f")
     given = dict(zip(names, args), **kwargs)
@@ -252,7 +255,7 @@ def _sym_ite(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @substitute(torch._check)
-def _check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a number that only the graph knows: believed, and checked by the graph."""
     if not args or type(args[0]) is not Bool:
         given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
@@ -270,7 +273,7 @@ _plain_check = types.FunctionType(torch._check_tensor_all_with.__code__.replace(
 
 
 @substitute(torch._check_tensor_all_with)
-def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
     recorder = session.recorder
     cond = args[1] if len(args) > 1 else kwargs.get("cond")
@@ -281,22 +284,22 @@ def _check_tensor_all(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 @substitute(torch._check_is_size)
-def _check_is_size(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check_is_size(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _check(session, torch._check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"})
 
 
 @substitute(torch.sym_int)
-def _sym_int(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _sym_int(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(int, args, kwargs)
 
 
 @substitute(torch.sym_float)
-def _sym_float(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _sym_float(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(float, args, kwargs)
 
 
 @substitute(torch.Size.numel)
-def _numel(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _numel(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and any(type(length) is Int for length in args[0]):
         return functools.reduce(operator.mul, args[0], 1)
     return callable_(*args, **(kwargs or {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,6 +26,10 @@ from .answers import Differs, ask, shown
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ..python.basics import torch_call
 from ...recording.rules.special_cases import RULES
+
+if TYPE_CHECKING:
+    from ...recording.recorder import Recorder
+    from ...rehearsal.session import Session
 
 __all__ = ["constant_array", "numpy_frame"]
 
@@ -111,7 +115,7 @@ def _has_tensor(value: Any) -> bool:
     return is_a(value, torch.Tensor)
 
 
-def numpy_frame(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def numpy_frame(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A Python function of torch's implementation was called: a method or operator of an array."""
     name = getattr(function, "__name__", "function")
     return _run(function, name, functools.partial(_attribute, name), args, kwargs)
@@ -131,7 +135,7 @@ def _has_array(value: Any) -> bool:
     return is_a(value, (torch.Tensor, _BASE))
 
 
-def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = getattr(callable_, "__name__", "function")
     if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
         if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
@@ -159,7 +163,7 @@ def _of_this_call(value: Any) -> Any:
     return value.value() if type(value) is NumpyNumber else value
 
 
-def constant_array(session: Any, result: Any) -> Any:
+def constant_array(session: Session, result: Any) -> Any:
     """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
     dtype = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
     if type(dtype) is not torch.dtype or dtype.is_complex:
@@ -167,7 +171,7 @@ def constant_array(session: Any, result: Any) -> Any:
     return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
 
 
-def _array_of_values(session: Any, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An array made of numbers: numpy says of which kind, torch makes it.  None where it holds anything else."""
     kinds = set(_kinds(args[0]))
     if not kinds <= _NUMERIC:
@@ -212,7 +216,7 @@ def _pairs() -> Any:
                 yield found, function
 
 
-def _value(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _value(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A scalar or dtype made of values is one; a scalar made of one number that changes is one that changes."""
     if len(args) == 1 and not kwargs and callable_ in SCALARS and type(args[0]) in (Int, Float, NumpyNumber) and args[0].hint is not None:
         return args[0].home.outside(callable_, args)
@@ -221,7 +225,7 @@ def _value(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return callable_(*args, **kwargs)
 
 
-def _plain_number(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _plain_number(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a scalar holds."""
     if kwargs or not args or not all(map(_is_value, args)):
         raise _refuse(callable_.__name__, "of other than values")
@@ -232,7 +236,7 @@ def _scalar_types() -> Any:
     return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
 
 
-def _limits(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _limits(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What numpy knows of a kind of numbers.  Of fractions it is one object for all, which numpy keeps."""
     made = _value(session, callable_, args, kwargs)
     return let_in(session.world, made, const(made)) if callable_ is numpy.finfo else made
@@ -251,7 +255,7 @@ if tnp is not None:
 
 # ---- from tensor to array and back ----------------------------------------------------------------------------------
 
-def _numpy_of(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _numpy_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     facts = recorder.value_of(tensor).facts
     if len(args) > 1 or kwargs or facts.requires_grad or facts.device.type != "cpu" or tnp is None or facts.dtype is torch.bfloat16:
@@ -276,7 +280,7 @@ def _are_alike(data: Any) -> bool:
     return bool(first.dim()) and all(one.shape == first.shape and one.dtype is first.dtype for one in others)
 
 
-def _tensor_of(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and its kin, given an array."""
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")

@@ -7,7 +7,7 @@ What captured code makes with a seed of its own gives constants.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
 from .functions import constant_array
 from ..python.python_random import may_follow
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -34,7 +37,7 @@ def _is_plain(value: Any) -> bool:
     return is_leaf(value) and type(value) in (int, float, bool, str, type(None))
 
 
-def _copy(session: Any, generator: Any) -> Any:
+def _copy(session: Session, generator: Any) -> Any:
     """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it cannot be copied."""
     source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
     legacy = type(generator) is numpy.random.RandomState
@@ -55,7 +58,7 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
 
 
-def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A generator with a seed: what it draws is known."""
     if len(args) + len(kwargs) != 1 or kwargs.keys() - {"seed"} or type(next(iter((*args, *kwargs.values())))) is not int:
         raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} without a plain seed")
@@ -64,7 +67,7 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return made
 
 
-def _known(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a generator made inside draws."""
     found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
     shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
@@ -73,7 +76,7 @@ def _known(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
     return shown
 
 
-def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
     if args and id(args[0]) in session.notes.get("numpy.random made", ()):
         return _known(session, callable_, args, kwargs)

@@ -10,7 +10,7 @@ import abc
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...graph.symbols.numbers import NUMBERS
@@ -20,6 +20,9 @@ from ...boundary.becomes.arrays import Array, Scalar
 from ...boundary.lazy.view import View
 from ...boundary.becomes.opaque import Opaque
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["registry_fact"]
 
@@ -47,7 +50,7 @@ class _Answers:
         return True
 
 
-def registry_fact(session: Any, fact: Callable[[], bool]) -> None:
+def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     """`fact` holds now and may be another whenever a class was registered: it is guarded."""
     answers = session.notes.get(_Answers)
     if answers is None:
@@ -56,7 +59,7 @@ def registry_fact(session: Any, fact: Callable[[], bool]) -> None:
     answers.facts.append(fact)
 
 
-def _note(session: Any, owner: Any, classes: set[type], answer: bool) -> None:
+def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
     if _core.is_internal(owner) or any(_core.is_internal(cls) for cls in classes):
         return
     key = (_Answers, owner, *classes)
@@ -72,7 +75,7 @@ def _note(session: Any, owner: Any, classes: set[type], answer: bool) -> None:
 
 
 @substitute(_abc._abc_instancecheck)
-def _instance_check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):   # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (args[1].__class__, args[0]), None)
     answer = _core.natively(callable_, args, kwargs)
@@ -81,14 +84,14 @@ def _instance_check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(_abc._abc_subclasscheck)
-def _subclass_check(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1]}, answer)
     return answer
 
 
 @substitute(_abc.get_cache_token, sys.getrecursionlimit)
-def _number_of_the_process(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _number_of_the_process(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = callable_(*args, **kwargs)
     session.world.guard(const(callable_), "CHECK", (lambda now: now() == number, f"gives {number}"))
     return number

@@ -10,7 +10,7 @@ import builtins
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import _symbolic_trace
@@ -33,6 +33,9 @@ from .new_classes import made_class
 from ...overriding.modes import torch_call
 from ...calls.call_tables import pure, substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__ = ["exactly", "torch_call"]
 
 
@@ -40,7 +43,7 @@ def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """For a callable of a fixed number of arguments: with another number, or with names, it raises by itself."""
     def wrap(handler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(handler)
-        def checked(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if len(args) != count or kwargs:
                 return callable_(*args, **kwargs)
             return handler(session, callable_, args, kwargs)
@@ -53,7 +56,7 @@ pure(super)
 
 
 @substitute(getattr)
-def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _getattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or not 2 <= len(args) <= 3 or not is_a(args[1], str):
         return getattr(*args, **kwargs)
     try:
@@ -65,7 +68,7 @@ def _getattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @substitute(hasattr)
-def _hasattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _hasattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or not is_a(args[1], str):
         return hasattr(*args, **kwargs)
     try:
@@ -80,14 +83,14 @@ _STORE, _DELETE = _core.PROBES["store_attr"], _core.PROBES["delete_attr"]
 
 @substitute(setattr)
 @exactly(3)
-def _setattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _setattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
     return _core.natively(_STORE, (value, obj, _interned(name)), None)
 
 
 @substitute(delattr)
 @exactly(2)
-def _delattr(session: Any, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _delattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
     return _core.natively(_DELETE, (obj, _interned(name)), None)
 
@@ -101,7 +104,7 @@ def _interned(name: Any) -> str:
 
 @substitute(object.__getattribute__)
 @exactly(2)
-def _object_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is guarded."""
     obj, name = args
     cls = type(obj)
@@ -136,7 +139,7 @@ def is_plain_read(cls: type) -> bool:
     return lookup(cls, "__getattribute__", None) is object.__getattribute__ and lookup(cls, "__getattr__", None) is None
 
 
-def _generic_read_inside(session: Any, obj: Any, name: str) -> Any:
+def _generic_read_inside(session: Session, obj: Any, name: str) -> Any:
     """An instance made inside: what its class holds is external, and guarded."""
     session.note_class(type(obj))
     answer, found = class_entry(session.world, type(obj), name)
@@ -148,7 +151,7 @@ def _generic_read_inside(session: Any, obj: Any, name: str) -> Any:
 
 @substitute(types.ModuleType.__getattribute__)
 @exactly(2)
-def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _module_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What reading an attribute of a plain module does, its own `__getattr__` included."""
     module, name = args
     if type(module) is not types.ModuleType or not is_a(name, str):
@@ -158,7 +161,7 @@ def _module_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kw
 
 @substitute(object.__setattr__, types.ModuleType.__setattr__)
 @exactly(3)
-def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _object_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name, value = args
     _known(obj, "object.__setattr__")
     if issubclass(type(obj), torch.Tensor):
@@ -172,7 +175,7 @@ def _object_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 @substitute(object.__delattr__, types.ModuleType.__delattr__)
 @exactly(2)
-def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _object_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, name = args
     _known(obj, "object.__delattr__")
     if issubclass(type(obj), torch.Tensor):
@@ -186,7 +189,7 @@ def _object_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 @substitute(type.__setattr__)
 @exactly(3)
-def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, name, value = args
     if not is_a(cls, type):
         return callable_(*args)   # raises
@@ -195,7 +198,7 @@ def _type_setattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(type.__getattribute__)
 @exactly(2)
-def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__getattribute__(name)` of a metaclass."""
     cls, name = args
     if not is_a(cls, type) or not is_a(name, str):
@@ -204,7 +207,7 @@ def _type_getattribute(session: Any, callable_: Any, args: tuple[Any, ...], kwar
 
 
 @substitute(type)
-def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         if issubclass(type(args[0]), View):
             return args[0].solid
@@ -215,7 +218,7 @@ def _type(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(vars)
-def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _vars(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not args:
         raise Interrupt("unsupported-code", "vars() without an argument")
     try:
@@ -225,24 +228,24 @@ def _vars(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(breakpoint)
-def _frames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _frames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("unsupported-code", f"{callable_.__name__}()")
 
 
 @substitute(builtins.__import__)
-def _import(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _import(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         return session.import_name(globals or {}, level, fromlist, name)
     return bound(*args, **kwargs)
 
 
 @substitute(types.FunctionType)
-def _function(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("unsupported-code", "types.FunctionType(...)")
 
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
-def _compiling(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return session.whole or source_of(caller().f_code) is not _OTHER_RESULT
 
 
@@ -252,10 +255,10 @@ _OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
 
 @substitute(torch.compiler.is_exporting)
-def _exporting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _exporting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return session.exporting
 
 
 @substitute(torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
-def _not_here(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _not_here(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False

@@ -8,7 +8,7 @@ import functools
 import os
 import types
 import typing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...higher_order.bodies import Surroundings
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["call_through", "is_own_cache"]
 
@@ -33,7 +36,7 @@ def is_own_cache(wrapper: Any) -> bool:
     return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 
-def call_through(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
@@ -124,7 +127,7 @@ def _denied(function: Any, why: str) -> Interrupt:
 
 
 @substitute(_WRAPPER)
-def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = _core.natively(callable_, args, kwargs)
     _core.mark_internal(made)
     made.__wrapped__ = args[0]   # functools sets it a moment later
@@ -132,14 +135,14 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(_WRAPPER.cache_info, _WRAPPER.cache_clear)
-def _look(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _look(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not args or not _core.is_internal(args[0]):
         raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of a cache from outside")
     return _core.natively(callable_, args, kwargs)
 
 
 @substitute(functools.partial.__call__)
-def _partial_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _partial_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__call__(...)` of a subclass of partial."""
     made, *more = args
     return _core.captured(made.func, (*made.args, *more), {**made.keywords, **kwargs})

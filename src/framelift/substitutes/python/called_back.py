@@ -13,11 +13,14 @@ import operator
 import re
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...calls.call_tables import substitute
 from .lazy_containers import natively
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["CALLBACKS", "watched"]
 
@@ -39,7 +42,7 @@ exec(compile("def watch(callback):\n    def call(*args, **kwargs):\n        retu
              "<callback>", "exec"), _scope)
 
 
-def watched(session: Any, callback: Any) -> Any:
+def watched(session: Session, callback: Any) -> Any:
     """The callback itself where C may call it unseen, else a captured function that calls it."""
     if issubclass(type(callback), type) and _core.is_python_class(callback):
         session.world.note_class(callback)   # C code makes its instances
@@ -52,7 +55,7 @@ def watched(session: Any, callback: Any) -> Any:
 
 
 def _handler(place: int | None, name: str | None) -> Callable[..., Any]:
-    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if place is not None and len(args) > place:
             args = (*args[:place], watched(session, args[place]), *args[place + 1:])
         if name in kwargs:
@@ -66,7 +69,7 @@ for _callable, _place, _name in CALLBACKS:
 
 
 @substitute(iter)
-def _iter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _iter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """With two arguments the first is called until it gives the second."""
     if len(args) == 2:
         args = (watched(session, args[0]), args[1])

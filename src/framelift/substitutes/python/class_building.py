@@ -5,7 +5,7 @@ from __future__ import annotations
 import _abc
 import types
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -16,6 +16,9 @@ from ...boundary.attributes.classes import generic_delete_class
 from ...calls.call_tables import substitute
 from .basics import exactly
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 _order = type.__dict__["__mro__"].__get__
@@ -23,13 +26,13 @@ _own = type.__dict__["__dict__"].__get__
 
 
 @substitute(type.__init__)
-def _type_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type.__init__` looks at the number of its arguments only."""
     return _core.natively(callable_, args, kwargs)
 
 
 @substitute(type.__call__)
-def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
     cls = args[0] if args else None
     if not is_a(cls, type) or cls is type:
@@ -47,7 +50,7 @@ def _type_call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(issubclass)
-def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _issubclass(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args and is_a(args[0], type):
         session.world.note_order(args[0])
     return _core.natively(callable_, args, kwargs)
@@ -55,7 +58,7 @@ def _issubclass(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(type.mro)
 @exactly(1)
-def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_mro(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A new list of what the class and its bases say; nothing is changed."""
     if is_a(args[0], type):
         session.world.note_order(args[0])
@@ -64,7 +67,7 @@ def _type_mro(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 @substitute(type.__subclasses__)
 @exactly(1)
-def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would be there at another call."""
     cls = args[0]
     found = _core.natively(callable_, args, None)
@@ -81,14 +84,14 @@ def _type_subclasses(session: Any, callable_: Any, args: tuple[Any, ...], kwargs
 
 @substitute(type.__delattr__)
 @exactly(2)
-def _type_delattr(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not is_a(args[0], type):
         return callable_(*args)   # raises
     return generic_delete_class(session.world, *args)
 
 
 @substitute(property, staticmethod, classmethod)
-def _descriptor(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _descriptor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """They copy the text and names of the function they are given, so those of an external one are facts."""
     for part in (*args, *kwargs.values()):
         if _core.is_external(part):
@@ -103,7 +106,7 @@ def _descriptor(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(property.getter, property.setter, property.deleter)
-def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _changed_property(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any(_core.is_external(part) for part in args):
         raise Interrupt("callable-on-handle", callable_.__name__)
     made = _core.natively(callable_, args, kwargs)
@@ -112,7 +115,7 @@ def _changed_property(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 @substitute(vars(classmethod)["__get__"])
-def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _bound_to_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`method.__get__(instance, cls)` of a classmethod object."""
     if kwargs or not 2 <= len(args) <= 3 or not is_a(args[0], classmethod):
         return callable_(*args, **kwargs)   # raises
@@ -123,7 +126,7 @@ def _bound_to_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(vars(types.GenericAlias)["__call__"])
-def _call_alias(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_alias(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`list[int](...)`: what the class itself makes, which is told the alias where it can hold it."""
     alias, *rest = args
     made = _core.captured(alias.__origin__, tuple(rest), kwargs)
@@ -136,7 +139,7 @@ def _call_alias(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(_abc._abc_init)
 @exactly(1)
-def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What is abstract in the bases of a new class is a fact of those bases."""
     (cls,) = args
     if not _core.is_internal(cls):
@@ -149,7 +152,7 @@ def _abc_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 @substitute(_abc._abc_register)
 @exactly(2)
-def _abc_register(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _abc_register(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Registering at a class made inside is its own affair."""
     if not _core.is_internal(args[0]):
         raise Interrupt("effect-object", f"the registry of {args[0].__qualname__}")

@@ -15,7 +15,7 @@ import sys
 import types
 import warnings
 from opcode import opmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,9 @@ from .new_classes import Body
 from ...calls.call_tables import substitute
 from .syntax_trees import check_tree
 from .python_warnings import heard, is_unheard
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["as_called"]
 
@@ -66,7 +69,7 @@ def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 @substitute(compile)
-def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code made of constant text is a value."""
     def bound(source: Any, filename: Any, mode: Any, flags: Any = 0, dont_inherit: Any = False, optimize: Any = -1, **more: Any) -> Any:
         if is_a(source, ast.AST):
@@ -80,7 +83,7 @@ def _compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     return as_called(bound, callable_, args, kwargs)
 
 
-def _made(session: Any, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
+def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
     """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is the compiler's to put in words."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -109,7 +112,7 @@ def _check_code(code: types.CodeType) -> None:
         raise Interrupt("unsupported-code", "code that prints what it calculates")
 
 
-def _run(session: Any, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
+def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
     _check_code(code)
     body = types.FunctionType(code, globals_, code.co_name)
     _core.mark_internal(body)
@@ -123,7 +126,7 @@ def _binds(code: types.CodeType) -> bool:
                for step in dis.get_instructions(code))
 
 
-def _namespaces(session: Any, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
+def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
     """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made inside."""
     if globals_ is None:
         frame = caller()
@@ -155,7 +158,7 @@ def _reads_as_itself(names: Any, usual: Any) -> bool:
 
 
 @substitute(exec)
-def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
         if closure is not None:
             raise Interrupt("unsupported-code", "exec() with a closure")
@@ -170,7 +173,7 @@ def _exec(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(eval)
-def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
         if type(source) is types.CodeType and not source.co_freevars:
             return _value_of(session, source, globals_, locals_)
@@ -194,7 +197,7 @@ def _eval(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
     return as_called(bound, callable_, args, kwargs)
 
 
-def _value_of(session: Any, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
+def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
     """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its value there."""
     where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
     if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:

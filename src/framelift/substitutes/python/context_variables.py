@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...vocabulary.origins import const
@@ -15,6 +15,9 @@ from ...boundary.gateway import let_in
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
 from .lazy_containers import natively
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -37,7 +40,7 @@ class Token:
 
 
 @substitute(contextvars.ContextVar.get)
-def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     variable, *default = args
     if kwargs or len(default) > 1:
         return callable_(*args, **kwargs)   # raises
@@ -55,7 +58,7 @@ def _get(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 @substitute(contextvars.ContextVar.set)
-def _set(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _set(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2:
         return callable_(*args, **kwargs)   # raises
     variable, value = args
@@ -67,7 +70,7 @@ def _set(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 @substitute(contextvars.ContextVar.reset)
-def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].var is not args[0]:
         raise Interrupt("effect-object", "a context variable reset with a token from outside")
     variable, token = args
@@ -81,7 +84,7 @@ def _reset(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(decimal.Decimal, vars(decimal.Decimal)["from_float"], decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
-def _decimal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _decimal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
     plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
     return natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,9 @@ from ...boundary.gateway import is_handle_class
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
 from .basics import exactly
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -49,19 +52,19 @@ def _default_state(obj: Any) -> Any:
     return (state, slots) if slots else state
 
 
-def _overridden(session: Any, obj: Any, name: str) -> bool:
+def _overridden(session: Session, obj: Any, name: str) -> bool:
     return session.world.lookup(type(obj), name) not in (ABSENT, vars(object).get(name, ABSENT))
 
 
 @substitute(*([object.__getstate__] if hasattr(object, "__getstate__") else ()))
-def _getstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs or not _is_handle(args[0]):
         return _core.natively(callable_, args, kwargs)
     _check_reads(session, args[0])
     return _default_state(args[0])
 
 
-def _check_reads(session: Any, obj: Any) -> None:
+def _check_reads(session: Session, obj: Any) -> None:
     """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
     if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (ABSENT, torch.nn.Module.__getattr__):
         raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
@@ -69,7 +72,7 @@ def _check_reads(session: Any, obj: Any) -> None:
 
 @substitute(object.__reduce_ex__)
 @exactly(2)
-def _reduce_ex(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, protocol = args
     if not _is_handle(obj):
         if _core.is_external(obj):
@@ -90,7 +93,7 @@ def _reduce_ex(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return copyreg.__newobj__, (type(obj), *made), _state(session, obj), None, None
 
 
-def _state(session: Any, obj: Any) -> Any:
+def _state(session: Session, obj: Any) -> Any:
     if _overridden(session, obj, "__getstate__"):
         return _core.captured(_core.read(obj, "__getstate__"), (), None)
     return _default_state(obj)

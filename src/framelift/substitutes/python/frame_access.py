@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -18,9 +18,12 @@ from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals
 from ...calls.call_tables import substitute
 from .code_objects import as_called
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__ = ["READERS"]
 
-def _back(session: Any, frame: types.FrameType) -> Any:
+def _back(session: Session, frame: types.FrameType) -> Any:
     found = frame.f_back
     while found is not None and found.f_code.co_filename.startswith(FRAMELIFT):
         if found.f_code.co_name == "rehearse":
@@ -29,7 +32,7 @@ def _back(session: Any, frame: types.FrameType) -> Any:
     return found
 
 
-def _code(session: Any, frame: types.FrameType) -> types.CodeType:
+def _code(session: Session, frame: types.FrameType) -> types.CodeType:
     return original_of(frame.f_code)
 
 
@@ -41,19 +44,19 @@ _FRAME: dict[str, Callable[[Any, types.FrameType], Any]] = {
 }
 
 
-def _read_frame(session: Any, frame: types.FrameType, name: str) -> Any:
+def _read_frame(session: Session, frame: types.FrameType, name: str) -> Any:
     read = _FRAME.get(name)
     if read is None:
         raise Interrupt("unsupported-code", f"a look at {name} of a frame")
     return read(session, frame)
 
 
-def _read_generator(session: Any, generator: Any, name: str) -> Any:
+def _read_generator(session: Session, generator: Any, name: str) -> Any:
     found = getattr(generator, name)
     return original_of(found) if is_a(found, types.CodeType) else found
 
 
-def _read_traceback(session: Any, traceback: types.TracebackType, name: str) -> Any:
+def _read_traceback(session: Session, traceback: types.TracebackType, name: str) -> Any:
     if _core.is_external(traceback):
         raise Interrupt("opaque-object", f"traceback.{name} of an exception that was raised outside")
     if name == "tb_lasti":   # of the twin
@@ -67,7 +70,7 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
 
 
 @substitute(sys._getframe)
-def _getframe(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _getframe(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     depth = args[0] if args else 0
     if type(depth) is not int or len(args) > 1 or kwargs:
         return callable_(*args, **kwargs)
@@ -76,21 +79,21 @@ def _getframe(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 if hasattr(sys, "_getframemodulename"):
     @substitute(sys._getframemodulename)
-    def _getframemodulename(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _getframemodulename(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         def bound(depth: int = 0) -> Any:
             return module_globals(session, caller(depth))["__name__"]
         return as_called(bound, callable_, args, kwargs)
 
 
 @substitute(globals)
-def _globals(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _globals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
         return callable_(*args, **kwargs)
     return module_globals(session, caller())
 
 
 @substitute(locals)
-def _locals(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _locals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args or kwargs:
         return callable_(*args, **kwargs)
     return frame_locals(session, caller())

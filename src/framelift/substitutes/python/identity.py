@@ -12,7 +12,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,10 +28,13 @@ from ...boundary.becomes.opaque import Opaque
 from ...calls.call_tables import substitute
 from .basics import exactly
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__ = ["hashed_parts", "same_object"]
 
 
-def same_object(session: Any, left: Any, right: Any) -> bool:
+def same_object(session: Session, left: Any, right: Any) -> bool:
     """`left is right`, as a fact of the capture where it may differ for equal values."""
     if type(left) is Bool or type(right) is Bool:   # there are two truth values
         left, right = (one.value() if type(one) is Bool else one for one in (left, right))
@@ -45,7 +48,7 @@ def same_object(session: Any, left: Any, right: Any) -> bool:
     return _identities(session).same(left, right)
 
 
-def _identities(session: Any) -> Identities:
+def _identities(session: Session) -> Identities:
     found: Identities | None = session.notes.get(Identities)
     if found is None:
         found = session.notes[Identities] = Identities(session.world)
@@ -68,12 +71,12 @@ def _same_number(left: Any, right: Any) -> bool:
 
 @substitute(operator.is_, operator.is_not)
 @exactly(2)
-def _is(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _is(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     same = _core.PROBES["same_object"](*args)
     return same if callable_ is operator.is_ else not same
 
 
-def _original(session: Any, obj: Any) -> Any:
+def _original(session: Session, obj: Any) -> Any:
     """The real object behind what captured code sees, its identity guarded; None for what was made inside."""
     world = session.world
     record = world.by_seen.get(id(obj))
@@ -110,7 +113,7 @@ def hashed_parts(obj: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _check_elements(session: Any, obj: Any) -> bool:
+def _check_elements(session: Session, obj: Any) -> bool:
     """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are addresses inside."""
     inside = False
     for element in hashed_parts(obj):
@@ -126,21 +129,21 @@ def _check_elements(session: Any, obj: Any) -> bool:
     return inside
 
 
-def _nan_inside(session: Any, value: Any) -> bool:
+def _nan_inside(session: Session, value: Any) -> bool:
     """The hash of a nan is its address.  True: of one that was made inside."""
     if type(value) is tuple:
         return any([_nan_inside(session, item) for item in value])
     return holds_nan(value) and _original(session, value) is None
 
 
-def _inside(session: Any, number: int) -> int:
+def _inside(session: Session, number: int) -> int:
     session.addresses.add(number)
     return number
 
 
 @substitute(id)
 @exactly(1)
-def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (obj,) = args
     if _is_copying(session):
         record = session.world.by_seen.get(id(obj))
@@ -151,7 +154,7 @@ def _id(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return _inside(session, id(obj))
 
 
-def _is_copying(session: Any) -> bool:
+def _is_copying(session: Session) -> bool:
     """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any address would do."""
     frame: Any = sys._getframe(2)
     while is_own_code(frame.f_code):
@@ -166,7 +169,7 @@ def _is_copying(session: Any) -> bool:
 
 @substitute(hash)
 @exactly(1)
-def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hashes of values are values; hashes by address are as addresses."""
     (obj,) = args
     if is_leaf(obj):
@@ -185,7 +188,7 @@ def _hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 @substitute(object.__hash__)
 @exactly(1)
-def _object_hash(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _object_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (obj,) = args
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))

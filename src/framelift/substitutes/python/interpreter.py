@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -22,12 +22,15 @@ from ...vocabulary.reasons import Interrupt
 from ...calls.call_tables import substitute
 from .basics import exactly
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 
 
 @substitute(re._compile)
-def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pattern is a value of its text and flags; the cache around it is not part of the program."""
     pattern, flags = args
     flags = flags.value if is_a(flags, re.RegexFlag) else flags
@@ -41,7 +44,7 @@ def _re_compile(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(sys.gettrace, sys.getprofile)
-def _tools(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _tools(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Tools are paused in a rehearsal; that none is at work outside is a guard."""
     found = callable_(*args, **kwargs)
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask() is None, "() is None"))
@@ -49,7 +52,7 @@ def _tools(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(gc.get_threshold)
-def _thresholds(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """They are others in a rehearsal."""
     if args or kwargs:
         return callable_(*args, **kwargs)   # raises
@@ -59,7 +62,7 @@ def _thresholds(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
-def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
     value = callable_(*args, **kwargs)   # any argument makes it raise
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
@@ -67,7 +70,7 @@ def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @substitute(inspect.unwrap)
-def _unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches it."""
     if len(args) != 1 or kwargs.keys() - {"stop"}:
         return callable_(*args, **kwargs)   # raises
@@ -85,7 +88,7 @@ def _unwrap(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 @substitute(importlib.import_module)
-def _import_module(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _import_module(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """As an import statement: the machinery runs unwatched, and the module is what it is in sys.modules."""
     name, package = args
     module = callable_(name, package)
@@ -109,7 +112,7 @@ def _wrapped(function: Any) -> Any:
 
 
 @substitute(sys.exc_info)
-def _exc_info(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _exc_info(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = callable_(*args, **kwargs)
     _check_handled_inside(session, found[1])
     return found
@@ -117,13 +120,13 @@ def _exc_info(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 if hasattr(sys, "exception"):
     @substitute(sys.exception)
-    def _exception(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _exception(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = sys.exception()
         _check_handled_inside(session, found)
         return found
 
 
-def _check_handled_inside(session: Any, error: BaseException | None) -> None:
+def _check_handled_inside(session: Session, error: BaseException | None) -> None:
     """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the caller handle one."""
     if error is None:
         session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
@@ -139,6 +142,6 @@ def _check_handled_inside(session: Any, error: BaseException | None) -> None:
 
 @substitute(_warnings._filters_mutated)
 @exactly(0)
-def _filters_mutated(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _filters_mutated(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The filters were changed: those that remember what they showed must look again, outside too."""
     session.world.write("call", callable_, None, ())

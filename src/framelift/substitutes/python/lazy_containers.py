@@ -10,7 +10,7 @@ import builtins
 import itertools
 import operator
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -23,6 +23,9 @@ from ...boundary.lazy.lazy_list import LazyList
 from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.pure import lookup
 from ...calls.call_tables import HIGHER_ORDER, substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["VIEWS", "natively", "own_method", "refusal"]
 
@@ -61,7 +64,7 @@ def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
     return Interrupt("too-large", f"a {large.solid.__name__} of {len(large._table)} entries, given to {name},")
 
 
-def _call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     unknown = next((part for part in (*args, *kwargs.values()) if type(part) is Opaque), None)
     if unknown is not None:
         return _given_unknown(unknown, callable_, args, kwargs)
@@ -102,7 +105,7 @@ _core.set_views((*VIEWS, Opaque), _call)
 
 
 @substitute(BaseException.add_note)
-def _add_note(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _add_note(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The list of an exception's notes may be one that grows; C code would append to the empty list it sees."""
     notes = getattr(args[0], "__dict__", {}).get("__notes__") if args else None
     if is_a(notes, LazyList) and len(args) == 2 and is_a(args[1], str):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...vocabulary.reasons import Interrupt
 from ...calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 
 @substitute(logging.Logger.isEnabledFor)
-def _is_enabled_for(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_enabled_for(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     def bound(self: logging.Logger, level: int) -> bool:
         if _core.read(self, "disabled"):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import operator
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -15,6 +15,9 @@ from ...calls.pure import lookup
 from ..numbers.number_attributes import SYMBOLIC
 from ...calls.call_tables import substitute
 from .lazy_containers import own_method
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["as_dict"]
 
@@ -31,7 +34,7 @@ def as_dict(mapping: Any) -> Any:
 
 
 def _handler(place: int) -> Any:
-    def call(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         own = own_method(callable_, args)
         if own is not None:
             return own[0](*own[1], **kwargs)
@@ -55,7 +58,7 @@ substitute(collections.defaultdict)(_handler(1))
 
 
 @substitute(dir)
-def _dir(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The names of an object: its own, and those of its classes in order."""
     if len(args) != 1 or kwargs:
         raise Interrupt("unknown-callable", "dir")

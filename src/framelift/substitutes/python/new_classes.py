@@ -10,7 +10,7 @@ import builtins
 import operator
 import types
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -18,6 +18,9 @@ from ...vocabulary.reasons import Interrupt
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import member
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["Body", "made_class", "marked"]
 
@@ -37,7 +40,7 @@ def marked(namespace: Any) -> Any:
     return {_MARK: _Mark(), **namespace} if is_a(namespace, dict) else namespace
 
 
-def _with_module(session: Any, namespace: Any) -> Any:
+def _with_module(session: Session, namespace: Any) -> Any:
     """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of ours."""
     if not is_a(namespace, dict) or "__module__" in namespace:
         return namespace
@@ -47,7 +50,7 @@ def _with_module(session: Any, namespace: Any) -> Any:
         raise Interrupt("unsupported-code", "a class made in a namespace without a name") from None
 
 
-def made_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def made_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type(name, bases, namespace)`."""
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
     if _makes_plainly(meta):
@@ -61,7 +64,7 @@ def made_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return cls
 
 
-def _started(session: Any, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if is_a(cls, meta):
         result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
         if result is not None:
@@ -79,7 +82,7 @@ def _makes_plainly(meta: type | None) -> bool:
 
 
 @substitute(type.__new__)
-def _type_new(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_new(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A metaclass makes its class."""
     meta = _metaclass(args[2], {"metaclass": args[0]}) if len(args) == 4 else None
     if meta is not None and (meta is args[0] or _is_new_of_type(meta)):
@@ -103,7 +106,7 @@ class Body:
 
 
 @substitute(builtins.__build_class__)
-def _build_class(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class statement in its steps: metaclass, namespace, body, class."""
     body, name, *rest = args
     stated = tuple(rest)

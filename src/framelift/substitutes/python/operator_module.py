@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -17,7 +20,7 @@ _CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]
 
 
 @substitute(_CALL_ATTRGETTER)
-def _attrgetter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _attrgetter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     getter, *rest = args
     if len(rest) != 1 or kwargs:
         return getter(*rest, **kwargs)   # raises
@@ -31,7 +34,7 @@ def _attrgetter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(_CALL_METHODCALLER)
-def _methodcaller(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _methodcaller(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     caller, *rest = args
     if len(rest) != 1 or kwargs:
         return caller(*rest, **kwargs)   # raises

@@ -10,7 +10,7 @@ import pickle
 import re
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,9 @@ from ...calls.call_tables import substitute
 from .called_back import watched
 from .code_objects import as_called
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 _SAFE = frozenset({*lookup.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller})
@@ -38,7 +41,7 @@ _BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType)
 class _Pickler(pickle.Pickler):
     """Asks before the C code looks into an object of any but the plainest types."""
 
-    def __init__(self, session: Any, file: io.BytesIO, **options: Any) -> None:
+    def __init__(self, session: Session, file: io.BytesIO, **options: Any) -> None:
         super().__init__(file, **options)
         self._session = session
 
@@ -59,7 +62,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _guard_name(session: Any, obj: Any) -> None:
+def _guard_name(session: Session, obj: Any) -> None:
     """A class or function is pickled as its name: that the name leads to it is a fact of its module."""
     module, name = getattr(obj, "__module__", None), obj.__qualname__
     holder = sys.modules.get(module) if is_a(module, str) else None
@@ -73,20 +76,20 @@ def _guard_name(session: Any, obj: Any) -> None:
     _guard_entry(session, holder, name)
 
 
-def _check_pending(session: Any, holder: Any, name: str) -> None:
+def _check_pending(session: Session, holder: Any, name: str) -> None:
     """C code would not see what captured code put in the place of a name."""
     first = name.partition(".")[0]
     if is_a(holder, types.ModuleType) and (id(vars(holder)), first) in session.world.overlay:
         raise Interrupt("unknown-callable", f"pickling of {name}, which captured code put into its module")
 
 
-def _guard_entry(session: Any, module: types.ModuleType, name: str) -> Any:
+def _guard_entry(session: Session, module: types.ModuleType, name: str) -> Any:
     session.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
     return _core.read(module, name)
 
 
 @substitute(pickle.dumps)
-def _dumps(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+def _dumps(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     def bound(obj: Any, protocol: Any = None, *, fix_imports: Any = True, buffer_callback: Any = None) -> bytes:
         if buffer_callback is not None:
             raise Interrupt("unknown-callable", "pickle.dumps with buffers")
@@ -97,7 +100,7 @@ def _dumps(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(copyreg._slotnames)
-def _slotnames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """The slots of a class, without the note that the standard library leaves on the class."""
     names: list[str] = []
     for base in args[0].__mro__:
@@ -113,7 +116,7 @@ def _slotnames(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 class _Unpickler(pickle.Unpickler):
     """Names are read under watch, and what they lead to is called under watch."""
 
-    def __init__(self, session: Any, file: io.BytesIO, **options: Any) -> None:
+    def __init__(self, session: Session, file: io.BytesIO, **options: Any) -> None:
         super().__init__(file, **options)
         self._session = session
 
@@ -133,7 +136,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 @substitute(pickle.loads)
-def _loads(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _loads(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not args:
         return callable_(**kwargs)
     data, *rest = args

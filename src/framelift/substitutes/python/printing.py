@@ -6,13 +6,16 @@ import builtins
 import io
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 from ...calls.pure import lookup
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -27,7 +30,7 @@ def _writes_under_watch(file: Any) -> bool:
 
 
 @substitute(print)
-def _print(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     file = kwargs.get("file")
     if file is None:
         file = session.world.overlay.get((id(vars(sys)), "stdout"))   # captured code redirected it

@@ -11,13 +11,16 @@ import _random
 import random
 import types
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...graph.symbols.environment import Drawn
 from ...vocabulary.reasons import Interrupt
 from ...boundary.dynamism import NOTHING
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["forget", "may_follow", "note_decided"]
 
@@ -44,16 +47,16 @@ def forget() -> None:
     _decided.clear()
 
 
-def _known(session: Any) -> dict[int, Any]:
+def _known(session: Session) -> dict[int, Any]:
     return session.notes.setdefault("random", {})
 
 
-def _is_known(session: Any, generator: Any) -> bool:
+def _is_known(session: Session, generator: Any) -> bool:
     """Whether the generator's state is none of the world outside, or is guarded already."""
     return session.world.by_seen.get(id(generator)) is None or id(generator) in _known(session)
 
 
-def _depend(session: Any, generator: Any) -> None:
+def _depend(session: Session, generator: Any) -> None:
     """What is read now depends on the state at the start, unless captured code gave the generator one of its own."""
     if _is_known(session, generator):
         return
@@ -67,7 +70,7 @@ def _depend(session: Any, generator: Any) -> None:
     session.world.guard(record.origin, "CHECK", (lambda now: _read_state(now) == state, "has the state it had"), "random state")
 
 
-def _given(session: Any, generator: Any) -> None:
+def _given(session: Session, generator: Any) -> None:
     """Captured code gave the generator a state, be it the one it had: at another call it has another."""
     shadow = session.shadow_of(generator)
     if shadow is not None and id(generator) not in _known(session):
@@ -75,12 +78,12 @@ def _given(session: Any, generator: Any) -> None:
     _known(session)[id(generator)] = generator
 
 
-def _may_follow(session: Any, generator: Any) -> bool:
+def _may_follow(session: Session, generator: Any) -> bool:
     """Whether what is drawn now may be a symbolic number."""
     return not _is_known(session, generator) and session.shadow_of(generator) is not None and may_follow(session, type(generator).__qualname__)
 
 
-def may_follow(session: Any, generator: str) -> bool:
+def may_follow(session: Session, generator: str) -> bool:
     """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where plain Python is to draw it."""
     if session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body() or session.recorder.in_transform():
         return False
@@ -92,7 +95,7 @@ def may_follow(session: Any, generator: str) -> bool:
     return True
 
 
-def _followed(session: Any, callable_: Any, generator: Any, args: tuple[Any, ...]) -> Any:
+def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any, ...]) -> Any:
     """The number that this call will draw, as one that each call draws anew."""
     hint = callable_(generator, *args)
     session.shadow_of(generator).before[:] = [_read_state(generator)]   # the real one gets there by itself
@@ -101,7 +104,7 @@ def _followed(session: Any, callable_: Any, generator: Any, args: tuple[Any, ...
 
 
 @substitute(_random.Random.random, _random.Random.getrandbits)
-def _draw(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rest = args[1:]
     plain = not kwargs and (not rest if callable_ is _random.Random.random else len(rest) == 1 and type(rest[0]) is int and 0 < rest[0] <= _MOST_BITS)
     if args and plain and _may_follow(session, args[0]):
@@ -117,7 +120,7 @@ _captured_below = types.FunctionType(_below.__code__.replace(co_name="_randbelow
 
 
 @substitute(_below)
-def _draw_below(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _draw_below(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """It draws until the number is small enough: as one draw, how often does not matter."""
     if not kwargs and len(args) == 2 and type(args[0]) is random.Random and type(args[1]) is int and 1 <= args[1] < 1 << _MOST_BITS and (
             type(_core.read(args[0], "getrandbits")) is types.BuiltinMethodType) and _may_follow(session, args[0]):
@@ -126,14 +129,14 @@ def _draw_below(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(_random.Random.getstate)
-def _getstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args:
         _depend(session, args[0])
     return _core.natively(callable_, args, kwargs)
 
 
 @substitute(_random.Random.seed)
-def _seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2 or type(args[1]) not in (int, float):   # other seeds are hashed, by their address perhaps
         raise Interrupt("random-state", "a generator seeded by the system")
     result = _core.natively(callable_, args, None)
@@ -142,7 +145,7 @@ def _seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(_random.Random.setstate)
-def _setstate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _setstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = _core.natively(callable_, args, kwargs)
     _given(session, args[0])
     return result

@@ -12,7 +12,7 @@ from __future__ import annotations
 import _warnings
 import re
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -24,6 +24,9 @@ from ...boundary.world import World
 from ...calls.frame_views import caller
 from ...calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__ = ["heard", "is_unheard"]
 
 
@@ -32,7 +35,7 @@ def _told_outside(why: str = "") -> Interrupt:
 
 
 @substitute(_warnings.warn)
-def _warn(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _warn(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None) -> None:
         text, kind = _text_of(message), type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category
         if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
@@ -56,7 +59,7 @@ def heard(message: Any, kind: type, filename: str, line: int, source: Any = None
     _core.captured(_core.read(warnings, "_showwarnmsg"), (row,), None)
 
 
-def is_unheard(session: Any, text: str, kind: type) -> bool:
+def is_unheard(session: Session, text: str, kind: type) -> bool:
     """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some raise."""
     action = _decided(session, text, kind)
     if action == "error":
@@ -64,7 +67,7 @@ def is_unheard(session: Any, text: str, kind: type) -> bool:
     return action == "ignore"
 
 
-def _decided(session: Any, text: str, kind: type) -> str:
+def _decided(session: Session, text: str, kind: type) -> str:
     """What the filters that captured code sees say: ignore, error or always; others interrupt."""
     filters = _core.read(warnings, "filters")
     action = _action(filters, text, kind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
@@ -15,10 +15,13 @@ from ...vocabulary.origins import const
 from ...boundary.gateway import let_in
 from ...calls.call_tables import CODE_HANDLERS
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 
-def _dispatch(session: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`generic.dispatch(cls)`."""
     index = function.__code__.co_freevars.index("registry")
     registry = function.__closure__[index].cell_contents

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import LEAF_TYPES
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["check_tree"]
 
@@ -20,14 +23,14 @@ _NODES = frozenset(cls for cls in vars(ast).values()
 
 
 @substitute(*_NODES)
-def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """C code looks for the names of the fields in the class."""
     for name in ("_fields", "_attributes", "_field_types"):
         session.world.lookup(callable_, name)
     return _core.natively(callable_, args, kwargs)
 
 
-def check_tree(session: Any, tree: Any) -> None:
+def check_tree(session: Session, tree: Any) -> None:
     """A tree that the compiler may read unwatched: nodes of CPython's own, made inside, of plain values."""
     waiting, seen = [tree], set()
     while waiting:

@@ -10,7 +10,7 @@ import gc
 import sys
 import types
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,9 @@ from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.facts.released_objects import may_have_died, root_of
 from ...boundary.becomes.opaque import opaque_for
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__ = ["target_of"]
 
@@ -43,7 +46,7 @@ def _is_in_a_frame(target: Any) -> bool:
     return False
 
 
-def _living(session: Any, target: Any) -> Any:
+def _living(session: Session, target: Any) -> Any:
     """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it alive."""
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
@@ -54,7 +57,7 @@ def _living(session: Any, target: Any) -> Any:
     return target
 
 
-def _holds(session: Any, target: Any) -> bool:
+def _holds(session: Session, target: Any) -> bool:
     """Whether a running frame of captured code, or an object of the program, holds the target."""
     if _is_in_a_frame(target):
         return True
@@ -73,7 +76,7 @@ _SILENT = frozenset({"__module__", "__qualname__", "__doc__", "__dict__", "__wea
 
 
 @substitute(weakref.proxy)
-def _proxy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not, so there must be none."""
     made = callable_(*args, **kwargs)   # raises where an object knows no weak references
     target, *callback = args
@@ -100,7 +103,7 @@ def _proxy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(vars(weakref.ref)["__call__"])
-def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     reference, *more = args
     if more or kwargs:
         return reference(*more, **kwargs)   # raises
@@ -121,7 +124,7 @@ def _deref(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(weakref.ref, weakref.ref.__new__)
-def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = _core.natively(callable_, args, kwargs)
     if is_a(made, weakref.ref) and made.__callback__ is not None:
         _keep_alive(session, made)
@@ -132,7 +135,7 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 _CONTAINERS = ("weakref", "_weakrefset")
 
 
-def _keep_alive(session: Any, reference: Any) -> None:
+def _keep_alive(session: Session, reference: Any) -> None:
     """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end.
 
     The entries of weak containers may go with the frames of the program, when all is over; not before.
@@ -153,7 +156,7 @@ def _keep_alive(session: Any, reference: Any) -> None:
         held.append(target)
 
 
-def _check_living(session: Any, reference: Any) -> None:
+def _check_living(session: Session, reference: Any) -> None:
     target = target_of(reference)
     record = None if target is None else session.world.by_seen.get(id(target))
     if record is not None and may_have_died(session.world, record.original):
@@ -172,7 +175,7 @@ def _watched(target: Any, dead: list[str]) -> Any:
     return weakref.ref(target, note)
 
 
-def _check_alive(session: Any, held: list[Any]) -> None:
+def _check_alive(session: Session, held: list[Any]) -> None:
     own = {id(held), id(session.world.keep), id(session.world.__dict__), id(session.notes)}
     for reference in session.notes.get("watched", ()):
         target = target_of(reference)
@@ -203,7 +206,7 @@ def _is_held(target: Any, own: set[int]) -> bool:
 
 
 @substitute(gc.collect)
-def _collect(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _collect(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What is garbage already may go at any time; how much that was is nobody's business."""
     gc.collect(*args, **kwargs)
     session.notes["collected"] = True

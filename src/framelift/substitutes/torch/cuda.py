@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,23 +11,26 @@ from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 _current = getattr(torch._C, "_cuda_getDevice", None)   # builds without CUDA have none
 
 
-def _guard_current(session: Any) -> int:
+def _guard_current(session: Session) -> int:
     assert _current is not None
     value = int(_current())
     session.world.guard(const(_current), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
     return value
 
 
-def _current_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _current_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return callable_(*args, **kwargs) if args or kwargs else _guard_current(session)   # any argument makes it raise
 
 
-def _of_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A fact about a device, the current one if none is named."""
     if not all(map(is_leaf, (*args, *kwargs.values()))):
         raise Interrupt("unknown-callable", callable_.__qualname__)
@@ -39,7 +42,7 @@ def _of_device(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(torch.cuda.device_count)
-def _device_count(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device_count(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the process runs on, as far as the driver knows."""
     return callable_(*args, **kwargs)
 

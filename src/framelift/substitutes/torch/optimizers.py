@@ -7,7 +7,7 @@ precision, which is not enough for it: its steps are left as they are.
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
@@ -15,6 +15,9 @@ from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
@@ -33,7 +36,7 @@ _OWN = {step: _own(step) for step in _STEPS}
 
 
 @substitute(*_STEPS)
-def _step(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _step(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     devices = {session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)}
     if kwargs.get("capturable") is False and len(devices) == 1:   # with steps elsewhere than the parameters it is not meant for this
         kwargs = {**kwargs, "capturable": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx.traceback
@@ -16,11 +16,14 @@ from ...vocabulary.reasons import Interrupt
 from ...boundary.gateway import let_in
 from ...calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 
 @substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
-def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A lazy module gets its parameters when it is first called.
 
     torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random numbers were drawn by then, which
@@ -39,7 +42,7 @@ def _infer_parameters(session: Any, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 @substitute(torch.Tensor.__deepcopy__, torch.nn.Parameter.__deepcopy__)
-def _deepcopy(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _deepcopy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A copy of its own; only where memory, gradient and attributes are nobody else's business."""
     tensor, memo = (*args, *kwargs.values())
     if id(tensor) in memo:
@@ -64,7 +67,7 @@ _MOST_OF_A_MASK = 1 << 16
 
 
 @substitute(torch.nn.modules.transformer._detect_is_causal_mask)
-def _detect_is_causal(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Which kernel of attention is taken depends on what the mask holds.  Masks hardly ever change, so that is guarded."""
     def bound(mask: Any, is_causal: Any = None, size: Any = None) -> tuple[Any, Any, Any]:
         return mask, is_causal, size
@@ -83,14 +86,14 @@ _detect = types.FunctionType(torch.nn.modules.transformer._detect_is_causal_mask
 
 
 @substitute(torch._ops.OpOverloadPacket.__getattr__)
-def _overload(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _overload(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch makes an operator's overloads when they are first asked for, and keeps them."""
     found = callable_(*args, **kwargs)
     return let_in(session.world, found, const(found))
 
 
 @substitute(torch._C._group_tensors_by_device_and_dtype)
-def _group(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _group(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Columns of equal length, sorted by the device and dtype of the first one's tensors; the order of the groups is torch's own."""
     def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
         facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
@@ -103,7 +106,7 @@ def _group(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 @substitute(torch.autograd.profiler.record_function.__init__)
-def _record_function_init(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _record_function_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """A profiler range has no result; in a captured graph it names nothing.  Outside of one it is what it is."""
     def bound(self: Any, name: Any, args: Any = None) -> None:
         for attribute, value in {**vars(torch.autograd.profiler.record_function("")), "name": name, "args": args}.items():
@@ -112,14 +115,14 @@ def _record_function_init(session: Any, callable_: Any, args: tuple[Any, ...], k
 
 
 @substitute(torch.autograd.profiler.record_function.__enter__)
-def _record_function_enter(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _record_function_enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Nothing was begun, so nothing is to be ended: neither here nor, behind a break, in plain Python."""
     _core.captured(setattr, (args[0], "run_callbacks_on_exit", False), None)
     return args[0]
 
 
 @substitute(torch.autograd.profiler.record_function.__exit__)
-def _record_function_exit(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _record_function_exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if _core.read(args[0], "run_callbacks_on_exit"):
         raise Interrupt("torch-state", "leaving a profiler range that was entered outside")
     _core.captured(setattr, (args[0], "run_callbacks_on_exit", True), None)
@@ -127,6 +130,6 @@ def _record_function_exit(session: Any, callable_: Any, args: tuple[Any, ...], k
 
 if hasattr(torch.fx.traceback, "annotate"):
     @substitute(torch.fx.traceback.annotate)
-    def _annotate(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _annotate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Notes for whoever reads the graph; ours carries none."""
         return contextlib.nullcontext()

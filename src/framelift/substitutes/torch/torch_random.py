@@ -5,7 +5,7 @@ A state is never looked at: captured code gets a token for it that can be set ag
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,12 +15,15 @@ from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.opaque import opaque_for
 from ...calls.call_tables import substitute
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 _SEEDS = range(-1 << 63, 1 << 64)
 
 
-def _drawing(session: Any, callable_: Any) -> Drawing:
+def _drawing(session: Session, callable_: Any) -> Drawing:
     """What this rehearsal does to generators; not inside a body, which may run when and as often as its operator likes."""
     recorder = session.recorder
     if recorder.tape_is_a_body() or recorder.in_transform():
@@ -34,7 +37,7 @@ def _seed_of(callable_: Any, value: Any) -> int:
     return value
 
 
-def _take(session: Any, callable_: Any, take: Any, source: int, value: Any = None) -> Any:
+def _take(session: Session, callable_: Any, take: Any, source: int, value: Any = None) -> Any:
     held = _drawing(session, callable_)
     with torch._C.DisableTorchFunction():
         token = opaque_for(torch.empty(0), "torch-state", "a look into the state of a random generator")
@@ -42,7 +45,7 @@ def _take(session: Any, callable_: Any, take: Any, source: int, value: Any = Non
     return token
 
 
-def _set(session: Any, callable_: Any, set_: Any, source: int, token: Any, value: Any = None) -> None:
+def _set(session: Session, callable_: Any, set_: Any, source: int, token: Any, value: Any = None) -> None:
     held = _drawing(session, callable_)
     if id(token) not in held.tokens:
         raise Interrupt("torch-state", f"{callable_.__name__} to a state from outside")
@@ -56,7 +59,7 @@ def _device(callable_: Any, device: Any) -> Any:
 
 
 @substitute(torch.Generator)
-def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = callable_(*args, **kwargs)
     if made.device.type != "cpu":
         raise Interrupt("torch-operation", f"with a torch.Generator of {made.device}")
@@ -64,7 +67,7 @@ def _make(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @substitute(torch.Generator.manual_seed)
-def _manual_seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _manual_seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(generator: Any, seed: Any) -> Any:
         held = _drawing(session, callable_)
         held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
@@ -73,12 +76,12 @@ def _manual_seed(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 
 @substitute(torch.Generator.get_state)
-def _get_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _take(session, callable_, random_draws.take_state, _drawing(session, callable_).source_of(*args, **kwargs))
 
 
 @substitute(torch.Generator.set_state)
-def _set_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _set_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(generator: Any, new_state: Any) -> Any:
         _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
         return generator
@@ -86,7 +89,7 @@ def _set_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(torch.manual_seed)
-def _manual_seed_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _manual_seed_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(seed: Any) -> Any:
         _drawing(session, callable_).act(random_draws.seed_all, DEFAULT, _seed_of(callable_, seed))
         return torch.default_generator
@@ -94,12 +97,12 @@ def _manual_seed_all(session: Any, callable_: Any, args: tuple[Any, ...], kwargs
 
 
 @substitute(torch.get_rng_state)
-def _get_rng_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _take(session, callable_, random_draws.take_state, DEFAULT)
 
 
 @substitute(torch.set_rng_state)
-def _set_rng_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(new_state: Any) -> None:
         _set(session, callable_, random_draws.set_state, DEFAULT, new_state)
     bound(*args, **kwargs)
@@ -107,14 +110,14 @@ def _set_rng_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 @substitute(torch.cuda.get_rng_state)
-def _get_cuda_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(device: Any = "cuda") -> Any:
         return _take(session, callable_, random_draws.take_cuda_state, DEFAULT, _device(callable_, device))
     return bound(*args, **kwargs)
 
 
 @substitute(torch.cuda.set_rng_state)
-def _set_cuda_state(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(new_state: Any, device: Any = "cuda") -> None:
         _set(session, callable_, random_draws.set_cuda_state, DEFAULT, new_state, _device(callable_, device))
     bound(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,9 @@ from ...calls.pure.torch_helpers import STATE
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ...recording.rules.special_cases import touch_settings
 
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
 __all__: list[str] = []
 
 _LEVELS = ("highest", "high", "medium")   # others make torch warn
@@ -28,7 +31,7 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
 
 
 @substitute(*PRECISION_SETTERS)
-def _set_precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _set_precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Done for the length of the rehearsal.  What is left of it depends on all that was set before."""
     _only_leaves(callable_, args)
     if kwargs or callable_ is torch._C._set_float32_matmul_precision and args[0] not in _LEVELS:
@@ -41,11 +44,11 @@ def _set_precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: 
     return recorder.settings.set_precision(callable_, args)
 
 
-def _guard(session: Any, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
+def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask(*args) == value, f"{args!r} == {value!r}"), args)
 
 
-def _precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """All of them are guarded once one was set inside."""
     _only_leaves(callable_, args)
     value = callable_(*args, **kwargs)
@@ -54,7 +57,7 @@ def _precision(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return value
 
 
-def _setting(session: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A question without arguments: any would make it raise."""
     value = callable_(*args, **kwargs)
     _guard(session, callable_, (), kernel_at_first(callable_, session.recorder.settings.at_first(callable_, value)))
