@@ -38,9 +38,12 @@ class Captured:
     operations: int = 0
 
 
-def capture(call: Call, dynamism: ExportDynamism) -> Captured:
-    """Rehearse the call and build its graph."""
-    session, exit_ = rehearse_call(call.root, call.args, call.kwargs, dynamism, is_fake(call))
+def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) -> Captured:
+    """Rehearse the call and build its graph.
+
+    `keep_functions`: autograd functions are nodes also where this call tracks no gradients.
+    """
+    session, exit_ = rehearse_call(call.root, call.args, call.kwargs, dynamism, is_fake(call), keep_functions)
     try:
         recorder = session.recorder
         changed = [new for _, new in exit_.assigned]

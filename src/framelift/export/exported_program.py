@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..exc import Unsupported
 from ..graph.metadata.live_fakes import leaving_none_open
 from .capture import Captured, capture
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
-from .lowering import BodyMet, Lowered, lower_captured, lower_program
+from .lowering import BodyMet, FunctionMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
 
@@ -60,14 +61,34 @@ def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] 
     return program
 
 
-def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool, deferred: bool) -> tuple[Lowered, Any]:
+def _captured(call: Call, dynamic_shapes: Any, pre_dispatch: bool) -> Captured:
+    """The call's graph, with its autograd functions as nodes: they keep their gradients for calls that want some."""
+    try:
+        return capture(call, dynamism_of(call, dynamic_shapes), pre_dispatch)
+    except Unsupported:
+        if not pre_dispatch:
+            raise
+    # a function that this call asks no gradient of may have none
+    return capture(call, dynamism_of(call, dynamic_shapes))
+
+
+def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool,
+             deferred: bool, watched: bool = True) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-    captured = capture(call, dynamism_of(call, dynamic_shapes)) if strict and not preserved and not is_fake(call) else None
+    rehearsed = strict and not preserved and not is_fake(call)
+    captured = _captured(call, dynamic_shapes, pre_dispatch) if rehearsed else None
     try:
-        lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred)
+        lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred, watched)
     except BodyMet:
         return _lowered(call, dynamic_shapes, True, (), pre_dispatch, deferred)
+    except FunctionMet as met:
+        try:
+            return _lowered(call, dynamic_shapes, True, (), pre_dispatch, deferred)
+        except Unsupported:
+            if met.tracked:
+                raise
+            return _lowered(call, dynamic_shapes, strict, preserved, pre_dispatch, deferred, False)
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
@@ -80,10 +101,12 @@ def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[
     return lowered, mode
 
 
-def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispatch: bool, preserved: Sequence[str], deferred: bool) -> tuple[Lowered, Any]:
+def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispatch: bool, preserved: Sequence[str],
+           deferred: bool, watched: bool) -> tuple[Lowered, Any]:
     fakes = fakes_of(call, dynamic_shapes, deferred)
     if captured is None:
-        return lower_program(call, fakes, pre_dispatch, preserved), fakes.mode
+        watched = watched and pre_dispatch and not is_fake(call)
+        return lower_program(call, fakes, pre_dispatch, preserved, watched), fakes.mode
     with fakes.mode:
         captured.relied.holds(fakes.leaves)
         fakes.asked.extend(captured.relied.lines(called(call)))

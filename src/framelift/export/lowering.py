@@ -18,15 +18,26 @@ from torch.utils import _pytree as pytree
 from .. import config
 from ..graph.fx.targets import getter_target
 from .capture import Captured, called_as
+from .functions import keep_gradients, refused, watching_functions
 from .inputs import Call, Fakes
 
-__all__ = ["AROUND", "BodyMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
+__all__ = ["AROUND", "BodyMet", "FunctionMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
 
 #: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their bodies when they are called plainly
 AROUND: list[Callable[[], Any]] = []
 
 class BodyMet(BaseException):
     """Plain tracing came to an operator that captures functions of the program (torch.cond and its kin): the program is to be rehearsed instead."""
+
+
+class FunctionMet(BaseException):
+    """Plain tracing came to an autograd function: the program is to be rehearsed instead.
+
+    `tracked`: a gradient goes through the function in this call.
+    """
+
+    def __init__(self, tracked: bool) -> None:
+        self.tracked = tracked
 
 
 def refuse_bodies(function: Any) -> None:
@@ -61,6 +72,8 @@ def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: b
     if not pre_dispatch:    # the graph is without autograd: grad mode has no meaning in it
         for node in module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
             module.graph.erase_node(node)
+    else:
+        keep_gradients(module)
     _detach_data(module)
     called_as(module, call, captured.spec)
     return lower_program(replace(call, root=module), fakes, pre_dispatch, ())
@@ -76,20 +89,31 @@ def _detach_data(module: torch.fx.GraphModule) -> None:
             part.recompile()
 
 
-class _DataDetached(TorchFunctionMode):
-    """The same where the program's own Python runs."""
+class _Untracked(TorchFunctionMode):
+    """The same where Python runs.
+
+    Also, gradients that were asked for without `create_graph` have no history of their own, and hooks are refused.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return torch.detach(args[0])
+        if func is torch.Tensor.register_hook and torch.fx.experimental.proxy_tensor.get_proxy_mode() is not None:
+            raise refused("a hook on a gradient")
+        if func is torch.autograd.grad and not (kwargs or {}).get("create_graph", False):
+            return pytree.tree_map_only(torch.Tensor, torch.detach, func(*args, **(kwargs or {})))
         return func(*args, **(kwargs or {}))
 
 
 _GET_DATA = torch.Tensor.data.__get__   # type: ignore[attr-defined]
 
 
-def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str]) -> Lowered:
-    """Lower the program itself: its Python runs once, over fakes."""
+def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str],
+                  watched: bool = False) -> Lowered:
+    """Lower the program itself: its Python runs once, over fakes.
+
+    `watched`: raises `FunctionMet` at the first autograd function.
+    """
     from torch._export import non_strict_utils as helpers
     from torch._export.utils import _fakify_params_buffers
     from torch._guards import TracingContext, tracing
@@ -100,9 +124,12 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
     with contextlib.ExitStack() as stack:
         _tracing.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
         stack.callback(_tracing.pop)
+        if watched:
+            stack.enter_context(watching_functions(functools.partial(_function_met, bool(preserved))))
         for around in AROUND:
             stack.enter_context(around())
-        for context in (fakes.mode, helpers._NonStrictTorchFunctionHandler(), _DataDetached(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
+        handler = helpers._NonStrictTorchFunctionHandler()
+        for context in (fakes.mode, handler, _Untracked(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(
             helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode))
@@ -114,6 +141,13 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
     artifact.constants = {name: real_of[value] if isinstance(value, FakeScriptObject) else value for name, value in artifact.constants.items()}
     found.artifact = artifact
     return found
+
+
+def _function_met(preserved: bool, tracked: bool) -> None:
+    if not preserved:
+        raise FunctionMet(tracked)
+    if tracked:
+        raise refused("an autograd function in a program whose call signatures are preserved")
 
 
 @contextlib.contextmanager

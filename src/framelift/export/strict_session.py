@@ -101,9 +101,10 @@ class ModuleTape(list[Any]):
 class _ExportSession(Session):
     """A session whose root is an exported call."""
 
-    def __init__(self, root: Any, of_fakes: bool, function: types.FunctionType, _plan: Any, dynamism: Dynamism, moment: Any) -> None:
+    def __init__(self, root: Any, of_fakes: bool, keep_functions: bool, function: types.FunctionType, _plan: Any,
+                 dynamism: Dynamism, moment: Any) -> None:
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
-        self.exporting = True
+        self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.guard_text, self.recorder.switch = None, None
@@ -213,7 +214,8 @@ _TALK = (print, warnings.warn, *(getattr(place, name) for place in (logging, log
                                  for name in ("critical", "debug", "error", "exception", "info", "log", "warning")))
 
 
-def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism, of_fakes: bool = False) -> tuple[Any, Exit]:
+def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism, of_fakes: bool = False,
+                  keep_functions: bool = False) -> tuple[Any, Exit]:
     """Rehearse one call of `root`.  The session is to be closed by the caller.  `of_fakes`: its tensors may be fakes.
 
     Raises `framelift.exc.Unsupported` where the call cannot be captured whole, and what the call itself raises.
@@ -225,7 +227,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
                "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK}}
     with capture_lock, config.patch(options), at_rest() as moment:
         session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
-                                        begin=functools.partial(_ExportSession, root, of_fakes))
+                                        begin=functools.partial(_ExportSession, root, of_fakes, keep_functions))
     if stop is None:
         for what in dict.fromkeys(found.lost):
             warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)

@@ -69,6 +69,7 @@ class Session:
         self.plan_return = plan_return
         self.plan: Any = None
         self.exporting = False
+        self.keep_functions = False   # autograd functions are nodes, whoever asks for gradients
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
         self.guesses = True  # what small tensors from outside hold may be guarded, and so be known
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
