@@ -184,5 +184,156 @@ def _no_grad() -> Iterator[None]:
         torch._C._set_grad_enabled(before)
 
 
+def _is_differentiable(value: Value) -> bool:
+    return value.facts.dtype.is_floating_point or value.facts.dtype.is_complex
+
+
+def _marked(recorder: Recorder, ctx: Context, name: str) -> list[Value]:
+    marked = ctx.__dict__.get(name) or ()
+    return [recorder.value_of(t) for t in marked if t is not None]
+
+
+def _plain_result(recorder: Recorder, result: Any, tensors: list[Any], ctx: Context) -> Any:
+    """What autograd makes of the outputs where nothing is tracked: an input that comes out is another tensor object."""
+    dirty = _marked(recorder, ctx, "dirty_tensors")
+
+    def one(out: Any) -> Any:
+        if not recorder.is_stand_in(out):
+            return out
+        value = recorder.value_of(out)
+        if any(out is t for t in tensors):
+            if value in dirty:
+                return out
+            if value.facts.requires_grad:
+                return recorder.record(target_of(torch.Tensor.detach), (out,), {}, keep=True)
+            return recorder.record(target_of(torch.Tensor.view_as), (out, out), {}, keep=True)
+        if value.facts.requires_grad and not value.view:
+            raise Interrupt("torch-operation", "an autograd function whose forward tracks gradients itself")
+        return out
+    return tuple(map(one, result)) if type(result) is tuple else one(result)
+
+
+class _Tracked:
+    """One application whose gradients are tracked."""
+
     def __init__(self, session: Session, cls: type, backward: Any, ctx: Context, inputs: list[Any], tensors: list[Any],
                  is_tracked: bool) -> None:
+        self.session = session
+        self.is_tracked = is_tracked   # otherwise the node is for later calls of an exported program
+        self.recorder = session.recorder
+        self.cls = cls
+        self.backward = backward
+        self.ctx = ctx
+        self.inputs = inputs
+        self.tensors = tensors
+
+    def result(self, run: Any) -> Any:
+        """Rehearse both bodies, record the node, and answer with what `apply` gives."""
+        state = read_state()
+        recorder = self.recorder
+        with _no_grad():
+            body = rehearse_body(self.session, run, ())
+        raw = body.result if type(body.result) is tuple else (body.result,)
+        outputs = [x for x in raw if recorder.is_stand_in(x)]
+        self.dirty = _marked(recorder, self.ctx, "dirty_tensors")
+        self.constant = _marked(recorder, self.ctx, "non_differentiable")
+        self.materialize = bool(self.ctx.__dict__.get("materialize_grads", True))
+        self._check(body, outputs)
+        operands = values_in(recorder, self.tensors)
+        given = self._given(outputs)
+        rehearsed = [self._backward(raw, outputs, pattern) for pattern in given]
+        kept = list(dict.fromkeys(value for body_, operands_, result in rehearsed for value in body_.close(recorder, operands_, result)[1]))
+        bwds = [body_.close(recorder, operands_, result, kept)[0] for body_, operands_, result in rehearsed]
+        fwd, around = body.close(recorder, operands, (tuple(outputs), [value.stand_in for value in kept]))
+        to_save = values_in(recorder, self.ctx.saved_tensors)
+        places = [recorder.value_of(t) for t in self.tensors]
+        step = Step(
+            target_of(apply_function), [Body(fwd, "fwd_body"), tuple(Body(bwd, "bwd_body") for bwd in bwds), tuple(around), *places],
+            {"given": given, "first": tuple(places.index(value) for value in operands),
+             "saved": tuple(value in to_save for value in kept), "dirty": tuple(places.index(value) for value in self.dirty),
+             "constant": tuple(i for i, out in enumerate(outputs) if recorder.value_of(out) in self.constant),
+             "materialize": self.materialize, "once": getattr(self.backward, "__code__", None) is _ONCE},
+            [*around, *places], state, body.has_effect)
+        recorder.tape.append(step)
+        made = {id(out): self._made(step, i, recorder.value_of(out)) for i, out in enumerate(outputs)}
+        result = tuple(made.get(id(x), x) for x in raw)
+        return result if type(body.result) is tuple else result[0]
+
+    def _check(self, body: Rehearsed, outputs: list[Any]) -> None:
+        name = self.cls.__qualname__
+        if len(set(map(id, outputs))) < len(outputs):
+            raise Interrupt("torch-operation", f"{name}.apply, which returns one tensor twice")
+        inputs = {id(t) for t in self.tensors}
+        for value in self.dirty:
+            if id(value.stand_in) not in inputs or value.external is not None or len(value.storage.values) > 1:
+                raise Interrupt("torch-operation", f"{name}.apply, which marks as dirty what is not simply one of its arguments")
+        for out in outputs:
+            value = self.recorder.value_of(out)
+            if value.facts.requires_grad and id(out) not in inputs and not value.view:
+                raise Interrupt("torch-operation", f"{name}.forward, which tracks gradients itself")
+
+    def _is_tracked(self, value: Value) -> bool:
+        return value not in self.constant and _is_differentiable(value)
+
+    def _given(self, outputs: list[Any]) -> tuple[tuple[bool, ...], ...]:
+        """Which outputs may have a gradient when the backward runs: each possible pattern."""
+        tracked = [self._is_tracked(self.recorder.value_of(out)) for out in outputs]
+        if self.materialize:
+            return ((True,) * len(outputs),)
+        if sum(tracked) > _MOST_OPTIONAL:
+            raise Interrupt("torch-operation", f"{self.cls.__qualname__}.apply, whose gradients may each be None,")
+        patterns = itertools.product(*((True, False) if one else (False,) for one in tracked))
+        return tuple(pattern for pattern in patterns if any(pattern))
+
+    def _backward(self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]) -> tuple[Rehearsed, list[Value], Any]:
+        """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor argument."""
+        recorder, grads, name = self.recorder, {}, self.cls.__qualname__
+        for i, (out, is_given) in enumerate(zip(outputs, given)):
+            if is_given:
+                facts = recorder.value_of(out).facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
+                grads[id(out)] = fresh(recorder, facts, f"grad_{i}", exact=False)
+        around = Surroundings(self.session, self.backward, self.ctx)
+        with backward_state():
+            try:
+                body = rehearse_body(self.session, self.backward, (self.ctx, *(grads.get(id(x)) for x in raw)))
+            except Exception as error:
+                raise Interrupt("torch-operation", f"{name}.backward, which raises {type(error).__name__},") from error
+        changed = around.changed() or (body.writes_outside() and "a tensor")
+        if changed:
+            raise Interrupt("body-effect", f"{name}.backward ({changed})")
+        runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
+        result = body.result if type(body.result) is tuple else (body.result,)
+        if any(not (x is None or recorder.is_stand_in(x)) for x in result):
+            raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")
+        if len(result) < len(self.inputs):
+            result = ()   # autograd says that there are too few when the backward runs
+        else:
+            result = tuple(result[i] for i, x in enumerate(self.inputs) if recorder.is_stand_in(x))
+        return body, values_in(recorder, grads.values()), result
+
+    def _made(self, step: Step, index: int, inner: Value) -> torch.Tensor:
+        """The output that stands for a tensor which the forward returned."""
+        tracked = self.is_tracked and self._is_tracked(inner)
+        facts = inner.facts.but(requires_grad=tracked, is_leaf=not tracked, is_inference=False)
+        if inner in self.dirty:
+            inner.facts = facts   # the same tensor, written in place: its node stays the one it was made by
+            return inner.stand_in
+        shares = any(inner.storage is self.recorder.value_of(t).storage for t in self.tensors) or inner.storage.external
+        with torch._C.DisableTorchFunction():
+            value = Value(new_stand_in(facts), facts, inner.storage, "custom" if shares else "")
+        value.step, value.path, value.exact = step, (index,), inner.exact
+        return self.recorder.adopt(value)
+
+
+@contextlib.contextmanager
+def backward_state() -> Iterator[None]:
+    """What autograd's engine sets for a backward: no grad mode; and it is mostly called outside of autocast."""
+    autocast = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
+    for device, _ in autocast:
+        torch.set_autocast_enabled(device, False)
+    try:
+        with _no_grad():
+            yield
+    finally:
+        for device, enabled in autocast:
+            torch.set_autocast_enabled(device, enabled)
