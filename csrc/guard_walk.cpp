@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "guard.h"
+#include "unseen.h"
 
 namespace framelift {
 
@@ -217,6 +218,7 @@ Outcome Walk::repair(uint32_t* record) {
   Node& node = program.nodes[program.records[*record].node];
   bool ran_before = ran_code;
   ran_code = false;
+  Unseen unseen;
   Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
   if (outcome != Outcome::Holds) return outcome;
   if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
@@ -286,6 +288,7 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
 Outcome Walk::evaluate() { return !careful && live() ? run(0, (uint32_t)program.records.size()) : evaluate_from(0); }
 
 Outcome Walk::evaluate_from(uint32_t node) {
+  Unseen unseen;
   for (uint32_t i = node; i < program.nodes.size(); i = program.nodes[i].end) {
     Outcome outcome = visit(program.nodes[i], nullptr);
     if (outcome != Outcome::Holds) return outcome;
@@ -312,6 +315,7 @@ Outcome Program::check_distinct(Walk& walk) {
   Outcome outcome = Outcome::Holds;
   bool live = walk.live();
   if (!live) {  // another evaluation has changed them: fetch our own
+    Unseen unseen;
     fetched.resize(distinct.size());
     for (uint32_t index : distinct) {
       kept.push_back(fetch_node(nodes[index], walk, &outcome));
@@ -499,6 +503,7 @@ Ref Program::fetch(uint32_t given, PyObject* const* locals, Py_ssize_t count, bo
   Walk walk{*this, locals, count, nullptr};
   walk.epoch = epoch - 1;  // never live
   Outcome outcome = Outcome::Holds;
+  Unseen unseen;
   Ref value = fetch_node(nodes[index], walk, &outcome);
   *missing = outcome == Outcome::Fails;
   return value;

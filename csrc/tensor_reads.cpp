@@ -2,22 +2,13 @@
 // puts in the place of torch's.
 #include <Python.h>
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "barrier.h"
 #include "state.h"
+#include "unseen.h"
 
 namespace framelift {
-
-namespace {
-// Torch function off while torch's own Python method reads a tensor that has no plain memory.
-struct Unseen {
-  at::impl::TorchFunctionDisabledState before = at::impl::PythonTorchFunctionTLS::get_disabled_state();
-  Unseen() { at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED); }
-  ~Unseen() { at::impl::PythonTorchFunctionTLS::set_disabled_state(before); }
-};
-}  // namespace
 
 // The tensor's own fields hold its sizes and strides.
 static bool is_plain(const c10::TensorImpl* impl) {

@@ -22,7 +22,7 @@ from portrait import difference, forget
 from support import Counts, Outcome, counts, run_call, same_outcome, without_frames
 
 from .generate import Program
-from .steer import MODES, around, clean_tensors, put_on_tensors
+from .steer import MODES, around, clean_tensors, modes_left, put_on_tensors, without_modes
 
 __all__ = ["Verdict", "judge"]
 
@@ -102,10 +102,11 @@ def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                     exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
             with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
                 chain: list[tuple[str, ...]] = []
-                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain, put_on_tensors()), own=own)[0])
+                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain, put_on_tensors(), modes_left()), own=own)[0])
     finally:
         gc.enable()
         clean_tensors()
+        without_modes()
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)

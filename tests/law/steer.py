@@ -19,7 +19,7 @@ import torch
 
 from portrait import Portrait, difference, portrait
 
-__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "around", "bounded", "clean_tensors", "put_on_tensors"]
+__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "around", "bounded", "clean_tensors", "modes_left", "put_on_tensors", "without_modes"]
 
 SCRATCH = "law_scratch"
 KEEP_UNSEEN = 0.1
@@ -70,6 +70,17 @@ def clean_tensors() -> None:
         delattr(torch.Tensor, name)
 
 
+def modes_left() -> list[str]:
+    """The classes of the torch-function modes that are active, outermost first."""
+    return [type(torch._C._get_function_stack_at(i)).__name__ for i in range(torch._C._len_torch_function_stack())]
+
+
+def without_modes() -> None:
+    """End the modes that a program left: those of the next program's world would be shown to them."""
+    while torch._C._len_torch_function_stack():
+        torch._C._pop_torch_function_stack()
+
+
 class Scratch:
     """A world to try things in.  Use as a context manager: torch's global state is put back."""
 
@@ -88,6 +99,7 @@ class Scratch:
     def __exit__(self, *_: Any) -> None:
         self._warnings.__exit__(None, None, None)
         clean_tensors()
+        without_modes()
         grad, rng, python = self._state
         torch.set_grad_enabled(grad)
         torch.set_rng_state(rng)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from ..exc import InternalError
 from ..vocabulary.origins import Missing, Origin, fetch
 from .kinds import KINDS, Guard
@@ -34,10 +36,11 @@ def check_reference(guards: Sequence[Guard], distinct: Sequence[Origin], state: 
     """None when everything holds, else the first guard that does not, "distinct" or "state"."""
     if state is not None and not state.matches():
         return "state"
-    for guard in guards:
-        if not holds(guard, arguments):
-            return guard
-    values = _values(list(dict.fromkeys(distinct)), arguments)
+    with torch._C.DisableTorchFunction():   # as in the native program, modes and subclasses do not see the guards
+        failing = next((guard for guard in guards if not holds(guard, arguments)), None)
+        if failing is not None:
+            return failing
+        values = _values(list(dict.fromkeys(distinct)), arguments)
     if values is None or len({id(v) for v in values}) < len(values):
         return "distinct"
     return None

@@ -25,6 +25,7 @@ from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..boundary.gateway import let_in
+from ..boundary.becomes.opaque import refuse_opaque
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_class
 from ..calls.call_tables import substitute
@@ -198,6 +199,7 @@ def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         return session.recorder.call(callable_, args, kwargs)
     if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):   # symbolic numbers that torch does not know
         return dispatch(session, callable_, None, args, kwargs)
+    refuse_opaque((*args, *kwargs.values()))
     spy = _Spy(session)
     with torch.overrides._enable_torch_function(), spy:
         result = callable_(*args, **kwargs) if kwargs else callable_(*args)   # torch hands an empty table on, where it was given one
@@ -315,6 +317,7 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
         return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
     if any(_core.is_external(arg) for arg in args):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
+    refuse_opaque(args)
     return _core.natively(callable_, args, kwargs)
 
 

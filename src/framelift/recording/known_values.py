@@ -66,11 +66,11 @@ class SameResult:
         self.expected = expected
 
     def __call__(self, tensor: Any) -> bool:
-        if tensor.shape != self.shape or tensor.dtype is not self.dtype:
-            return False
         made: list[Any] = []
         try:
             with torch._C.DisableTorchFunction(), torch.no_grad():
+                if tensor.shape != self.shape or tensor.dtype is not self.dtype:
+                    return False
                 for func, args, kwargs in self.program:
                     given = [arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args]
                     made.append(func(*given, **kwargs))

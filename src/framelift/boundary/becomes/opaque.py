@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from ... import _core
 from ...guards.kinds import full_name
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Opaque", "opaque_for", "refused", "unknown_object"]
+__all__ = ["Opaque", "opaque_for", "refuse_opaque", "refused", "unknown_object"]
 
 _real: dict[int, tuple[type | None, str, str]] = {}
 
@@ -61,6 +62,16 @@ def refused(placeholder: Opaque) -> Interrupt:
     """The interrupt for a use of what a placeholder stands for."""
     _cls, reason, detail = _real[id(placeholder)]
     return Interrupt(reason, detail)
+
+
+def refuse_opaque(args: Iterable[Any]) -> None:
+    """Interrupt where C code that reads its arguments is given a placeholder, be it in a list or tuple: it would take it for what it is not."""
+    rest = [*args]
+    for arg in rest:
+        if type(arg) is Opaque:
+            raise refused(arg)
+        if type(arg) in (list, tuple):
+            rest.extend(arg)
 
 
 def unknown_object(reason: str, detail: str) -> Opaque:
