@@ -9,7 +9,7 @@ import torch
 
 import framelift
 from framelift import config
-from test_shapes import assert_same
+from counted_runs import assert_same
 
 
 def run(fn, calls, backend="eager", **options):

@@ -12,7 +12,7 @@ import torch
 
 import framelift
 from support import compiled  # noqa: F401  (the options of the suite)
-from test_shapes import assert_same, run
+from counted_runs import assert_same, run
 
 X = torch.arange(4.0)
 
