@@ -10,6 +10,7 @@
 #   make matrices                every kind of object x every touch x every change, each compared with eager
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
+#   make pictures                the pictures of docs/design.md, from the imports in the source
 #   make bench                   capture time and call overhead beside TorchDynamo
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -26,7 +27,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test test-mirror sanitize law matrices bench docs reasons figures build clean FORCE
+.PHONY: demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -61,6 +62,9 @@ docs: build/built reasons
 
 reasons: build/built
 	$(RUN) tools/reason_pages.py
+
+pictures:
+	$(PYTHON) tools/architecture.py
 
 figures:
 	$(PYTHON) tools/layout_figures.py src/framelift framelift csrc

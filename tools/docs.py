@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,10 +125,16 @@ def command_line_page() -> str:
 GENERATED = {"api.md": api_page, "options.md": options_page, "report.md": report_page, "command_line.md": command_line_page}
 
 
+#: a link from a page to a file of the repository, which the site does not have
+_TO_SOURCES = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|csrc|tests|tools)/[^)]*\)")
+
+
 def write_pages() -> None:
-    """Copy docs/, and add the reference."""
+    """Copy docs/, without links to files that are not on the site, and add the reference."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(SOURCE, PAGES, ignore=shutil.ignore_patterns("examples"))
+    for page in PAGES.rglob("*.md"):
+        page.write_text(_TO_SOURCES.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
     (PAGES / "reference").mkdir()
     for name, make in GENERATED.items():
         (PAGES / "reference" / name).write_text(make(), encoding="utf-8")
