@@ -1,4 +1,4 @@
-"""Floats that change from call to call, for AOTAutograd: what takes one as a number is said with tensors.
+"""Floats that change from call to call, for AOTAutograd: operators that take one as a number are rewritten with tensors.
 
 AOTAutograd follows a symbolic float where it is a factor, a term or an exponent of a tensor, and gives up on it everywhere else.  The
 float would be a constant there, and a schedule of learning rates a compilation for each step.  So these operators are taken apart as their

@@ -1,4 +1,4 @@
-"""The import gateway: external value + origin -> what captured code may see, plus guards (design, section 4).
+"""The import gateway: external value + origin -> what captured code may see, plus guards.
 
 `let_in` is the only way in.  Rules are found by exact type first (`RULES`), then by the order of `_by_kind`.
 A new known type is one function under `@rule`.

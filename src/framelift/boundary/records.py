@@ -1,4 +1,4 @@
-"""What the world remembers about each external object it let in."""
+"""What the world remembers about each external object that was imported."""
 
 from __future__ import annotations
 

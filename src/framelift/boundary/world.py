@@ -1,4 +1,4 @@
-"""The world as one rehearsal sees it: guards made, objects let in, writes pending.
+"""The world as one rehearsal sees it: guards made, objects imported, writes pending.
 
 Nothing external reaches captured code but through `World.let_in` (the import gateway of gateway.py).
 """

@@ -1,4 +1,4 @@
-"""Finding instructions that their opcode alone does not tell apart: finished functions, and calls of decorators.
+"""Finding instructions that their opcode alone does not distinguish: finished functions, and calls of decorators.
 
 A decorator is called as [decorator][function] with no argument count, which reads like any call without arguments.  It is
 told by what comes before it: the making of a `def` function, a class statement's call, or another decorator's call.

@@ -1,4 +1,4 @@
-"""The code objects a break needs: a twin that stops before an instruction, and code that goes on at one.
+"""The code objects a graph break needs: a twin that stops before an instruction, and code that resumes at one.
 
 A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts them back
 and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of it is made from the

@@ -1,4 +1,4 @@
-"""Running a rehearsal: once, again where it is worth nothing, and up to a break."""
+"""Running a rehearsal: once, again where the first was in vain, and up to a graph break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debuggers, profilers and coverage tools are told nothing of a rehearsal: their callbacks are not the program's code.
+"""Debuggers, profilers and coverage tools do not see a rehearsal: their callbacks are not the program's code.
 
 Nor is anybody told of interrupts that generators meet when they are closed.
 """

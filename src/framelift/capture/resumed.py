@@ -1,4 +1,4 @@
-"""What a capture that goes on behind a break goes on with: where it begins, and which expressions gave the values on the stack.
+"""A capture that resumes behind a graph break: where it begins, and which expressions gave the values on the stack.
 
 Such a capture's parameters are the frame's locals, which have names, and its stack, which has none: `.0`, `.1`.
 """

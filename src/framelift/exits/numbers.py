@@ -1,4 +1,4 @@
-"""Recipes of symbolic numbers: the text that calculates them anew at every call, or an output of the graph."""
+"""Recipes of symbolic numbers: the text that calculates them at every call, or an output of the graph."""
 
 from __future__ import annotations
 

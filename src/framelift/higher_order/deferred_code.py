@@ -1,4 +1,4 @@
-"""Code that runs after the frame is over, such as hooks and backwards, was rehearsed in the midst of it: what it looks at must stay as it was.
+"""Code that runs after the frame is over, such as hooks and backwards, but was rehearsed in the middle of it: what it reads must not change in between.
 
 A variable that the program sets again, a list that it appends to, an attribute that it writes afterwards is another one when that code runs.
 """

@@ -1,4 +1,4 @@
-"""What the program says of values that only the graph knows: believed while capturing, and checked when the graph runs.
+"""What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph runs.
 
 Where an assumption proves wrong, the call runs in plain Python, which raises what it raises there.
 """

@@ -1,4 +1,4 @@
-"""Results whose history is odd: leaves made inside, histories that the program went through itself, or that lead to nothing outside.
+"""Results without the usual autograd history: leaves made inside, histories that the program differentiated itself, or that lead to no input.
 
 Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without one, and what it
 returned becomes what it is in plain Python afterwards (graph/analysis/replay.py).

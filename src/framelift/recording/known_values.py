@@ -1,4 +1,4 @@
-"""Tensors whose values are known while capturing: they depend on nothing outside, or on small whole numbers that are guarded.
+"""Tensors whose values are known while capturing: they depend on no input, or on small integers that are guarded.
 
 Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`, `grid.prod().item()`), the
 steps that made it are run for real, on private tensors, and the answer is as constant as the program's own numbers are.

@@ -1,4 +1,4 @@
-"""`Tensor.retain_grad` in captured code: results that keep the gradients which come by them.
+"""`Tensor.retain_grad` in captured code: results that keep the gradients that pass through them.
 
 A backward of the program's own gives them theirs (differentiation.py).  Backward passes outside are torch's business, which only comes by a result of
 a graph that torch itself runs: other compilers give all results one history.

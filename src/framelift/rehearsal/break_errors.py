@@ -1,4 +1,4 @@
-"""What a program has switched for its thread: whether a break is an error.  Captured code changes a copy; the difference is an effect."""
+"""Whether a graph break is an error, which a program can switch for its thread.  Captured code changes a copy; the difference is an effect."""
 
 from __future__ import annotations
 

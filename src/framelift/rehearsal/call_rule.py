@@ -1,4 +1,4 @@
-"""The call rule's tables read in order: what a C callable, class or callable instance is (design, section 6).
+"""The call rule's tables read in order: what a C callable, class or callable instance is.
 
 The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them per callable.
 """

@@ -1,4 +1,4 @@
-"""Functions from outside that captured code calls: their code and what their parameters may be left out for are facts."""
+"""External functions that captured code calls: their code and their default values are facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import statements of captured code: the machinery runs unwatched, so what captured code changed of it must be nothing."""
+"""Import statements of captured code: the import machinery runs unwatched, so captured code must not have changed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards for people: the tree of a program, and the ledger of the constants it holds."""
+"""Guards for people: the tree of a program, and the list of values it is specialized on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fix per cause of a recapture, a constant or a refusal: what to change, in one or two sentences.  Breaks have theirs in `framelift.vocabulary.break_fixes`."""
+"""One fix per cause of a recompile, a specialization or a refusal: what to change, in one or two sentences.  Breaks have theirs in `framelift.vocabulary.break_fixes`."""
 
 from __future__ import annotations
 

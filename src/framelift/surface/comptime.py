@@ -1,4 +1,4 @@
-"""`comptime`: run a function of one's own while a frame is captured, and look at what is there.  In plain Python it does nothing."""
+"""`comptime`: run a function of your own while a frame is captured, and look at its state.  In plain Python it does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drop-in: a program that says torch.compile uses framelift, unmodified.
+"""The drop-in: a program that calls torch.compile uses framelift, unmodified.
 
 `install()` points the names of `REDIRECTS` at framelift, `uninstall()` puts back what was there.  What TorchDynamo offers under its own
 name is redirected when it is imported, now or later; importing it is left to the program.

@@ -1,4 +1,4 @@
-"""`explain` runs a function once and says what was captured; `dry_run` says it without running.  Neither touches other captures."""
+"""`explain` runs a function once and shows what was captured; `dry_run` shows it without running.  Neither touches other captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compile(..., verify=n)`: the first calls are run twice, captured and in plain Python, and compared.
+"""`compile(..., verify=n)`: the first calls run twice, compiled and eagerly, and are compared.
 
 Plain Python runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals, files)
 happen twice, so this is for finding out, not for production.

@@ -1,4 +1,4 @@
-"""Exceptions that come from outside of the program: of signal handlers, and those another thread asked for.
+"""Exceptions from outside of the program: of signal handlers, and those that another thread asked for.
 
 The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.  They leave a compiled
 call as themselves, so whoever catches all exceptions asks here first.  (PyThreadState_SetAsyncExc leaves no other trace than the

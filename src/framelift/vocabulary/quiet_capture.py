@@ -1,4 +1,4 @@
-"""What capturing keeps from happening in its own thread, though the switch for it is the process's: collections and warnings.
+"""Collections and warnings held back in the capturing thread, though Python's switches for them are the process's.
 
 Other threads may look at these switches, and turn them, at any time.  So warnings are silenced by rows in the process's filters that
 match in one thread alone; and collections are held back by a threshold of zero, which changes nothing that `gc.enable` and

@@ -1,4 +1,4 @@
-"""Shadows of external objects that are no containers: random generators, exceptions, simple namespaces.
+"""Shadows of external objects that are not containers: random generators, exceptions, simple namespaces.
 
 Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is remembered of it to see a
 change at the end.

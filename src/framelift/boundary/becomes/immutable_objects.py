@@ -1,4 +1,4 @@
-"""Immutable objects of C types that are no leaves: they are themselves inside, and guarded by what makes them equal.
+"""Immutable objects of C types that are not leaves: they are themselves inside, and guarded by what makes them equal.
 
 Instances of Python classes over a built-in value are here too: handles whose value is guarded.
 """

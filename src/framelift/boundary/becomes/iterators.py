@@ -1,4 +1,4 @@
-"""Iterators from outside that stand at a place in a sequence: a copy stands at the same place of what is seen of the sequence.
+"""External iterators at a position in a sequence: a copy is at the same position of what is seen of the sequence.
 
 Counters (`itertools.count`) stand at a number.
 """

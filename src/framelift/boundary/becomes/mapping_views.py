@@ -1,4 +1,4 @@
-"""Views of dictionaries and read-only proxies from outside: the same view of what is seen of the dictionary behind them."""
+"""External views of dictionaries and read-only proxies: the same view of what is seen of the dictionary behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose end the program may see: objects with a finaliser, generators that wait inside a `try`, and what holds such.
+"""Objects whose end the program may see: those with a finalizer, generators that wait inside a `try`, and what holds them.
 
 A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a break would make every
 intermediate tensor a result; these are the ones that have to be.

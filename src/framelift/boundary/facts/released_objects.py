@@ -1,4 +1,4 @@
-"""What captured code let go of: objects from outside that its pending writes took out of their places.
+"""What captured code released: external objects that its pending writes removed from their places.
 
 Outside nothing is changed before the entry runs, so they live on while captured code runs; in plain Python they may be dead by then.
 """

@@ -1,4 +1,4 @@
-"""Deques and sets from outside whose length changes from call to call: read element by element, as lists are (`lazy_list.py`).
+"""External deques and sets whose length changes from call to call: read element by element, as lists are (`lazy_list.py`).
 
 Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set or deque without asking, so it
 must not take them for one.  What they do not know themselves is done to the whole, which is imported then.

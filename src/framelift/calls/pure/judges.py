@@ -1,4 +1,4 @@
-"""C callables of which the arguments decide: each judge looks at one call's arguments and answers with a word.
+"""C callables whose arguments decide: each judge looks at one call's arguments and answers with a word.
 
 Judges look at types and at immutable values only: they run on captured arguments and must not start user code.
 `args` are those of the unbound callable: for `d.update(x)` they are `(d, x)`.

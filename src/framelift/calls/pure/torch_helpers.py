@@ -1,4 +1,4 @@
-"""Which C helpers of torch that are no operations may run natively.  Data only.
+"""Which C helpers of torch that are not operations may run natively.  Data only.
 
 They answer with constants of the process, or with settings that are guarded as a whole (`STATE`).  What takes or makes
 tensors belongs to the recorder, and what sees torch-function modes would see the recorder's own.

@@ -1,4 +1,4 @@
-"""Entries of captures with symbolic numbers: the lines before the graph, and what to say when they answer "not mine"."""
+"""Entries of captures with symbolic numbers: the lines before the graph, and the sentence for when they answer "not mine"."""
 
 from __future__ import annotations
 

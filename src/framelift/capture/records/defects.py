@@ -1,4 +1,4 @@
-"""A defect of framelift itself never breaks the user's program: it is written down, told once, and the function runs in plain Python."""
+"""A defect of framelift itself never breaks the user's program: it is written to a file, reported once, and the function runs eagerly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens while something is captured, told to those who listen: progress lines, logs, profiles, repro files.
+"""Events of captures for listeners: progress lines, logs, profiles, repro files.
 
     phase(capture, name)          a phase begins: rehearse, graph, backend, entry, guards
     failed(capture, name, error)  a phase raised

@@ -1,4 +1,4 @@
-"""What a caller of `compile` may hang on to guards, and the forms in which they are shown."""
+"""Functions that a caller of `compile` may register on guards, and the forms in which guards are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something was captured again, one record per recapture: what `compiled.recompiles()` lists."""
+"""Why something was recompiled, one record per recompile: what `compiled.recompiles()` lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that torch writes in C++ from others and in which it looks at values that sizes alone decide: written here from the same others."""
+"""Operations that torch composes in C++ of others, looking at values that sizes alone decide: composed here of the same operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values taken into Python from tensors that depend on nothing outside (known_values.py): answered instead of interrupting."""
+"""Values taken into Python from tensors that depend on no input (known_values.py): answered instead of interrupting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks: packed sequences as plain operations, layers with dropout between them one by one.
+"""Recurrent networks: packed sequences as ordinary operations, layers with dropout between them one by one.
 
 Packing reads how long each sequence is.  Where that is known (known_values.py), rows are moved by an index that is a constant of the graph, and a
 network over a packed sequence is the operations of its cells, as torch's own kernels for the CPU go about it.  Torch's decompositions, which backends

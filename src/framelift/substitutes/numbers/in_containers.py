@@ -1,4 +1,4 @@
-"""C code that goes through containers it is given, and knows numbers and containers by their memory."""
+"""C code that goes through containers it is given, and reads numbers and containers from memory."""
 
 from __future__ import annotations
 

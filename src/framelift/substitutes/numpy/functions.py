@@ -1,4 +1,4 @@
-"""numpy's functions on arrays: torch's own implementation of the same name runs, plainly, and its torch calls are recorded.
+"""numpy's functions on arrays: torch's own implementation of the same name runs unwatched, and its torch calls are recorded.
 
 What it lacks, or does otherwise than numpy, interrupts.  Scalars without any array among them are numpy's own affair.
 """

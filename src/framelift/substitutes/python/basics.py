@@ -1,4 +1,4 @@
-"""Callables that look at external objects behind our back, and what runs instead of them.
+"""Callables that read external objects past the probes, and what runs instead of them.
 
 A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back into
 captured code.  One small function per callable.

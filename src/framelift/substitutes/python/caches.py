@@ -1,4 +1,4 @@
-"""functools.lru_cache and partial: a cache made inside works by itself; one from outside is called through (call_rule.py)."""
+"""functools.lru_cache and partial: a cache made inside works by itself; an external one is called through (call_rule.py)."""
 
 from __future__ import annotations
 

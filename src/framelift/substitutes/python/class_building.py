@@ -1,4 +1,4 @@
-"""Classes, descriptors and what belongs to them, made inside the rehearsal: they are internal from the start."""
+"""Classes, descriptors and their parts, made inside the rehearsal: they are internal from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source text and code objects run under watch: compile, exec and eval with namespaces that are given.
+"""Source text and code objects run as captured code: compile, exec and eval with given namespaces.
 
 Code runs in a given namespace as the body of a class statement does: its frame comes through the hook like any other.
 """

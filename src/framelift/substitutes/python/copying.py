@@ -1,4 +1,4 @@
-"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read under watch instead."""
+"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read through the probes instead."""
 
 from __future__ import annotations
 

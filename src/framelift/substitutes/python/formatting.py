@@ -1,4 +1,4 @@
-"""Templates that read attributes: str.format does so from C, the string module says the same in Python."""
+"""Templates that read attributes: str.format does so from C, the string module does the same in Python."""
 
 from __future__ import annotations
 

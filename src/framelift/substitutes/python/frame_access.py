@@ -1,4 +1,4 @@
-"""Looks at frames: those of captured code only, and through the same views that attribute reads use.
+"""Access to frames: those of captured code only, and through the same views that attribute reads use.
 
 A frame of captured code is its twin's: it shows the original's code, and its own locals with what closures hold imported.
 """

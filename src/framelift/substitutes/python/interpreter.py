@@ -1,4 +1,4 @@
-"""Substitutes for the standard library: caches, settings of the process, and looks at the running interpreter."""
+"""Substitutes for the standard library: caches, settings of the process, and questions about the running interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""logging: whether a message would be told is a fact about levels, and asking changes nothing but a cache of answers."""
+"""logging: whether a message would be logged is a fact about levels, and asking changes nothing but a cache of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked under watch instead."""
+"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked through the probes instead."""
 
 from __future__ import annotations
 

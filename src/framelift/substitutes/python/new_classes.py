@@ -1,4 +1,4 @@
-"""Class statements under watch: a class made inside is internal from the moment it exists.
+"""Class statements in captured code: a class made inside is internal from the moment it exists.
 
 `__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark in the namespace,
 whose `__set_name__` runs before any other, tells the probes of the new class.

@@ -1,4 +1,4 @@
-"""operator.attrgetter, itemgetter and methodcaller: they read attributes and call methods from C, so their work is done under watch."""
+"""operator.attrgetter, itemgetter and methodcaller: they read attributes and call methods from C, so their work is done by captured code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Substitutes for torch's own Python that is about tools, not about tensors: what a graph need not know."""
+"""Substitutes for torch's Python functions that are about tools, not about tensors."""
 
 from __future__ import annotations
 
