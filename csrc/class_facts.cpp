@@ -52,6 +52,16 @@ static PyObject* is_plain_class(PyObject*, PyObject* cls) {
     if (overrides(meta, name)) Py_RETURN_FALSE;
   Py_RETURN_TRUE;
 }
+// has_generic_reads(class): its instances find attributes as `object` does, so that `__class__` is their type.
+static PyObject* has_generic_reads(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "has_generic_reads(class)");
+  return PyBool_FromLong(((PyTypeObject*)cls)->tp_getattro == PyObject_GenericGetAttr);
+}
+// type_name(class): as errors of C code call it.  Those made by C code have their module in it.
+static PyObject* type_name(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "type_name(class)");
+  return PyUnicode_FromString(((PyTypeObject*)cls)->tp_name);
+}
 // type_lookup(class, name, default): the member of the class or a base that has this name, as it lies there.
 static PyObject* type_lookup(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 3 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1])) return PyErr_Format(PyExc_TypeError, "type_lookup(class, name, default)");
@@ -109,6 +119,8 @@ static MethodTable methods({
         "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"),
     method<is_plain_class, METH_O>(
         "is_plain_class", "whether comparing and hashing a class runs no code of its metaclass"),
+    method<has_generic_reads, METH_O>("has_generic_reads", "whether instances of a class find attributes as `object` does"),
+    method<type_name, METH_O>("type_name", "the name of a class in errors of C code"),
     method<type_lookup>("type_lookup", "type_lookup(class, name, default): a member of a class, as it lies there"),
     method<is_python_class, METH_O>("is_python_class", "whether a class statement made this class"),
     method<same_c_type>("same_c_type", "whether two C types are made of the same C functions"),

@@ -33,8 +33,8 @@ __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 
 #: classes whose instances are their own description
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
-          torch.layout, torch.memory_format, torch.Size, range, enum.Enum, types.CodeType, types.BuiltinFunctionType,
-          types.MethodDescriptorType, types.WrapperDescriptorType)
+          torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo, range, enum.Enum, types.CodeType,
+          types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 #: values without an identity worth a look, which say themselves what they are
 SHOWN = (decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, slice, re.Pattern)
 #: objects whose text is their contents
@@ -320,7 +320,10 @@ def _iterator(self: Portrait, value: Any) -> tuple[Any, ...]:
     """Where it stands, as it says itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")   # CPython 3.12 says that it will not tell for ever
-        state = value.__reduce__()
+        try:
+            state = value.__reduce__()
+        except RuntimeError as error:   # of a table that has changed since: what `next` would say
+            return "iterator", type(value), str(error)
     return "iterator", type(value), self.children(state[1:])
 
 

@@ -364,3 +364,10 @@ def test_limits_of_kinds_of_numbers() -> None:
                 x * float(np.finfo(np.float16).max))
 
     compare(program, X)
+
+
+@pytest.mark.parametrize("take", ["a[0]", "list(a)", "[v for v in a]", "next(iter(a))", "a[None][0, 0]", "a.take(0)", "a.max()", "(a[0], a[1:])"])
+def test_scalars_are_values_of_their_own(take: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"def program(x, a):\n    taken = {take}\n    a += 1\n    return x + 1, taken, a", scope)
+    check(scope["program"], torch.ones(2), np.array([1.0, 2.0]), graphs=None, breaks=None)

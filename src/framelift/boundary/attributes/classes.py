@@ -21,6 +21,8 @@ from ..lazy.class_dict import class_dict, class_entry_is_there
 from ..gateway import let_in, let_in_opaque
 from ..lazy.instance_dict import InstanceDict
 from ..lazy.view import View
+from ..becomes.arrays import Array, numpy
+from ..becomes.opaque import Opaque, refused
 from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..records import DELETED
 from ..world import ABSENT, World
@@ -224,12 +226,12 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
             return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
         value = found
     elif kind is functools._lru_cache_wrapper:
-        value = found if instance is None else types.MethodType(found, instance)
+        value = found if pending else let_in(world, found, const(place).to("lookup", name))
+        value = value if instance is None else types.MethodType(value, instance)
     elif pending:
         value = found
-    elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
-                            types.BuiltinFunctionType)):
-        value = found.__get__(instance, cls) if hasattr(found, "__get__") else found
+    elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
+        value = found.__get__(instance, cls)
     elif hasattr(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
         getter = world.lookup(kind, "__get__")
         if not is_a(getter, types.FunctionType):
@@ -249,6 +251,8 @@ def read_super(world: World, obj: super, name: str) -> Any:
     this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
     if name == "__class__" or start is None:
         return getattr(obj, name)
+    if type(receiver) is Opaque:
+        raise refused(receiver)
     world.note_order(start)
     mro = _mro(start)
     for base in mro[mro.index(this) + 1:]:
@@ -260,9 +264,7 @@ def read_super(world: World, obj: super, name: str) -> Any:
             return _core.natively(super.__getattribute__, (obj, name), None)
         instance = None if receiver is start and is_a(receiver, type) else receiver
         return _from_class(world, start, base, name, found, instance)
-    error = AttributeError(f"'super' object has no attribute {name!r}")
-    error.name, error.obj = name, obj
-    raise error
+    return object.__getattribute__(obj, name)   # what a super object has itself; or it raises, in CPython's own words
 
 
 def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
@@ -369,8 +371,22 @@ def _read_view_method(method: types.MethodType, name: str) -> Any:
     raise AttributeError(f"'builtin_function_or_method' object has no attribute {name!r}", name=name, obj=method)
 
 
+#: what each class statement leaves in its class, those of framelift's own containers too
+_OF_CLASS_BODIES = frozenset({"__doc__", "__module__", "__annotations__", "__slots__", "__static_attributes__", "__firstlineno__"})
+
+
+def _of_solid(solid: type, name: str) -> Any:
+    """What an instance of a built-in type has of these."""
+    found = _core.type_lookup(solid, name, ABSENT)
+    if found is ABSENT:
+        raise AttributeError(f"{_core.type_name(solid)!r} object has no attribute {name!r}", name=name)
+    return found
+
+
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
+    if name in _OF_CLASS_BODIES and issubclass(cls, (View, Array)):
+        return VALUE, _of_solid(numpy.ndarray if issubclass(cls, Array) else cls.solid, name)
     getter = world.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None

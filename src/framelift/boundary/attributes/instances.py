@@ -135,7 +135,7 @@ def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
 
 
 def generic_read(world: World, obj: Any, name: str) -> Any:
-    """What `object.__getattribute__` finds, or ABSENT."""
+    """What the generic read of an object's type finds, or ABSENT."""
     if name == "__dict__" and is_a(obj, _thread._local):   # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
@@ -152,7 +152,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
 
 def no_attribute(obj: Any, name: str) -> AttributeError:
     """The error CPython raises for a missing attribute."""
-    kind = f"module {obj.__name__!r}" if is_a(obj, types.ModuleType) else f"{type(obj).__name__!r} object"
+    kind = f"module {obj.__name__!r}" if is_a(obj, types.ModuleType) else f"{_core.type_name(type(obj))!r} object"
     error = AttributeError(f"{kind} has no attribute {name!r}")
     error.name, error.obj = name, obj
     return error
@@ -352,7 +352,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             return
     elif own_dict(obj) is None:
         there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
-        raise AttributeError(f"{type(obj).__name__!r} object {there}")
+        raise AttributeError(f"{_core.type_name(type(obj))!r} object {there}")
     if is_a(obj, types.ModuleType):   # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return
@@ -403,7 +403,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
         _core.forget(obj, name)
         return
     if instance_entry(world, obj, name) is ABSENT:
-        raise AttributeError(f"{type(obj).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{_core.type_name(type(obj))!r} object has no attribute {name!r}")
     if is_a(obj, types.ModuleType):
         write_global(world, own_dict(obj), name, DELETED)
         return

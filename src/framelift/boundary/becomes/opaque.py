@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -30,10 +31,16 @@ class Opaque:
         _real.pop(id(self), None)
 
 
+#: they read attributes in their own way, but `__class__` is their type
+_READ_CLASS_PLAINLY = frozenset({types.ModuleType, type, _thread._local})
+
+
 def _has_own_reads(cls: type) -> bool:
-    """Whether code of the program sees that `isinstance` reads `__class__`."""
-    return type(_core.type_lookup(cls, "__getattribute__", None)) is types.FunctionType or (
-        _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"])
+    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class, as weak proxies do."""
+    reads = _core.type_lookup(cls, "__getattribute__", None)
+    if type(reads) is not types.WrapperDescriptorType or _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"]:
+        return True
+    return not (_core.has_generic_reads(reads.__objclass__) or reads.__objclass__ in _READ_CLASS_PLAINLY)
 
 
 def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:

@@ -71,7 +71,7 @@ def _given(value: Any) -> Any:
     return value
 
 
-def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(session: Any, function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
@@ -93,9 +93,19 @@ def _run(function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: d
     if any(result is arg for arg in args):
         return result
     try:
-        return shown(result, expected, set(_tensors((*args, *kwargs.values()))))
+        return shown(_without_views(session, result, expected), expected, set(_tensors((*args, *kwargs.values()))))
     except Differs as error:
         raise _refuse(name, str(error)) from None
+
+
+def _without_views(session: Any, result: Any, expected: Any) -> Any:
+    """A scalar of numpy's is a value of its own: later writes to the array that it was taken from do not reach it."""
+    if type(result) in (list, tuple) and type(expected) is type(result):
+        return type(result)([_without_views(session, one, other) for one, other in zip(result, expected)])
+    if type(result) is not tnp.ndarray or not is_a(expected, numpy.generic):
+        return result
+    shared = len(session.recorder.value_of(tensor_of(result)).storage.values) > 1
+    return _core.unwatched(tnp.ndarray.copy, (result,), None) if shared else result
 
 
 def _tensors(value: Any) -> Iterator[int]:
@@ -118,7 +128,7 @@ def _has_tensor(value: Any) -> bool:
 def numpy_frame(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A Python function of torch's implementation was called: a method or operator of an array."""
     name = getattr(function, "__name__", "function")
-    return _run(function, name, functools.partial(_attribute, name), args, kwargs)
+    return _run(session, function, name, functools.partial(_attribute, name), args, kwargs)
 
 
 def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +163,7 @@ def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         made = _array_of_values(session, callable_, name, args, kwargs)
         if made is not None:
             return made
-    return _run(_TWIN[id(callable_)], name, callable_, args, kwargs)
+    return _run(session, _TWIN[id(callable_)], name, callable_, args, kwargs)
 
 
 def _of_this_call(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import _thread
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,7 @@ def _known(obj: Any, name: str) -> None:
     """Interrupt where a stand-in's own attributes are not those of the object it stands for."""
     if type(obj) is Opaque:
         raise refused(obj)
-    if type(obj) in (Array, Scalar, NumpyNumber):
+    if type(obj) in (Array, Scalar, NumpyNumber) or is_a(obj, _thread._local):   # whose attributes `object` does not know
         raise Interrupt("callable-on-handle", name)
 
 

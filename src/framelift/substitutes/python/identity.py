@@ -123,7 +123,10 @@ def _check_elements(session: Session, obj: Any) -> bool:
         if type(element) is Opaque or is_a(element, torch.Tensor):
             raise Interrupt("unknown-callable", "hash of an object by its address")
         if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
-            inside |= _original(session, element) is None
+            original = _original(session, element)
+            if original is not None and original is not element:   # a copy inside lies elsewhere
+                raise Interrupt("unknown-callable", "hash of an object by its address")
+            inside |= original is None
         else:
             inside |= _check_elements(session, element)
     return inside

@@ -1,0 +1,136 @@
+"""What captured code sees in place of an external object answers as that object does, whatever place it was found at."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import threading
+import types
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from support import check, compiled
+
+X = torch.ones(2)
+
+
+class Thing:
+    k = 2
+
+
+def _cached() -> Any:
+    @functools.lru_cache
+    def cached() -> int:
+        return 1
+    cached.k = 2   # type: ignore[attr-defined]
+    return cached
+
+
+def test_attributes_of_a_cache_in_a_class() -> None:
+    class Box:
+        cache = _cached()
+
+    captured = compiled(lambda x: x * Box.cache.k)   # type: ignore[attr-defined]
+    assert torch.equal(captured(X), X * 2)
+    Box.cache.k = 5   # type: ignore[attr-defined]
+    assert torch.equal(captured(X), X * 5)
+
+
+def test_a_method_of_a_list_in_a_class() -> None:
+    data = [1, 2]
+
+    class Box:
+        count = data.count
+
+    def program(x: Any) -> Any:
+        return x + Box.count(2), Box.count.__self__ is data
+    captured = compiled(program)
+    for _ in range(3):
+        result, same = captured(X)
+        assert same and torch.equal(result, X + data.count(2))
+        data.append(2)
+
+
+def test_a_method_of_a_list_as_a_key() -> None:
+    data = [1, 2]
+    method = data.count
+    table, elements = {method: 1}, {method}
+
+    def program(x: Any, given: Any) -> Any:
+        equal = hash(method) == hash(data.count)
+        return x + 1, table.get(data.count), method in given, given[method], method in elements, data.count in elements, list(given)[0] is method, equal
+    captured = compiled(program)
+    for _ in range(3):
+        assert captured(X, table)[1:] == program(X, table)[1:]
+        data.append(2)
+
+
+@pytest.mark.parametrize("name", ["__doc__", "__module__", "__annotations__", "__slots__"])
+@pytest.mark.parametrize("make", [lambda: [1, 2], lambda: {"a": 1}, lambda: {1: 2}, lambda: {1, 2}, lambda: collections.deque([1])])
+def test_containers_show_nothing_of_their_class(name: str, make: Any) -> None:
+    def program(x: Any, given: Any) -> Any:
+        try:
+            return x + len(given), getattr(given, name)
+        except AttributeError as error:
+            return x + len(given), str(error)
+
+    captured = compiled(program)
+    given = make()
+    for number in range(4):
+        assert captured(X, given)[1] == program(X, given)[1]
+        {list: list.append, dict: lambda d, n: d.update({n: n}), set: set.add, collections.deque: collections.deque.append}[type(given)](given, number + 10)
+
+
+def test_the_documentation_of_an_array() -> None:
+    numpy = pytest.importorskip("numpy")
+    check(lambda x, a: (x + 1, a.__doc__), X, numpy.ones(2))
+
+
+def test_super_of_objects_that_are_not_known() -> None:
+    method, storage = Thing.__init__, X.untyped_storage()
+    bound = types.MethodType(lambda self: self, Thing())
+
+    def program(x: Any, bound: Any, storage: Any) -> Any:
+        return x + super(torch.UntypedStorage, storage).nbytes(), super(types.MethodType, bound).__self__ is bound, super(type(method), method).__thisclass__
+    captured = compiled(program)
+    for _ in range(2):
+        result = captured(X, bound, storage)
+        expected = program(X, bound, storage)
+        assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
+
+
+def test_attributes_of_a_thread() -> None:
+    local = threading.local()
+    local.k = 2
+
+    def program(x: Any) -> Any:
+        try:
+            found = object.__getattribute__(local, "k")
+        except AttributeError as error:
+            found = str(error)
+        try:
+            return x * local.k, found, local.missing
+        except AttributeError as error:
+            return x * local.k, found, str(error)
+    captured = compiled(program)
+    for value in (2, 5):
+        local.k = value
+        result, expected = captured(X), program(X)
+        assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
+
+
+def test_the_class_of_a_weak_proxy() -> None:
+    kept = Thing()
+    alive, dead = weakref.proxy(kept), weakref.proxy(Thing())
+
+    def program(x: Any, proxy: Any) -> Any:
+        try:
+            return x + 1, proxy.__class__, isinstance(proxy, Thing), isinstance(proxy, collections.abc.Hashable), type(proxy)
+        except ReferenceError as error:
+            return x + 1, str(error)
+    captured = compiled(program)
+    for proxy in (alive, dead, alive):
+        assert captured(X, proxy)[1:] == program(X, proxy)[1:]
