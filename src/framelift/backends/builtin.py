@@ -13,6 +13,7 @@ from torch.fx.graph_module import GraphModule
 from .. import config
 from ..graph.symbols.environment import source_called
 from .disk_caches import accepted_by_caches
+from .elsewhere import fakes_of, pack
 from .repeated_layers import fold_repeated_layers
 from .symbolic_floats import following_floats, takes_floats
 from .registrations import register
@@ -102,6 +103,12 @@ def aot_eager_decomp_partition(graph_module: GraphModule, example_inputs: Sequen
 def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
              options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
+    own = _own(graph_module, example_inputs, folds_layers=True)
+    return lower(own, fakes_of(example_inputs) or example_inputs, mode, options)
+
+
+def lower(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None) -> Callable[..., Any]:
+    """Give Inductor a graph, which is its own copy."""
     from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
@@ -111,7 +118,16 @@ def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], 
     if inductor_config.post_grad_custom_post_pass is None:   # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
-    return compile_fx(_own(graph_module, example_inputs, folds_layers=True), list(example_inputs), config_patches=patches, decompositions=table)
+    return compile_fx(graph_module, list(example_inputs), config_patches=patches, decompositions=table)
+
+
+def _packed(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
+            options: dict[str, Any] | None = None) -> bytes:
+    """What another process needs to compile the graph with Inductor."""
+    return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options)
+
+
+inductor.pack = _packed   # type: ignore[attr-defined]
 
 
 #: `config.repeated_layers` -> how many equal layers in a row are one that is called several times

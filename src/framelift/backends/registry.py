@@ -20,13 +20,15 @@ from torch.fx.graph_module import GraphModule
 from .. import config
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..graph.state.torch_state import SavedState
+from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
+from .elsewhere import Job, NotPacked, submit
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
 
 __all__ = ["Backend", "compile_graph", "get_default_backend", "list_backends", "lookup", "lookup_backend", "names", "register", "register_backend",
-           "reset_backends", "set_default_backend"]
+           "reset_backends", "set_default_backend", "submit_graph"]
 
 _GROUP = "torch_dynamo_backends"
 _default: list[str | Backend] = ["inductor"]
@@ -185,6 +187,11 @@ class _Context(TracingContext):
         self._fake_mode = mode
 
 
+def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode | None) -> _Context:
+    bodies = any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph_module.graph.nodes)
+    return _Context(fake_mode, example_inputs, bodies)
+
+
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
 _SETTINGS = ((sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
              (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
@@ -201,7 +208,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     compiler = lookup(backend) if isinstance(backend, str) else backend
     saved = SavedState()
     settings = [(write, read()) for read, write in _SETTINGS]
-    context = _Context(fake_mode, example_inputs, any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph_module.graph.nodes))
+    context = _context(graph_module, example_inputs, fake_mode)
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context), contextlib.closing(context):
@@ -226,6 +233,23 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
         _used[id(inner)] = inner
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+def submit_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,
+                 fake_mode: FakeTensorMode | None = None) -> Job | None:
+    """Have a graph compiled in another process, in the torch state of now; None where that is not possible."""
+    compiler = lookup(backend) if isinstance(backend, str) else backend
+    packing = getattr(_inner(compiler), "pack", None)
+    if packing is None:
+        topic("background").info("%s is not compiled in the background: its backend keeps nothing on disk", name_of(compiler))
+        return None
+    context = _context(graph_module, example_inputs, fake_mode)
+    try:
+        with tracing(context), contextlib.closing(context):
+            return submit(packing(graph_module, list(example_inputs), **getattr(compiler, "keywords", {})))
+    except NotPacked as why:
+        topic("background").info("a graph is not compiled in the background: %s", why)
+        return None
 
 
 def _asks_to_skip(error: BaseException) -> bool:

@@ -50,6 +50,9 @@ class _Place(Source):
     name = property(lambda self: self.text)  # type: ignore[assignment]
     _name_template = property(lambda self: str(self.text))  # type: ignore[assignment]
 
+    def __reduce__(self) -> Any:
+        return _Place, (str(self.text),)
+
     def __hash__(self) -> int:
         return hash(str(self.text))
 

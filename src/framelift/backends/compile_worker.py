@@ -1,0 +1,117 @@
+"""The process that compiles for another one (elsewhere.py): it fills torch's disk caches and says when it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Answer jobs until nobody gives any."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)   # what compilers print is no answer
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        started = time.monotonic()
+        reply: dict[str, Any] = {"number": asked["number"]}
+        try:
+            os.environ.clear()
+            os.environ.update(asked["environment"])
+            with open(asked["path"], "rb") as file:
+                payload = file.read()
+            os.unlink(asked["path"])
+            reply["kept"] = _compile(payload)
+        except Exception as error:   # the other process finds out by itself what is wrong, and says so
+            reply["error"] = f"{type(error).__name__}: {error}"[:2000]
+        reply["seconds"] = time.monotonic() - started
+        answers.write(json.dumps(reply) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """End when the process that asks is gone, in the midst of a job too."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(0)
+
+
+def _compile(payload: bytes) -> bool:
+    """Compile a packed graph; whether the caches have it now."""
+    from torch._dynamo.utils import counters
+    from torch._functorch import config as functorch_config
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import config as inductor_config
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx._graph_pickler import GraphPickler
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    from .builtin import lower
+    fake_mode = FakeTensorMode(shape_env=ShapeEnv())
+    job: Any = GraphPickler.loads(payload, fake_mode)
+    graph_module = job["graph"]
+    for part in graph_module.modules():
+        if hasattr(part, "graph"):
+            part.recompile()
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        node._dynamo_source = None
+    counters.clear()
+    with _in_state(job["state"]), inductor_config.patch(job["inductor"]), functorch_config.patch(job["functorch"]), _backward_at_once(), \
+            tracing(TracingContext(fake_mode)):
+        lower(graph_module, job["inputs"], job["mode"], job["options"])
+    found = counters["aot_autograd"]
+    return bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
+
+
+@contextlib.contextmanager
+def _backward_at_once() -> Any:
+    """Compile the backward with the forward, and keep both as they are kept where the backward is compiled when it is first needed.
+
+    The setting is a part of the key under which AOTAutograd keeps them.
+    """
+    from torch._functorch import config
+    kind = type(config)
+    save = kind.save_config
+
+    def as_if_not(self: Any) -> Any:
+        if self is not config:
+            return save(self)
+        with config.patch(force_non_lazy_backward_lowering=False):
+            return save(self)
+    kind.save_config = as_if_not
+    try:
+        with config.patch(force_non_lazy_backward_lowering=True):
+            yield
+    finally:
+        kind.save_config = save
+
+
+@contextlib.contextmanager
+def _in_state(state: dict[str, Any]) -> Any:
+    import torch
+
+    from .elsewhere import write_setting
+    torch.set_default_dtype(state["dtype"])
+    torch.use_deterministic_algorithms(state["deterministic"][0], warn_only=state["deterministic"][1])
+    torch.utils.deterministic.fill_uninitialized_memory = state["fill"]
+    torch.set_num_threads(state["threads"])
+    for name, value in state["settings"].items():
+        write_setting(name, value)
+    for device, enabled, dtype in state["autocast"]:
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+    torch.set_autocast_cache_enabled(state["cache"])
+    with contextlib.ExitStack() as stack:
+        if state["device"] is not None:
+            torch.cuda.set_device(state["device"])
+        stack.enter_context(torch.inference_mode(state["inference"]))
+        stack.enter_context(torch.set_grad_enabled(state["grad"]))
+        yield
