@@ -66,7 +66,7 @@ static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_d
 
 static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
-    {"run", T_OBJECT, offsetof(EntryObject, run), 0, "called with (inputs, externals); None: plain Python; may be exchanged"},
+    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: plain Python"},
     {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
     {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
@@ -114,8 +114,7 @@ static Ref run_entry(EntryObject* entry, Slots& slots) {
   slots.empty(program.inputs_first && inputs ? (int32_t)count : 0);
   if (!externals) return nullptr;
   PyObject* arguments[] = {nullptr, inputs.get(), externals.get()};
-  Ref run = Ref::new_ref(entry->run);  // it may be exchanged meanwhile
-  return Ref::steal(PyObject_Vectorcall(run.get(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  return Ref::steal(PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python

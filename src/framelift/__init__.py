@@ -18,7 +18,7 @@ except ImportError as error:
 
 from . import config, exc, export, testing
 from .surface import decorators, drop_in, dynamic_shapes as shapes
-from .surface.compiling import compile, is_supported, reset, stats
+from .surface.compiling import compile, is_supported, reset, stats, wait
 from .backends.builtin import aot_autograd
 from .backends.registry import (
     get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend,
@@ -96,5 +96,6 @@ __all__ = [
     "substitute_in_graph",
     "testing",
     "uninstall",
+    "wait",
 ]
 __version__ = "0.1.0"

@@ -46,7 +46,6 @@ def _end_with(parent: int) -> None:
 
 def _compile(payload: bytes) -> bool:
     """Compile a packed graph; whether the caches have it now."""
-    from torch._dynamo.utils import counters
     from torch._functorch import config as functorch_config
     from torch._guards import TracingContext, tracing
     from torch._inductor import config as inductor_config
@@ -63,12 +62,13 @@ def _compile(payload: bytes) -> bool:
             part.recompile()
     for node in graph_module.graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
-    counters.clear()
     with _in_state(job["state"]), inductor_config.patch(job["inductor"]), functorch_config.patch(job["functorch"]), _backward_at_once(), \
             tracing(TracingContext(fake_mode)):
         lower(graph_module, job["inputs"], job["mode"], job["options"])
-    found = counters["aot_autograd"]
-    return bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
+    found = sys.modules["torch._dynamo.utils"].counters["aot_autograd"]   # where torch's compilers count, loaded by them
+    kept = bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
+    found.clear()
+    return kept
 
 
 @contextlib.contextmanager

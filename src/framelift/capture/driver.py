@@ -13,6 +13,7 @@ import os
 import threading
 import time
 import types
+import weakref
 from collections.abc import Callable
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ from ..rehearsal.session import Session
 from ..overriding.subclasses import with_types
 from ..substitutes.python.python_random import note_decided
 from ..boundary.dynamism import NOTHING, Dynamism
-from . import policy
+from . import background, policy
 from .breaks import Breaks, handing_over
 from .records.callbacks import capturing, entry_made
 from .records.counters import note
@@ -84,8 +85,11 @@ CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the ba
 class Driver:
     """Captures frames on behalf of one compiled callable."""
 
-    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()) -> None:
+    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks(),
+                 submit: CompileGraph | None = None, background: bool | str | None = None) -> None:
         self.compile_graph = compile_graph
+        self.submit, self.background = submit, background
+        self.blocking: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what failed to be compiled in the background
         self.dynamic = dynamic
         self.seen: dict[types.CodeType, Seen] = {}
         self.expected: dict[str, Seen] = {}   # from a file (shapes.load), by the code's name and line
@@ -131,6 +135,9 @@ class Driver:
             if function.__code__ in self.record.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
+            old = background.ready_entry(entries, locals_)
+            if old is not None:
+                return self._exchange(entries, old, function, locals_, root)
             limit = self.hooks.recompile_limit or config.recompile_limit
             seen = self.seen.get(function.__code__)
             miss, full = cause(entries, function, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
@@ -145,27 +152,10 @@ class Driver:
                 self._warn_limit(function, names, times, miss)
                 return False
             self.hooks.failed(why, function.__code__)
-            start = time.process_time()
-            sessions: list[Session] = []
-            try:
-                with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
-                    entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions)
-                    info.spent, info.done = spent(sessions), what_was_done(miss, info)
-            except Exception as error:
-                raise_outside(error)
-                if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
-                    return False
-                if not is_defect(error):
-                    raise
-                tell_of_defect(error, function, fullgraph=self.fullgraph and root)
-                self.record.given_up.add(function.__code__)
-                self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
+            made = self._captured(function, locals_, root, miss)
+            if made is None:
                 return False
-            finally:
-                for session in sessions:
-                    session.close()
-            info.miss, info.recompile, info.sessions = miss, why, []
-            info.cpu_seconds = time.process_time() - start
+            entry, info = made
             self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
@@ -174,13 +164,57 @@ class Driver:
             entry_made(function.__code__, info)
             return True
 
+    def _exchange(self, entries: list[Any], old: Any, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> bool:
+        """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first call."""
+        if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
+            return False
+        place = entries.index(old)
+        entries.remove(old)
+        self.blocking.add(function.__code__)   # should it fail
+        made = self._captured(function, locals_, root, old.info.miss, old.info.interim.seen)
+        if made is None or made[0] is None or not _holds(*made, locals_):
+            return False
+        self.blocking.discard(function.__code__)
+        entry, info = made
+        entry.hits = old.hits
+        self.record.exchange(old.info, info)
+        entries.insert(min(place, len(entries)), entry)
+        entry_made(function.__code__, info)
+        return True
+
+    def _captured(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None,
+                  seen: Seen | None = None) -> tuple[Any, Capture] | None:
+        """An entry and its record; None where the frame runs in plain Python.  `seen`: of an interim entry, which this one is for."""
+        start = time.process_time()
+        sessions: list[Session] = []
+        try:
+            with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
+                entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions, seen)
+                info.spent, info.done = spent(sessions), what_was_done(miss, info)
+        except Exception as error:
+            raise_outside(error)
+            if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):
+                return None
+            if not is_defect(error):
+                raise
+            tell_of_defect(error, function, fullgraph=self.fullgraph and root)
+            self.record.given_up.add(function.__code__)
+            self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
+            return None
+        finally:
+            for session in sessions:
+                session.close()
+        info.miss, info.recompile, info.sessions = miss, miss.sentence if miss is not None else "", []
+        info.cpu_seconds = time.process_time() - start
+        return entry, info
+
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
-                    sessions: list[Session]) -> tuple[Any, Capture]:
+                    sessions: list[Session], known: Seen | None) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = going_on(self.breaks, code)
         info.backend, info.sessions = self.backend_name, sessions
-        seen = self.seen.get(code)
+        seen = known or self.seen.get(code)
         if seen is None:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
             seen = self.seen[code] = expected.copy() if expected is not None else Seen()
@@ -192,6 +226,8 @@ class Driver:
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
+        if info.interim is not None:
+            info.interim.seen = seen.copy()
         if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
         if stop is not None:
@@ -253,6 +289,7 @@ class Driver:
 
     def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
         """The entry's function, and its inputs: tensors, and origins of numbers."""
+        info.interim = None   # of an attempt before
         with info.phase("graph"):
             finished = session.recorder.finish(plan.outputs)
         graph = None
@@ -266,7 +303,7 @@ class Driver:
             finished.graph_module.compile_subgraph_reason = ending(session)
             name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
             with info.phase("backend"):
-                graph = runnable(finished, self._backend_for(session, finished))
+                graph = runnable(finished, self._backend_for(session, finished, info))
             info.examples = ()
             if finished.odd:
                 graph = with_histories(graph, finished.odd)
@@ -308,12 +345,17 @@ class Driver:
         reached = {id(tensor) for tensor in session.recorder.reached}
         if reached:
             entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
-        return unseen(entry) if session.active_modes or session.recorder.overrides else entry, inputs
+        if session.active_modes or session.recorder.overrides:
+            entry = unseen(entry)
+        return entry if info.interim is None else background.until_ready(entry, info.interim), inputs
 
-    def _backend_for(self, session: Session, finished: Finished) -> Any:
-        symbols = session.recorder.symbols
+    def _backend_for(self, session: Session, finished: Finished, info: Capture) -> Any:
+        symbols, backend = session.recorder.symbols, self.compile_graph
+        way = background.is_wanted(self.background)
+        if way and self.submit is not None and self.backend_name != "eager" and session.function.__code__ not in self.blocking:
+            backend = background.submitting(self.submit, self.compile_graph, info, way)
         if symbols is None:
-            return self.compile_graph
+            return backend
         if finished.mutated and finished.shared:
             raise Interrupt("symbolic-number", "writing to inputs that share memory")
         examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
@@ -324,7 +366,7 @@ class Driver:
 
         def compile_graph(graph_module: Any, _inputs: Any) -> Any:
             with told:
-                return self.compile_graph(graph_module, examples, fake_mode=mode)
+                return backend(graph_module, examples, fake_mode=mode)
         return compile_graph
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:

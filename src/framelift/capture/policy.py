@@ -19,7 +19,7 @@ from . import stance
 from .records.names import MODULE_CALLS, Names, names_in
 from .learned_shapes import Seen
 
-__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "suppressed"]
+__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "may_exchange", "suppressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
 def may_capture(asked: Asked) -> bool:
     """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error."""
     return all(question(asked) for question in _QUESTIONS)
+
+
+def may_exchange(asked: Asked) -> bool:
+    """Whether an entry whose graph runs uncompiled may be captured again for the compiled one: that is no recompile, whatever the stance."""
+    return _surroundings(asked)
 
 
 def _surroundings(asked: Asked) -> bool:

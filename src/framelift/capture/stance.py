@@ -32,6 +32,7 @@ STANCES: dict[str, str] = {
     "fail_on_recompile": "raise RuntimeError",
     "eager_then_compile": "run in plain Python the first time, capture the second",
     "aot_eager_then_compile": "capture with the backend aot_eager the first time, as always the second",
+    "background": "capture, and run the graph uncompiled while another process compiles it",
 }
 
 _own = Stance()

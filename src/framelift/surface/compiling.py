@@ -16,7 +16,7 @@ import torch
 
 from .. import _core
 from ..vocabulary import places
-from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends
+from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends, submit_graph
 from .decorators import innermost
 from ..exc import NotCallable, UnsupportedPlatform
 from ..export.lowering import refuse_bodies
@@ -27,6 +27,7 @@ from ..substitutes.python import python_random
 from ..substitutes.marks import on_code
 from ..rehearsal.call_rule import is_in_graph
 from ..capture import policy, stance
+from ..capture.background import compiling, wait_for
 from ..capture.records import callbacks
 from ..capture.driver import Driver
 from ..capture.records.guard_hooks import Hooks
@@ -39,7 +40,7 @@ from ..boundary.becomes.leaves import is_leaf
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["compile", "is_supported", "reset", "stats"]
+__all__ = ["compile", "is_supported", "reset", "stats", "wait"]
 
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -47,7 +48,8 @@ _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = None, fullgraph: bool = False, dynamic: bool | None = None,
             mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
             recompile_limit: int | None = None, isolate_recompiles: bool = False, guard_filter_fn: Callable[..., Any] | None = None,
-            guard_fail_fn: Callable[..., Any] | None = None, guard_export_fn: Callable[..., Any] | None = None, verify: int | bool = 0) -> Any:
+            guard_fail_fn: Callable[..., Any] | None = None, guard_export_fn: Callable[..., Any] | None = None, verify: int | bool = 0,
+            background: bool | str | None = None) -> Any:
     """Capture `model` (a function, method, lambda, callable, module or class) and run its graph instead.
 
     Usable as a decorator, with or without arguments.  The first call captures; later calls whose guards hold run the
@@ -67,6 +69,8 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
         verify: compare the first so many calls with plain Python: results, effects and random numbers; True: every call.
+        background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The compiled graph is loaded at the
+            first call after that; `framelift.wait` waits for it.  Backends other than Inductor are waited for.  None: as `config.background` says.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -92,6 +96,9 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         return model
     _check_platform()
     options = dict(options or {})
+    background = options.pop("background", background)
+    if background not in (None, True, False, "on", "off", "manual"):
+        raise ValueError(f'background is True, False or "manual", not {background!r}')
     hooks = Hooks(guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit)
     found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
     model = innermost(model)
@@ -100,15 +107,20 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     again = functools.partial(compile, **asked)
     if isinstance(model, type):
         return _compile_class(model, again)
-    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks)
+    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks,
+                    submit=functools.partial(submit_graph, found), background=background)
     driver.backend_name = name_of(found)
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
+    if background:
+        compiled.wait = functools.partial(_wait_weakly, weakref.ref(compiled))
     if verify:
         compiled = Verified(compiled, verify)
     if isinstance(model, torch.nn.Module):
         wrapper = OptimizedModule(model, compiled, again)
         wrapper._torchdynamo_orig_callable = model.forward
+        if background:
+            vars(wrapper)["wait"] = vars(compiled)["wait"]
         return wrapper
     return compiled
 
@@ -212,7 +224,8 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
         driver = compiled.miss
-        other = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
+        other = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks,
+                       submit=functools.partial(submit_graph, lookup(backend)), background=driver.background)
         siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])
     return siblings[key][1]
@@ -281,12 +294,43 @@ _FORGETTING = (policy.forget, known_values.forget, assumptions.forget, histories
                environment.forget, branches.unless_it_raises.cache_clear)
 
 
+def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
+    """Wait until graphs that are compiled in the background are: of one compiled callable, or of all.  The next call of each loads its graph.
+
+    `seconds` is the most that is waited for each.  False: not all are done.
+
+    >>> import torch, framelift
+    >>> f = framelift.compile(lambda x: x + 1, backend="aot_eager", background="manual")
+    >>> f(torch.ones(1)), framelift.stats()["compiling"]
+    (tensor([2.]), 1)
+    >>> framelift.wait(f), f(torch.ones(1)), framelift.stats()["compiling"]
+    (True, tensor([2.]), 0)
+    """
+    return all([wait_for(_innermost_compiled(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])])
+
+
+def _wait_weakly(compiled: Any, seconds: float | None = None) -> bool:
+    """`compiled.wait()`: an attribute of it, which does not keep it alive."""
+    return wait(compiled(), seconds=seconds)
+
+
+def _innermost_compiled(compiled: Any) -> Any:
+    """The native callable inside of what `compile` returned."""
+    for name in ("_compiled", "compiled"):
+        if type(compiled) is not _core.Compiled and name in vars(compiled):
+            compiled = vars(compiled)[name]
+    if type(compiled) is not _core.Compiled:
+        raise TypeError(f"wait takes what compile returned, not {type(compiled).__name__}")
+    return compiled
+
+
 def stats() -> dict[str, Any]:
-    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles.
+    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; and how many graphs another process is compiling.
 
     >>> import framelift
     >>> sorted(framelift.stats())
-    ['breaks', 'captures', 'frames', 'graphs', 'guards', 'recompiles']
+    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles']
     """
-    return {"captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
+    return {"compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
+            "captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
             "frames": list(counts.frames), "recompiles": list(counts.recompiles)}

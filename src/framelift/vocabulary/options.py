@@ -39,6 +39,7 @@ OPTIONS: dict[str, Option] = {
     "large_container": Option(4096, "a container with more entries than this interrupts instead of being imported whole"),
     # -- compiling
     "repeated_layers": Option("off", "equal layers in a row are compiled once by Inductor: \"auto\" (three and more), \"always\" (two and more), \"off\""),
+    "background": Option("off", "graphs run uncompiled while another process compiles them: \"on\", \"off\"; \"manual\": until they are waited for (for tests)"),
     # -- numbers and shapes
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
     "specialize_float": Option(False, "float arguments are always constants of the graph"),

@@ -220,6 +220,7 @@ class Capture:
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     refusal: Miss | None = None # why the last call for which all guards held was not for this entry
     explain: Any = None         # the guard program; holds user objects weakly
+    interim: Any = None         # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
 
     @property
@@ -276,6 +277,15 @@ class Record:
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
                                capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done))
         tell("done", capture)
+
+    def exchange(self, old: Capture, new: Capture) -> None:
+        """A capture whose graph ran uncompiled was made again with the compiled graph: one capture, as before."""
+        for note in list(self.notes):
+            if note.capture() is old:
+                self.notes.remove(note)
+        new.cpu_seconds += old.cpu_seconds
+        new.phases = [*old.phases, *new.phases]
+        self.add(new)
 
     def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
         """A call is left to plain Python."""

@@ -1,0 +1,104 @@
+"""Entries that run a graph uncompiled while the backend works on it in another process (backends/elsewhere.py).
+
+When the other process is done, such an interim entry answers "not mine" to the next call.  That call is captured once more, this time with
+the compiled graph, which comes from the disk caches; the new entry takes the place of the interim one.  So all that a backend asks of sizes
+and numbers, and all its failures, are what they are without a background.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.graph_module import GraphModule
+
+from .. import _core, config
+from . import stance
+from .learned_shapes import Seen
+from .records.record import Capture
+
+__all__ = ["Interim", "compiling", "interim_entries", "is_wanted", "ready_entry", "submitting", "until_ready", "wait_for"]
+
+#: what `compile(background=...)` and `config.background` may say
+_ON, _MANUAL = "on", "manual"
+
+
+class Job(Protocol):
+    """A graph that somebody is compiling."""
+
+    def is_ready(self) -> bool: ...
+    def wait(self, seconds: float | None = None) -> bool: ...
+
+
+class Manual:
+    """A job of nobody: it is done when the program waits for it.  For tests, with any backend."""
+
+    def __init__(self) -> None:
+        self._waited = threading.Event()
+
+    def is_ready(self) -> bool:
+        return self._waited.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        self._waited.set()
+        return True
+
+
+class Interim:
+    """What makes an entry an interim one: the job it waits for, and what was known of sizes and numbers when it was captured."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.seen = Seen()
+
+
+def is_wanted(asked: str | bool | None) -> str:
+    """"on", "manual", or "" where the backend is waited for: as the callable, the stance and the configuration say, in this order."""
+    if asked is None:
+        asked = _ON if stance.current().name == "background" else config.background
+    return _MANUAL if asked == _MANUAL else _ON if asked in (True, _ON) else ""
+
+
+def submitting(submit: Callable[..., Job | None], compile_graph: Callable[..., Any], info: Capture, way: str) -> Callable[..., Any]:
+    """A backend that hands the graph over and gives back what runs it uncompiled; where it cannot be handed over, it is compiled now."""
+    def backend(graph_module: GraphModule, example_inputs: Any, **options: Any) -> Any:
+        job = Manual() if way == _MANUAL else submit(graph_module, example_inputs, **options)
+        if job is None:
+            return compile_graph(graph_module, example_inputs, **options)
+        info.interim = Interim(job)
+        _LazyGraphModule.force_recompile(graph_module)
+        return graph_module.forward
+    return backend
+
+
+def until_ready(entry: Callable[..., Any], interim: Interim) -> Callable[..., Any]:
+    """An interim entry: for no call any more once the compiled graph is there."""
+    is_ready = interim.job.is_ready
+
+    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
+        return _core.MISS if is_ready() else entry(inputs, externals)
+    return run
+
+
+def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:
+    """The interim entry whose time is over and whose guards hold for this call; one for these sizes alone before one for many."""
+    found = [entry for entry in entries if entry.info.interim is not None and entry.info.interim.job.is_ready() and entry.program.check(locals_) is None]
+    return min(found, key=lambda entry: entry.info.relations is not None, default=None)
+
+
+def interim_entries(compiled: Any) -> Iterator[Any]:
+    """The interim entries of a compiled callable and of what it captured of its callees."""
+    for entries in (compiled.entries, *compiled.frames.values()):
+        yield from (entry for entry in entries or () if entry.info.interim is not None)
+
+
+def compiling(compiled: Any) -> list[str]:
+    """The functions whose graphs are still being compiled."""
+    return [entry.info.name for entry in interim_entries(compiled) if not entry.info.interim.job.is_ready()]
+
+
+def wait_for(compiled: Any, seconds: float | None = None) -> bool:
+    """Wait for the backend; whether it is done with all that it was given."""
+    return all([entry.info.interim.job.wait(seconds) for entry in list(interim_entries(compiled))])
