@@ -20,7 +20,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .vocabulary.options import OPTIONS, Option
 
@@ -137,6 +137,9 @@ class patch:
                 return target(*args, **kwargs)
         return patched
 
+
+if TYPE_CHECKING:
+    def __getattr__(name: str) -> Any: ...   # the options
 
 globals().update({name: _environment(name, option) for name, option in OPTIONS.items() if not option.alias})
 sys.modules[__name__].__class__ = _Config

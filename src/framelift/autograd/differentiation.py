@@ -79,8 +79,8 @@ def _asked(recorder: Recorder, outputs: list[Value], wanted: list[Value], grads:
 
     def then(results: list[Any]) -> list[Facts | None]:
         ends, rest = results[:len(outputs)], results[len(outputs):]
-        starts, begun, rest = rest[:len(wanted)], rest[len(wanted):len(wanted) + len(outside)], iter(rest[len(wanted) + len(outside):])
-        seeds = [None if one is None else next(rest) for one in grads]
+        starts, begun, given = rest[:len(wanted)], rest[len(wanted):len(wanted) + len(outside)], iter(rest[len(wanted) + len(outside):])
+        seeds = [None if one is None else next(given) for one in grads]
         if begun and any(one is not None for one in torch.autograd.grad(ends, begun, seeds, retain_graph=True, allow_unused=True)):
             raise Interrupt("torch-operation", f"{_NAME} through a history that begins outside")
         return [None if one is None else facts_of(one) for one in torch.autograd.grad(ends, starts, seeds, **options)]

@@ -38,7 +38,7 @@ def accepted_by_caches(graph_module: GraphModule, example_inputs: Sequence[Any])
                 node.meta["example_value"] = _fake(mode, facts)
     # An attribute of its own: the key leaves out `meta`.
     facts_of_the_call = _LOWERING, str(_core.torch_state()), _core.memory_pattern(tuple(example_inputs))
-    graph_module.compiled_for = facts_of_the_call   # type: ignore[assignment]
+    graph_module.compiled_for = facts_of_the_call
     return graph_module
 
 

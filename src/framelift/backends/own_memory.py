@@ -20,7 +20,7 @@ _CLONE = torch.ops.aten.clone.default
 _Pass: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", custom_graph_pass.CustomGraphPass)   # torch 2.11 has the plain one only
 
 
-class OwnMemory(_Pass):  # type: ignore[misc]
+class OwnMemory(_Pass):
     """Copies of what a graph returns and also writes to an input; where no backward follows, of what it returns twice."""
 
     def __call__(self, graph: Graph, is_inference: bool = False) -> None:

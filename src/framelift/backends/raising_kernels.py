@@ -29,6 +29,9 @@ _CHECKS = ("check_bounds", "device_assert_async")
 def install() -> dict[str, Any]:
     """Wrap Inductor's methods.  Gives the options of Inductor's that are needed besides: one thread, where it is not built as expected."""
     from torch._inductor.codegen import cpp
+    kernel: Any
+    proxy: Any
+    group: Any
     kernel, proxy, group = (getattr(cpp, name, None) for name in ("CppKernel", "CppKernelProxy", "KernelGroup"))
     wanted = ((kernel, "check_bounds"), (proxy, "gen_body"), (group, "codegen_group"))
     if not all(callable(getattr(cls, name, None)) for cls, name in wanted) or not hasattr(cpp, "BracesBuffer"):
@@ -54,7 +57,7 @@ def _catching(gen_body: Callable[..., Any], buffer: type[Any]) -> Callable[..., 
     """The method that writes the innermost body of the loops of a kernel."""
     @functools.wraps(gen_body)
     def catching(self: Any, code: Any = None) -> Any:
-        group = getattr(self, "kernel_group", None)
+        group: Any = getattr(self, "kernel_group", None)
         if code is None or not hasattr(group, "loops_code"):
             return gen_body(self, code)
         throws = any(getattr(kernel, "framelift_throws", False) for kernel in self.kernels)

@@ -53,7 +53,7 @@ def register_backend(compiler_fn: Backend | None = None, name: str | None = None
         return functools.partial(register_backend, name=name, tags=tags)
     if not callable(compiler_fn):
         raise AssertionError(f"a backend is a callable, not {type(compiler_fn).__name__}")
-    name = name or compiler_fn.__name__  # type: ignore[attr-defined]
+    name = name or compiler_fn.__name__
     if BACKENDS.get(name, compiler_fn) is not compiler_fn:
         raise AssertionError(f"a backend is already called {name!r}")
     return register(name, *tags)(compiler_fn)

@@ -164,7 +164,8 @@ class _Context(TracingContext):
     """
 
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:
-        super().__init__(fake_mode)
+        self._fake_mode: FakeTensorMode | None
+        super().__init__(fake_mode)   # sets it, by the property
         self._examples, self._bodies = examples, bodies
         self._closed = False
 
@@ -193,8 +194,9 @@ def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode
 
 
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
-_SETTINGS = ((sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-             (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
 
 
 def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,

@@ -170,7 +170,12 @@ def _layer(nodes: list[Node]) -> Layer:
 
 def _nodes_in(argument: Any) -> list[Node]:
     found: list[Node] = []
-    map_arg(argument, lambda node: found.append(node) or node)
+
+    def note(node: Node) -> Node:
+        found.append(node)
+        return node
+
+    map_arg(argument, note)
     return found
 
 

@@ -247,7 +247,7 @@ class Dynamism:
 
 
 def _rank(tensor: torch.Tensor) -> int:
-    return _core.of_tensor(tensor, "dim")   # type: ignore[no-any-return]
+    return _core.of_tensor(tensor, "dim")
 
 
 def _root(origin: Origin) -> Origin:
@@ -273,6 +273,6 @@ def is_argument(origin: Origin) -> bool:
 _NONE: frozenset[int] = frozenset()
 
 #: nothing is symbolic, but for what the user marked
-STATIC = Dynamism({})
+STATIC: Dynamism = Dynamism({})
 #: nothing at all is
 NOTHING = Dynamism({}, marks=False)

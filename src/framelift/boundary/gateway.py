@@ -440,7 +440,7 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
     if type(keywords) is LargeDict:   # opened: C code reads the table
         keywords = keywords.plain()
-    copy = functools.partial(function)
+    copy: Any = functools.partial(function)
     copy.__setstate__((function, args, keywords, None))   # the tuple and the table themselves: captured code may hold them, and write to the table
     world.register(value, copy, origin)
     import_attributes(world, copy, value, origin, let_in)

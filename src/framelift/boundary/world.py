@@ -71,7 +71,7 @@ class World:
         self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard tells by itself: scalars of numpy, lengths of sets
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
-        self.finishing: list[Callable[[], None]] = []   # what looks at the end of the program once more, before recipes are made
+        self.finishing: list[Callable[[], Any]] = []   # what looks at the end of the program once more, before recipes are made
         self.errors: list[BaseException] = []     # copies of exceptions from outside
         self.proxied: dict[int, Callable[[], Any]] = {}   # what a weak proxy made inside stands for, seen to be alive
         self.sealed: dict[int, Any] = {}                          # properties and their like from outside, which may have attributes
@@ -167,7 +167,7 @@ class World:
     def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
         """A class made inside was asked: of its bases outside, `holder` is the first that has the name.  None: no base has it."""
         mro = _mro(cls)
-        outside = [base for base in mro[:mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)]
+        outside: list[type] = [base for base in mro[:mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)]
         first = outside[0] if outside else object
         if _mro(first) == mro[mro.index(first):]:   # what it finds is what the class made inside finds
             outside = [first]

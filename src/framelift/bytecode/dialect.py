@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from opcode import EXTENDED_ARG, hasjrel, opmap
-from typing import Any
+from typing import Any, TypeVar
 
 from .writer import Writer
 
@@ -51,6 +51,7 @@ PROBES: dict[str, str] = {
 
 #: the replacement of one instruction, from its argument; None leaves the instruction alone
 Rule = Callable[[Writer, int], "bytes | None"]
+_Rule = TypeVar("_Rule", bound=Rule)
 #: places a dialect finds by looking around an instruction: (code, opcode bytes, argument bytes) -> code units
 Marker = Callable[[Any, bytes, bytes], "set[int]"]
 
@@ -75,9 +76,9 @@ class RuleTable(dict[str, Entry]):
     (those the dialect's marker names, because the opcode alone does not decide).
     """
 
-    def __call__(self, name: str, *, depth: int, where: str = "all") -> Callable[[Rule], Rule]:
+    def __call__(self, name: str, *, depth: int, where: str = "all") -> Callable[[_Rule], _Rule]:
         """Register a rule for one opcode."""
-        def register(rule: Rule) -> Rule:
+        def register(rule: _Rule) -> _Rule:
             assert name not in self, name
             self[name] = Entry(rule, depth, where)
             return rule
@@ -110,7 +111,8 @@ def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, in
           load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None, null_above: bool = False) -> Dialect:
     """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
     spans = spans or {}
-    sizes, directions, rules = [1] * 256, [0] * 256, [None] * 256
+    sizes, directions = [1] * 256, [0] * 256
+    rules: list[Rule | None] = [None] * 256
     for name, number in opmap.items():
         if number < 256:
             sizes[number] = spans.get(name, 1 + caches.get(name, 0))

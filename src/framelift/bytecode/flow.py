@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from dis import haslocal
 from opcode import HAVE_ARGUMENT, opmap, stack_effect
@@ -156,7 +156,8 @@ class Flow:
             between.update(found)
             pending += found
         ops = [self.at[unit] for unit in between]
-        return frozenset([*code.co_cellvars, *(code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE"))])
+        name_of: Callable[[int], str] = code._varname_from_oparg  # type: ignore[attr-defined]  # typeshed does not have it
+        return frozenset([*code.co_cellvars, *(name_of(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE"))])
 
     def _comes_back(self, unit: int) -> bool:
         """Whether control may come to an instruction twice: then some jump goes back over it."""

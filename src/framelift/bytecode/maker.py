@@ -39,8 +39,12 @@ _resumed: _Made = {}
 
 
 def _note(table: _Made, made: CodeType, code: CodeType) -> None:
-    key = id(made)
-    table[key] = (weakref.ref(made, lambda _, pop=table.pop: pop(key, None)), weakref.ref(code))
+    key, pop = id(made), table.pop
+
+    def forget(_: Any) -> None:
+        pop(key, None)
+
+    table[key] = (weakref.ref(made, forget), weakref.ref(code))
 
 
 def _looked_up(table: _Made, code: CodeType) -> CodeType:

@@ -45,7 +45,7 @@ class Handover:
 class Tried:
     """The attempt before, which `stopping` asks why its place was too late."""
 
-    session: Session = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,7 @@ class Breaks:
                 twin = frames.twins[id(code), here] = stop_twin(code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop)
             yield Stopping(twin, max(count - _probed(frames.flow.last(original).name), 0), unread(frames.flow, code, start, original))
             session = tried.session
+            assert session is not None
             if session.raised_at >= 0:
                 places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))
             places += reversed([place for place in session.generators if place[1] < count])

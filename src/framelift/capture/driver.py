@@ -311,7 +311,8 @@ class Driver:
             if session.active_modes or session.recorder.overrides:
                 graph = without_modes(graph)
         inputs: list[Any] = finished.inputs if graph is not None else []
-        before, names, lines = (), None, None
+        before: tuple[str, ...] = ()
+        names, lines = None, None
         if session.recorder.symbols is not None:
             symbols = session.recorder.symbols
             check_promises(symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None)
@@ -323,7 +324,7 @@ class Driver:
         if drawing.used:
             graph = drawing.around(graph)
         with info.phase("entry"):
-            entry = build_entry(plan, graph, info.name, before, names)
+            entry: Any = build_entry(plan, graph, info.name, before, names)
         info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
         if lines is not None:
             entry = putting_back(entry, lines)
@@ -358,6 +359,7 @@ class Driver:
             return backend
         if finished.mutated and finished.shared:
             raise Interrupt("symbolic-number", "writing to inputs that share memory")
+        assert finished.arguments is not None
         examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
         takes_floats = any(type(argument) is Float for argument in finished.arguments)
         told = floats_told() if takes_floats else contextlib.nullcontext()

@@ -127,7 +127,8 @@ def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
     def leave() -> None:
         if not left:
-            left.append(patch.__exit__(None, None, None))
+            patch.__exit__(None, None, None)
+            left.append(True)
 
     def stay_out() -> None:
         """The object itself was not entered, so what follows a break inside could not leave it: the break has to come before."""

@@ -149,7 +149,7 @@ class Seen:
         numbers = {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
         if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
             return False
-        refused = {id(number) for name in error.floats for number in _sources(session.recorder.symbols.meanings.get(name))}
+        refused = {id(number) for name in error.floats for number in _sources(session.recorder.with_symbols().meanings.get(name))}
         for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
             self.keep_static(str(origin))
         return True

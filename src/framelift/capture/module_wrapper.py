@@ -46,13 +46,13 @@ class OptimizedModule(torch.nn.Module):
             own["_call"] = types.MethodType(_first_call, self)
 
     # A property over a C getter: a call reaches the native callable without a Python frame of ours.
-    __call__ = property(operator.attrgetter("_call"))  # type: ignore[assignment]
+    __call__ = property(operator.attrgetter("_call"))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
 
     @property
-    def training(self) -> bool:  # type: ignore[override]
+    def training(self) -> bool:
         return self._orig_mod.training if "_orig_mod" in self._modules else True
 
     @training.setter

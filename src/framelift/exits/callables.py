@@ -22,7 +22,7 @@ from .typefacts import is_shared, lookup, mro_of, namespace
 __all__: list[str] = []
 
 #: what a new function gets from its code and globals, and what may have been set since
-_LATER = ("__qualname__", "__module__", "__doc__", "__kwdefaults__")
+_LATER: tuple[str, ...] = ("__qualname__", "__module__", "__doc__", "__kwdefaults__")
 if hasattr(types.FunctionType, "__type_params__"):
     _LATER += ("__type_params__",)
 

@@ -49,7 +49,7 @@ def _made_anew(cls: type, value: Any) -> bool:
     return type(value) in (types.MemberDescriptorType, types.GetSetDescriptorType) and value.__objclass__ is cls
 
 
-_FIELD = type(collections.namedtuple("_Named", "a").a)
+_FIELD: type = type(vars(collections.namedtuple("_Named", "a"))["a"])
 
 
 @exact(_FIELD)

@@ -67,7 +67,7 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
     """The entry that applies the scene's effects and raises `error`."""
     with Walk(scene) as walk:
         changes = _changes(walk)
-        raised, context = walk.part(error), walk.part(BaseException.__context__.__get__(error))
+        raised, context = walk.part(error), walk.part(vars(BaseException)["__context__"].__get__(error))
         walk.expand()
         made, written = statements([*changes, *walk.late, (raised,), (context,)])
     *effects, name, chain = written

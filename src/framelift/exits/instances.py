@@ -41,7 +41,7 @@ def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str 
     return (walk.constant(base, base.__name__), f".{method}(", node, *(p for a in arguments for p in (", ", a)), ")")
 
 
-def _extend(base: type, method: str) -> Callable[[Walk, Node], Contents]:
+def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.__iter__(node.obj))
         whole: tuple[Node, ...] = ()
@@ -54,7 +54,7 @@ def _extend(base: type, method: str) -> Callable[[Walk, Node], Contents]:
     return contents
 
 
-def _mapping(base: type, update: bool) -> Callable[[Walk, Node], Contents]:
+def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.items(node.obj))
         whole = check_keys(walk, (k for k, _ in items), type(node.obj))
@@ -69,7 +69,7 @@ def _mapping(base: type, update: bool) -> Callable[[Walk, Node], Contents]:
 def _default_dict(walk: Walk, node: Node) -> Contents:
     kind = collections.defaultdict
     fills, whole = _mapping(dict, True)(walk, node)
-    factory = walk.part(kind.default_factory.__get__(node.obj))
+    factory = walk.part(vars(kind)["default_factory"].__get__(node.obj))
     return ((walk.constant(kind, kind.__name__), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), whole
 
 
@@ -93,8 +93,9 @@ def _bytearray(walk: Walk, node: Node) -> Contents:
 
 def _payload(kind: type) -> Callable[[Walk, Any], Text]:
     """Immutable bases hold a plain value of the base itself."""
-    read: Callable[[Any], Any] = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__,
-                                  complex: complex.__complex__}[kind]
+    readers: dict[type, Any] = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__,
+                                complex: complex.__complex__}
+    read = readers[kind]
     return lambda walk, obj: (walk.part(read(obj)),)
 
 
@@ -108,12 +109,13 @@ def _frozenset(walk: Walk, obj: Any) -> Text:
 def _exception(fields: dict[str, Any]) -> _Base:
     def contents(walk: Walk, node: Node) -> Contents:
         obj = node.obj
-        arguments = BaseException.args.__get__(obj)
-        fills = [_set_slot(walk, node, "args", BaseException.args, arguments)] if arguments else []
+        slots = vars(BaseException)
+        arguments = slots["args"].__get__(obj)
+        fills = [_set_slot(walk, node, "args", slots["args"], arguments)] if arguments else []
         fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | CHAIN).items()
                   if (value := slot.__get__(obj)) is not None]
-        suppress = BaseException.__suppress_context__
-        if suppress.__get__(obj) != (BaseException.__cause__.__get__(obj) is not None):
+        suppress = slots["__suppress_context__"]
+        if suppress.__get__(obj) != (slots["__cause__"].__get__(obj) is not None):
             fills.append(_set_slot(walk, node, "__suppress_context__", suppress, suppress.__get__(obj)))
         if is_of_outside(walk, trace := TRACE.__get__(obj)):   # that of another exception, whole
             fills.append(_set_slot(walk, node, "__traceback__", TRACE, trace))
@@ -222,7 +224,7 @@ def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ..
     return tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items())
 
 
-def _at_once(walk: Walk, layout: Layout, name: str, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:
+def _at_once(walk: Walk, layout: Layout, name: str | Node, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:
     """One native call that makes the object and puts its contents in, where one knows how; the statements say the same."""
     if parts or len(fills) > 1 or (fills and not layout.replaceable) or layout.slots:
         return None
@@ -286,7 +288,7 @@ def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
 PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType, _thread._local)}
 
 
-def _struct_sequence(name: str, walk: Walk, obj: Any) -> Recipe:
+def _struct_sequence(name: str | Node, walk: Walk, obj: Any) -> Recipe:
     cls = type(obj)
     if cls.n_fields != cls.n_sequence_fields or tuple not in cls.__bases__:
         raise Interrupt("result-object", type_name(cls))

@@ -14,10 +14,10 @@ from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []
 
-_DICT_VIEWS = {type(view): (kind, name)
+_DICT_VIEWS: dict[type, tuple[type, str]] = {type(view): (kind, name)
                for kind in (dict, collections.OrderedDict)
                for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))}
-_DICT_ITERATORS = {type(iter(view)): name
+_DICT_ITERATORS: dict[type, str] = {type(iter(view)): name
                    for name, view in (("keys", {}.keys()), ("values", {}.values()), ("items", {}.items()))}
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "ä", b"", bytearray(), range(0), range(1 << 70))
 
@@ -67,7 +67,7 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
 
 @exact(enumerate, zip, map, filter)
 def _combinator(walk: Walk, node: Node) -> Recipe:
-    kind = type(node.obj)
+    kind: Any = type(node.obj)
     function, arguments, *state = node.obj.__reduce__()
     sources = {enumerate: arguments[:1], zip: arguments}.get(kind, arguments[1:])
     # Making it again asks each source for its iterator, so the sources must not run code of the user.

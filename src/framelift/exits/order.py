@@ -27,7 +27,7 @@ def statements(roots: Iterable[Text]) -> tuple[list[str], list[str]]:
 
 
 def _text(text: Text) -> str:
-    return "".join([part if type(part) is str else part.text for part in text])
+    return "".join([part.text if type(part) is Node else part for part in text])
 
 
 def _components(roots: list[Text]) -> list[list[Node]]:

@@ -14,7 +14,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from .._core import is_a
 from ..guards.sentences import name_of
@@ -26,6 +26,7 @@ from .scene import Scene
 __all__ = ["BASE", "EXACT", "LEAVES", "Node", "Recipe", "Text", "Walk", "base", "exact", "joined", "leaf", "type_name"]
 
 
+@final
 class Node:
     """One internal object that has to be rebuilt.  `text` is the expression for it, once order.py has decided."""
 

@@ -41,8 +41,8 @@ class Scene(Protocol):
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and how to ask."""
 
-    def is_internal_class(self, cls: type) -> bool:
-        """Whether the class was created inside the rehearsal."""
+    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
+        """Whether the class, or the table of globals, was created inside the rehearsal."""
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
         """Whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now on."""

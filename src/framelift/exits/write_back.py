@@ -103,7 +103,7 @@ def _slice(walk: Walk, start: int, stop: int) -> str:
     return f"{walk.constant(slice, 'slice')}({start}, {stop})"
 
 
-def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+def _dict(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
     # Never through a new dictionary: that would ask the keys for their hash.
     old, new = shadow.before, shadow.copy
     out: list[Text] = []
@@ -112,7 +112,7 @@ def _dict(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
         out = _dict_changes(walk, shadow, kind, before, after)
     if kind is collections.defaultdict:
-        factory = kind.default_factory.__get__
+        factory = vars(kind)["default_factory"].__get__
         if factory(new) is not factory(shadow.original):
             value = walk.part(factory(new))
             name = walk.constant(kind, kind.__name__)
@@ -239,7 +239,7 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return [_methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
 
 
-def _generator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+def _generator(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
     state = kind.getstate(shadow.copy)
     if [state] == shadow.before:
         return []

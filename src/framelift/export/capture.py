@@ -146,7 +146,7 @@ class _Builder:
 
     def _number(self, given: Any) -> Any:
         """A symbolic number that is an input of the recorder's graph: here a size of a tensor, or a placeholder."""
-        meaning = self.session.recorder.symbols.meanings[given if isinstance(given, str) else given.name]
+        meaning = self.session.recorder.with_symbols().meanings[given if isinstance(given, str) else given.name]
         if type(meaning) is FromSize:
             self._sizes.append(self.graph.call_method(meaning.what, (self._tensor(meaning.tensor), meaning.dim)))
             return self._sizes[-1]
@@ -212,7 +212,7 @@ def _owner(root: torch.nn.Module, path: str) -> torch.nn.Module:
     for name in path.split(".") if path else ():
         if name not in root._modules:
             root.add_module(name, torch.nn.Module())
-        root = root._modules[name]  # type: ignore[assignment]
+        root = root._modules[name]
     return root
 
 

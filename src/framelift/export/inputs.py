@@ -57,7 +57,9 @@ def separated(root: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
     def own(leaf: Any) -> Any:
         memory = _memory(leaf)
-        if memory is None or memory not in taken:
+        if memory is None:
+            return leaf
+        if memory not in taken:
             taken.add(memory)
             return leaf
         with torch.no_grad():

@@ -105,7 +105,7 @@ class _Untracked(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-_GET_DATA = torch.Tensor.data.__get__   # type: ignore[attr-defined]
+_GET_DATA = torch.Tensor.data.__get__
 
 
 def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str],

@@ -122,7 +122,7 @@ def _marks(tensor: torch.Tensor) -> frozenset[int]:
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
 
 
-def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int, ...] | None) -> bool:
+def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int | None, ...] | None) -> bool:
     return actual is not None and len(expected) == len(actual) and all(e is None or e == a for e, a in zip(expected, actual))
 
 
@@ -139,7 +139,7 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
 
 # ---- containers -----------------------------------------------------------------------------------------------------
 
-_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, collections.deque)
+_SIZED: tuple[type[Any], ...] = (list, tuple, dict, set, frozenset, str, bytes, bytearray, collections.deque)
 
 
 def builtin_length(value: Any) -> int:

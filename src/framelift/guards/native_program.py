@@ -103,7 +103,8 @@ def build_program(guards: Sequence[Guard], inputs: Sequence[Origin], externals: 
             [(g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept])))
         lines.append(tuple([g.line for g in kept]))
         draft.parent = None  # or the drafts would wait for the collector, and the guards' objects with them
-    program = _core.GuardProgram(nodes, *([draft.index for draft in drafts] for drafts in asked), state)
+    given, kept_out, apart = ([draft.index for draft in drafts] for drafts in asked)
+    program = _core.GuardProgram(nodes, given, kept_out, apart, state)
     program.info = lines
     if config.verify_guards:
         program.verifier = verifier(list(guards), list(distinct), state)

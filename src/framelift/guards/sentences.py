@@ -146,6 +146,7 @@ def where(line: Line) -> str:
 
 
 def _state(program: _core.GuardProgram) -> str:
+    assert program.state is not None
     before, now = program.state.as_dict(), _core.torch_state().as_dict()
     changed = [name for name in now if now[name] != before[name]]
     telling = [name for name in changed if not name.startswith("dispatch keys")] or changed

@@ -176,11 +176,14 @@ def contents_of(obj: Any) -> tuple[int, ...]:
     return tuple(map(id, parts_of(obj) or ()))
 
 
+_LISTED: tuple[type[Any], ...] = (list, tuple, set, frozenset)
+
+
 def parts_of(obj: Any) -> list[Any] | None:
     """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
     if is_a(obj, dict):
         return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]
-    for kind in (list, tuple, set, frozenset):
+    for kind in _LISTED:
         if is_a(obj, kind):
             return [*kind.__iter__(obj), *_attributes(obj)]
     if is_a(obj, types.FunctionType):

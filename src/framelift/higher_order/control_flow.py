@@ -98,7 +98,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if type(pred) is not Bool and not recorder.is_stand_in(pred):
         raise refuse(name, f"Expected pred to be bool or tensor, but got {type(pred).__name__}")
     decides = pred if type(pred) is Bool else recorder.value_of(pred)
-    deciding = graph_values(recorder.symbols, [pred]) if type(pred) is Bool else [decides]
+    deciding = graph_values(recorder.with_symbols(), [pred]) if type(pred) is Bool else [decides]
     if type(pred) is not Bool and decides.facts.size.numel() != 1:
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):

@@ -104,7 +104,7 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
         raise Interrupt("torch-operation", "a Triton kernel with an argument that is a container")
     index = kernel_side_table.add_kernel(kernel)
     constants = kernel_side_table.add_constant_args(others)
-    examples = {name: recorder.example_of(arg.facts) if type(arg) is Value else recorder.symbols.raw(arg) for name, arg in graphed.items()}
+    examples = {name: recorder.example_of(arg.facts) if type(arg) is Value else recorder.with_symbols().raw(arg) for name, arg in graphed.items()}
     written = get_mutated_tensors(index, constants, examples, {})
     for name in written:
         value = graphed[name]
@@ -113,7 +113,7 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
         value.storage.written = True
         recorder.written.append(value)
     numbers = numbers_in([list(grid), graphed])
-    read = graph_values(recorder.symbols, numbers) if numbers else []
+    read = graph_values(recorder.with_symbols(), numbers) if numbers else []
     arguments = {"kernel_idx": index, "constant_args_idx": constants, "grid": [grid], "tma_descriptor_metadata": {}, "kwargs": graphed}
     recorder.tape.append(Step(target_of(triton_kernel_wrapper_mutation), [], arguments, [*dict.fromkeys(found), *read], read_state(), True))
     recorder.stays = UNKNOWN

@@ -44,7 +44,7 @@ def call_known(recorder: Recorder, target: Target, args: tuple[Any, ...], kwargs
             return recorder.record(target, (args[0], *rest), named)
     if symbolic:
         return UNDECIDED
-    real = {id(value.stand_in): recorder.known(value.stand_in, outside=True) for value in found}
+    real: dict[int, Any] = {id(value.stand_in): recorder.known(value.stand_in, outside=True) for value in found}
     if any(one is None for one in real.values()):
         return UNDECIDED
     copies = {key: one.clone() for key, one in real.items()}

@@ -181,7 +181,7 @@ class KnownValues:
         if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
         program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic else None
-        if (inputs or symbolic) and program is None and not self._may_know(inputs):
+        if (inputs or symbolic) and program is None and not self.may_know(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
@@ -201,20 +201,22 @@ class KnownValues:
             if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:   # what lies between is not guarded, so it is not kept
                 check = SameResult(inputs[0].external, program, made.clone())
                 return made if self.guard_result is not None and self.guard_result(inputs[0].external, check) else None
-            if not self._may_know(inputs):
+            if not self.may_know(inputs):
                 return None
         if not any(step.effect for step in steps):
             self._kept.update(results)
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
 
-    def _may_know(self, inputs: list[Value]) -> bool:
+    def may_know(self, inputs: list[Value]) -> bool:
+        """Whether what these tensors from outside hold may be known; guards it then."""
         return self.guard_values is not None and self.guard_values([one.external for one in inputs if one.external is not None])
 
     def _is_fact(self, one: Value) -> bool:
         """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
-        tensor = one.external
-        return tensor is not None and not one.storage.written and plain_kind(tensor) is type(tensor) and (
-            is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta")
+        tensor: Any = one.external
+        if tensor is None or one.storage.written or plain_kind(tensor) is not type(tensor):
+            return False
+        return is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta"
 
     def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
         """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin with."""
@@ -277,7 +279,7 @@ def _looked_at(step: Step) -> Value | None:
     return seen if type(seen) is Value and type(seen.facts) is Facts and all(arg is not seen for arg in others) else None
 
 
-def _part(result: Any, path: tuple[int, ...]) -> Any:
+def _part(result: Any, path: tuple[int | str, ...]) -> Any:
     for index in path:
         result = result[index]
     return result
@@ -285,7 +287,7 @@ def _part(result: Any, path: tuple[int, ...]) -> Any:
 
 def _run(step: Step, of: Callable[[Value], Any]) -> Any:
     seen = _looked_at(step)
-    args = [_blank(arg.facts) if arg is seen and seen is not None else rebuild(arg, of) for arg in step.args]
+    args = [_blank(seen.facts) if arg is seen and seen is not None else rebuild(arg, of) for arg in step.args]
     named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
     if any(is_a(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
         raise OverflowError

@@ -40,7 +40,7 @@ def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named:
         fake_of = {id(value): fake for value, fake in zip(found, fakes)}
 
         def given(value: Any) -> Any:
-            return recorder.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]
+            return recorder.with_symbols().raw(value) if type(value) in NUMBERS else fake_of[id(value)]
         args = [rebuild(arg, given) for arg in kept]
         named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
         return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
@@ -49,7 +49,7 @@ def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named:
     _take_writes(recorder, target, outcome, found)
     if outcome.stays or outcome.written:
         recorder._note_effect(target, outcome, found)
-    step = Step(target, kept, kept_named, found, state, effect or outcome.stays or bool(outcome.written) or bool(outcome.changes))
+    step = Step(target, kept, kept_named, found, state, effect or bool(outcome.stays) or bool(outcome.written) or bool(outcome.changes))
     results = (kind or Results)(recorder, live, target, step, found)
     answer = results.read(outcome.result, ())
     if not results.made and not step.effect:
@@ -120,5 +120,5 @@ class Results:
         self.made += 1
         self.recorder.adopt(value)
         if type(facts) is SymbolicFacts:
-            self.recorder.symbols.new_sizes(value)
+            self.recorder.with_symbols().new_sizes(value)
         return value.stand_in

@@ -23,7 +23,7 @@ from ..graph.metadata.facts import (
     SymbolicFacts, check_kind, facts_of, is_overriding, is_tensor_like, new_stand_in, plain_kind,
 )
 from ..graph.metadata.meta_kernels import is_light, laid_out_by
-from ..graph.metadata.live_fakes import Live, is_wrapped, storage_of
+from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
 from ..graph.fx.placeholder_names import identifier
 from ..graph.symbols.number_nodes import graph_values, numbers_in
@@ -405,7 +405,7 @@ class Recorder:
         made.step, made.path, made.exact = value.step, value.path, value.exact
         return self.adopt(made)
 
-    def _note_effect(self, target: Target, outcome: Outcome, found: list[Value]) -> None:
+    def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         self.stays = max(self.stays, outcome.stays)
         if outcome.stays:
             self.drawing.draw()
@@ -516,7 +516,7 @@ class Recorder:
         with torch._C.DisableTorchFunction():
             graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
         inputs = [value for value in given if type(value) is Value]
-        left, states = self._left, [step.state for step in self._main_tape]
+        left, states = self.check_end(), [step.state for step in self._main_tape]
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
@@ -576,10 +576,11 @@ class Recorder:
                 except Interrupt as interrupt:
                     self._left = interrupt
 
-    def check_end(self) -> None:
-        """Interrupts where captured code cannot end in the torch state it ends in."""
+    def check_end(self) -> LeftState | None:
+        """The torch state that captured code ends in.  Interrupts where it cannot end there."""
         if is_a(self._left, Interrupt):
             raise self._left
+        return self._left
 
 
 class _RecordingMode(TorchFunctionMode):

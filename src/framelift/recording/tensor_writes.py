@@ -102,7 +102,8 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
 
 def _is_data_of(new: Value, value: Value) -> bool:
     """Whether it is what `Tensor.data` gave for this very tensor."""
-    return is_data(new) and new.step.args[0] is value and (new.facts.size, new.facts.stride) == (value.facts.size, value.facts.stride)   # type: ignore[attr-defined]
+    return is_data(new) and new.step is not None and new.step.args[0] is value and (
+        new.facts.size, new.facts.stride) == (value.facts.size, value.facts.stride)
 
 
 class _Retired:

@@ -102,7 +102,7 @@ class _Results(Results):
 
 def kind_of_memory(recorder: Recorder, value: Value, name: str) -> Any:
     """What a wrapper says of its layout: attributes that plain tensors answer alike."""
-    return getattr(recorder.wrapped.fake(value), name)
+    return getattr(recorder.with_wrappers().fake(value), name)
 
 
 def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
@@ -117,14 +117,15 @@ def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
                 id(part) in taken for part in with_parts([value]) if part is not value):
             raise Interrupt("tensor-subclass", f"{value.facts.kind.__qualname__}, which is changed and whose inner tensors are used,")
     for one in asked:
-        if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.symbols, [one])):
+        if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.with_symbols(), [one])):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
 
 
 def holds(recorder: Recorder, tensor: torch.Tensor, name: str) -> bool:
     """Whether a wrapper has an attribute of this name, so that what it is depends on it."""
     value = recorder.value_of(tensor)
-    return name in value.facts.parts or name in vars(recorder.wrapped.fake(value))
+    assert type(value.facts) is WrapperFacts
+    return name in value.facts.parts or name in vars(recorder.with_wrappers().fake(value))
 
 
 def attribute_of_result(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:
@@ -133,7 +134,7 @@ def attribute_of_result(recorder: Recorder, tensor: torch.Tensor, name: str) -> 
     assert type(value.facts) is WrapperFacts
     if name in value.facts.parts:
         return value.facts.parts[name].stand_in
-    found = recorder.wrapped.constant(value, name)
+    found = recorder.with_wrappers().constant(value, name)
     if not is_leaf(found):
         raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, whose {name} is an object,")
     return found

@@ -51,7 +51,7 @@ __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph"
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
 
-OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+OPERATIONS: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
 KNOWN_CONTEXTS: frozenset[type] = frozenset({
     type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview})

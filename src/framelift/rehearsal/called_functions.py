@@ -48,7 +48,7 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
             world.add_cell(cell, origin.to("cell", i))
     code = function.__code__
     if "super" in code.co_names and "__class__" in code.co_freevars:   # super() reads the cell off the frame
-        _note_class_cell(session, function.__closure__[code.co_freevars.index("__class__")])
+        _note_class_cell(session, (function.__closure__ or ())[code.co_freevars.index("__class__")])
     replaced = []
     defaults = function.__defaults__ or ()
     if defaults:   # which parameters they belong to is told by their number

@@ -21,7 +21,7 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
     if (id(vars(builtins)), "__import__") in world.overlay:
         raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
     _check_table(world)
-    package = {key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_}
+    package: dict[str, Any] = {key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_}
     before = len(sys.modules)
     try:
         module = builtins.__import__(name, package, None, fromlist, level)
@@ -67,5 +67,5 @@ def _opened(world: World) -> dict[str, Any] | None:
 def _check_table(world: World) -> None:
     whole = _opened(world)
     shadow = None if whole is None else world.shadow_ids.get(id(whole))
-    if shadow is not None and (whole.keys() != shadow.before.keys() or any(whole[name] is not shadow.before[name] for name in whole)):
+    if whole is not None and shadow is not None and (whole.keys() != shadow.before.keys() or any(whole[name] is not shadow.before[name] for name in whole)):
         raise Interrupt("unsupported-code", "an import after a change of sys.modules")

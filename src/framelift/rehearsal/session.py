@@ -85,6 +85,7 @@ class Session:
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
+        self.outside: BaseException | None = None     # an exception from outside of the program; set by the core when the rehearsal is over
         self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
@@ -487,7 +488,7 @@ class Session:
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         return self.recorder.drawing.at_exit(obj)
 
-    def is_internal_class(self, cls: type) -> bool:
+    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         return _core.is_internal(cls)
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:

@@ -128,7 +128,7 @@ class _Gathering:
         self.causes = Causes(events)
 
     def report(self, name: str, calls: int, refusals: tuple[Refusal, ...]) -> Report:
-        phases: collections.Counter[str] = collections.Counter()
+        phases: dict[str, float] = collections.defaultdict(float)
         for note in self.notes:
             for phase in note.phases:
                 phases[phase.name] += phase.seconds
@@ -189,7 +189,7 @@ class _Gathering:
                 if not _is_torchs(path, place) and not _is_made_by_a_break(event, path):
                     id_ = f"{origin}={value}@{event.function}"
                     found.setdefault((place, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place),
-                                                                                            specialisation_fix(kind, expression(place))))
+                                                                                            specialisation_fix(kind, expression(place) if place is not None else "")))
         return tuple(found.values())
 
 

@@ -228,7 +228,7 @@ class Report:
     def save(self, path: Any) -> None:
         """Write the report; the name's ending (.html, .json, .txt) chooses the form."""
         target = pathlib.Path(path)
-        forms = {".html": self.to_html, ".json": self.to_json}
+        forms: dict[str, Callable[[], str]] = {".html": self.to_html, ".json": self.to_json}
         target.write_text(forms.get(target.suffix, lambda: self.to_text())(), encoding="utf-8")
 
     def to_text(self, *, colour: bool = False, width: int = 110) -> str:

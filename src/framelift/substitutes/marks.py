@@ -11,7 +11,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "guard_mark", "guard_unmarked", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
 
 _mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 #: id -> (the callable or a weak reference to it, its handler)
@@ -63,9 +64,9 @@ def unmark(callable_: Any) -> None:
         _core.forget_verdicts()
 
 
-def on_code(handler: Handler) -> Callable[[types.FunctionType], types.FunctionType]:
+def on_code(handler: Handler) -> Callable[[_Function], _Function]:
     """Mark every function that shares this one's code: wrappers made by one decorator."""
-    def register(function: types.FunctionType) -> types.FunctionType:
+    def register(function: _Function) -> _Function:
         CODE_HANDLERS[function.__code__] = handler
         return function
     return register
@@ -79,7 +80,7 @@ def handler_of(callable_: Any) -> Handler | None:
     for names, handler in _LOGGING if _logging else ():
         if any(function is callable_ for function in getattr(config, names)):
             return handler
-    attributes = callable_.__dict__ if type(callable_) is types.FunctionType else None
+    attributes: Any = callable_.__dict__ if type(callable_) is types.FunctionType else None
     if attributes is None:
         if not is_a(callable_, type) and not _core.is_python_class(type(callable_)):
             return _by_torch_sets(callable_)

@@ -111,7 +111,7 @@ def _report(options: argparse.Namespace) -> int:
     with drop_in.installed() if options.drop_in else contextlib.nullcontext():
         status = run_script(options.script, options.arguments, options.module)
     found = report_of_all(kept, Path(options.script).name)
-    written = {"HTML": (options.out if options.out != "-" else None, found.to_html), "JSON": (options.json, found.to_json),
+    written: dict[str, tuple[str | None, Callable[[], str]]] = {"HTML": (options.out if options.out != "-" else None, found.to_html), "JSON": (options.json, found.to_json),
                "Chrome trace": (options.trace, lambda: chrome_trace(found))}
     for kind, (path, text) in written.items():
         if path:
@@ -133,8 +133,8 @@ def _explain_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _explain(options: argparse.Namespace) -> int:
     if options.reason is None:
-        for reason in REASONS.values():
-            print(f"{reason.id:24} {reason.sentence.format(detail='…')}")
+        for one in REASONS.values():
+            print(f"{one.id:24} {one.sentence.format(detail='…')}")
         return 0
     reason = REASONS.get(options.reason)
     if reason is None:

@@ -107,7 +107,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     again = functools.partial(compile, **asked)
     if isinstance(model, type):
         return _compile_class(model, again)
-    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or getattr(model, "__name__", type(model).__name__), hooks=hooks,
+    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or str(getattr(model, "__name__", type(model).__name__)), hooks=hooks,
                     submit=functools.partial(submit_graph, found), background=background)
     driver.backend_name = name_of(found)
     compiled = _make(model, driver, name)

@@ -71,7 +71,7 @@ def _check_range(length: int, dim: int, low: int | None, high: int | None) -> No
 
 
 def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
-    tensor._has_dynamo_dim_marking = True  # type: ignore[attr-defined]
+    tensor._has_dynamo_dim_marking = True
     tensor.__dict__.setdefault(name, set()).update(entries)
 
 
@@ -111,7 +111,7 @@ def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
     >>> framelift.mark_static(torch.ones(4, 3), 0)
     """
     if isinstance(tensor, type) and issubclass(tensor, torch.nn.Module):
-        tensor._dynamo_marked_static = True
+        tensor._dynamo_marked_static = True  # type: ignore[attr-defined]  # TorchDynamo's own mark
         return tensor
     _mark(tensor, "_dynamo_static_indices", _each(tensor, _all(tensor) if index is None else index))
 
@@ -133,7 +133,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"mark_static_address expects a tensor but received {type(tensor).__name__}")
-    tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
+    tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"
 
 
 def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -146,14 +146,14 @@ def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 on_code(_fix_sizes)(mark_static)
 for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):   # they are about calls to come
-    _function._dynamo_forbidden = True  # type: ignore[attr-defined]
+    setattr(_function, "_dynamo_forbidden", True)
     on_code(forbidden)(_function)
 
 
 # ---- what earlier calls showed -----------------------------------------------------------------------------------------
 
 def _table(compiled: Any) -> dict[Any, Seen]:
-    driver = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
+    driver: Any = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
     if not isinstance(getattr(driver, "seen", None), dict):
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
     return driver.seen

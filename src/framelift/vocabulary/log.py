@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import types
 import warnings
 
 from .own_code import is_own_code
@@ -43,7 +44,8 @@ def topic(name: str) -> logging.Logger:
 
 def warn(text: str) -> None:
     """A warning at the line of the program that called into framelift."""
-    frame, level = sys._getframe(1), 2
+    frame: types.FrameType | None = sys._getframe(1)
+    level = 2
     while frame is not None and is_own_code(frame.f_code):
         frame, level = frame.f_back, level + 1
     warnings.warn(f"framelift: {text}", stacklevel=level)
@@ -77,7 +79,7 @@ def _attach(wanted: bool) -> None:
         _handler = None
 
 
-class _Handler(logging.StreamHandler):   # type: ignore[type-arg]
+class _Handler(logging.StreamHandler):
     @property
     def stream(self) -> object:
         return sys.stderr

@@ -208,9 +208,10 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _length(base: Any, _key: Any) -> int:
-    for kind in (list, dict):
-        if is_a(base, kind):
-            return kind.__len__(base)
+    if is_a(base, list):
+        return list.__len__(base)
+    if is_a(base, dict):
+        return dict.__len__(base)
     raise Missing("len")
 
 

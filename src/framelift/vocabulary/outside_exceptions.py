@@ -20,8 +20,8 @@ __all__ = ["NOT_OUTSIDE", "MAYBE_OUTSIDE", "OUTSIDE", "from_outside", "outside_c
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
 _SIGNALS = tuple(int(number) for number in signal.valid_signals())
-_ARGS, _TRACEBACK = BaseException.args.__get__, BaseException.__traceback__.__get__   # without asking code of the program
-_CAUSE, _CONTEXT = BaseException.__cause__.__get__, BaseException.__context__.__get__
+_ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (   # without asking code of the program
+    vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__"))
 #: instructions that look for signals, and raise nothing else
 _ONLY_LOOK = frozenset({"RESUME", "JUMP_BACKWARD"})
 #: instructions that may raise by themselves, and look for signals when they are done

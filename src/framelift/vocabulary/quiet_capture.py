@@ -47,11 +47,11 @@ class _Text:
 
 
 class _Kinds(type):
-    __subclasscheck__ = _core.warning_category
+    __subclasscheck__ = _core.warning_category  # type: ignore[assignment]  # C functions are not bound
 
 
 class _AnyKind(type):
-    __subclasscheck__ = _core.is_live
+    __subclasscheck__ = _core.is_live  # type: ignore[assignment]  # the same
 
 
 #: for our own code; then for captured code: what the session says that nobody hears of, and the rest
@@ -60,7 +60,7 @@ _ROWS: tuple[Any, ...] = (
     ("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0), ("always", None, _AnyKind("Heard", (), {}), None, 0))
 
 
-class Watched(list):  # type: ignore[type-arg]
+class Watched(list):
     """The filters of the process, with our rows before them."""
 
     def __init__(self, outside: list[Any]) -> None:

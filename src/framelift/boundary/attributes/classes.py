@@ -118,8 +118,8 @@ def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
     if not _core.is_python_class(cls) and not _core.is_internal(cls) and not _is_pending(world, cls, name):
         try:   # by the name that C code gave the type
             type.__getattribute__(cls, name)
-        except AttributeError as error:
-            return error.with_traceback(None)
+        except AttributeError as native:
+            return native.with_traceback(None)
     error = AttributeError(f"type object {_TEXT_OF_TYPE['__name__'](cls)!r} has no attribute {name!r}")
     error.name, error.obj = name, cls
     return error
@@ -246,7 +246,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     return value
 
 
-def read_super(world: World, obj: super, name: str) -> Any:
+def read_super(world: World, obj: Any, name: str) -> Any:
     """`super(cls, self).name`: the MRO after `cls`, guarding each class passed on the way."""
     this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
     if name == "__class__" or start is None:
@@ -324,7 +324,7 @@ def _no_attribute(function: Any, name: str) -> AttributeError:
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=function)
 
 
-def write_function(world: World, function: types.FunctionType, name: str, value: Any) -> None:
+def write_function(world: World, function: Any, name: str, value: Any) -> None:
     """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
     if name in _READ_ONLY or name in _TEXTS and not is_a(value, str):
         setattr(function, name, value)   # raises, in CPython's own words
@@ -335,7 +335,7 @@ def write_function(world: World, function: types.FunctionType, name: str, value:
     _core.know(function, name, VALUE, value)
 
 
-def delete_function(world: World, function: types.FunctionType, name: str) -> None:
+def delete_function(world: World, function: Any, name: str) -> None:
     """`del f.name` for an external function: pending."""
     if name in _READ_ONLY or name in _TEXTS or name == "__code__":
         delattr(function, name)   # raises, in CPython's own words
@@ -360,7 +360,7 @@ def read_method(world: World, method: types.MethodType, name: str) -> Any:
     return _core.read(method.__func__, name)
 
 
-def _read_view_method(method: types.MethodType, name: str) -> Any:
+def _read_view_method(method: Any, name: str) -> Any:
     """The same for a method of a view: outside it is one of C code."""
     if name in ("__self__", "__name__", "__call__"):
         return getattr(method, name)

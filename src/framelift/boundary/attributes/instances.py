@@ -295,7 +295,7 @@ def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
 
 def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
     """The fast path for parameters, buffers and submodules: the same dictionaries `Module.__getattr__` looks into."""
-    own = own_dict(obj)
+    own = own_dict(obj) or {}
     origin = origin_of_external(world, obj).to("dict")
     for part in ("_parameters", "_buffers", "_modules"):
         if (id(obj), part) in world.overlay or part not in own:

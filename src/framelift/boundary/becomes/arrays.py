@@ -22,7 +22,7 @@ try:
     import numpy
     import torch._numpy as tnp
 except ImportError:
-    numpy = tnp = None   # type: ignore[assignment]
+    numpy = tnp = None
 
 _Base: Any = object if tnp is None else tnp.ndarray
 _TENSORS = "torch._numpy"   # the modules whose code may ask an array for its tensor
@@ -40,21 +40,21 @@ class _Absent:
         raise _no_attribute(array, self.name)
 
 
-class Array(_Base):  # type: ignore[misc]
+class Array(_Base):
     """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's own code."""
 
     __slots__ = ("_held", "_owns")
-    __dict__ = _Absent("__dict__")   # type: ignore[assignment]
+    __dict__ = _Absent("__dict__")
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]  # object's can be assigned to
+    def __class__(self) -> type:
         return numpy.ndarray
 
     @property
     def tensor(self) -> torch.Tensor:
         """The stand-in, for torch's implementation."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith(_TENSORS):
-            return _HELD.__get__(self)  # type: ignore[no-any-return]
+            return _HELD.__get__(self)
         raise _no_attribute(self, "tensor")
 
     def __getattr__(self, name: str) -> Any:
@@ -81,9 +81,9 @@ class Scalar(Array):
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return numpy.dtype(str(_HELD.__get__(self).dtype).removeprefix("torch.")).type  # type: ignore[no-any-return]
+    @property  # type: ignore[misc]  # object's can be assigned to
+    def __class__(self) -> type:
+        return numpy.dtype(str(_HELD.__get__(self).dtype).removeprefix("torch.")).type
 
 
 #: special methods that C code asks a class for, which cannot be answered -> the reason.  Text depends on numpy's print options too;
@@ -114,7 +114,7 @@ if tnp is not None:
         setattr(Array, _name, _Absent(_name))
 
 
-def array_over(tensor: torch.Tensor, kind: type = Array, owns: bool = False) -> Any:
+def array_over(tensor: torch.Tensor, kind: type[Any] = Array, owns: bool = False) -> Any:
     """An array over a stand-in.  `owns`: numpy's array has memory of its own, and no other array of ours is over this stand-in."""
     made = object.__new__(kind)
     _HELD.__set__(made, tensor)
@@ -124,12 +124,12 @@ def array_over(tensor: torch.Tensor, kind: type = Array, owns: bool = False) -> 
 
 def tensor_of(array: Any) -> torch.Tensor:
     """The tensor of an array, ours or torch's own."""
-    return _HELD.__get__(array) if issubclass(type(array), Array) else array.tensor  # type: ignore[no-any-return]
+    return _HELD.__get__(array) if issubclass(type(array), Array) else array.tensor
 
 
 def owns_memory(array: Any) -> bool:
     """Whether numpy's array would have memory of its own."""
-    return _OWNS.__get__(array)  # type: ignore[no-any-return]
+    return _OWNS.__get__(array)
 
 
 def as_tensor(array: Any) -> torch.Tensor:

@@ -32,16 +32,16 @@ _PLAIN = (list, tuple, str, bytes, range)
 def _told(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
     if type(iterator).__module__ != "itertools":
-        return iterator.__reduce__()  # type: ignore[no-any-return]
+        return iterator.__reduce__()
     with quietly():   # CPython 3.12 says that these will not tell for ever
-        return iterator.__reduce__()  # type: ignore[no-any-return]
+        return iterator.__reduce__()
 
 
 # ---- zip, map, filter -----------------------------------------------------------------------------------------------
 
 def parts_of(holder: Any) -> tuple[Any, ...]:
     """The function, if any, and the iterators."""
-    return _told(holder)[1]  # type: ignore[no-any-return]
+    return _told(holder)[1]
 
 
 def is_strict(holder: Any) -> bool:
@@ -121,7 +121,7 @@ def rebuilt(iterator: Any, sequences: Iterator[Any]) -> Any:
     if kind not in STEPPERS:
         if is_exhausted(iterator):
             return exhausted(kind)
-        copy = iterator.__reduce__()[0](next(sequences))
+        copy: Any = iterator.__reduce__()[0](next(sequences))
         copy.__setstate__(place_of(iterator))
         return copy
     inner = [rebuilt(part, sequences) for part in _inner(iterator)]

@@ -84,7 +84,7 @@ def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: L
     _fill_dict(world, copy, value, origin, let_in)
 
 
-_FACTORY, _SET_FACTORY = (getattr(collections.defaultdict.default_factory, name) for name in ("__get__", "__set__"))
+_FACTORY, _SET_FACTORY = (getattr(vars(collections.defaultdict)["default_factory"], name) for name in ("__get__", "__set__"))
 
 #: C callables that may be called for a missing key from C
 FACTORIES: tuple[Any, ...] = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, collections.deque,
@@ -134,7 +134,7 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
     bytearray.extend(copy, value)
 
 
-_MAXLEN = collections.deque.maxlen.__get__   # type: ignore[attr-defined]
+_MAXLEN = collections.deque.maxlen.__get__
 
 KINDS: dict[type, Kind] = {
     list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),

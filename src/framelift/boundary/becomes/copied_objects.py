@@ -69,18 +69,21 @@ def was_raised_inside(error: BaseException) -> bool:
     return trace is not None and not _core.is_external(trace)
 
 
+_ARGS, _SUPPRESS = (vars(BaseException)[name] for name in ("args", "__suppress_context__"))
+
+
 def _fill_exception(fields: dict[str, Any]) -> Callable[[World, Any, Any, Origin, LetIn], None]:
     def fill(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-        for name, slot in {"args": BaseException.args, **fields, **CHAIN, "__traceback__": TRACE}.items():
+        for name, slot in {"args": _ARGS, **fields, **CHAIN, "__traceback__": TRACE}.items():
             slot.__set__(copy, let_in(world, slot.__get__(value), origin.to("attr", name)))
-        suppress = BaseException.__suppress_context__
+        suppress = _SUPPRESS
         world.guard(origin.to("attr", "__suppress_context__"), "EQ", suppress.__get__(value))
         suppress.__set__(copy, suppress.__get__(value))
     return fill
 
 
 def _exception_snapshot(fields: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    slots = {"args": BaseException.args, **fields, **CHAIN, "__suppress_context__": BaseException.__suppress_context__, "__traceback__": TRACE}
+    slots = {"args": _ARGS, **fields, **CHAIN, "__suppress_context__": _SUPPRESS, "__traceback__": TRACE}
     return lambda copy: {name: slot.__get__(copy) for name, slot in slots.items()}
 
 
@@ -105,7 +108,7 @@ def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[Ba
         if is_a(one, BaseException) and id(one) not in seen:
             seen.add(id(one))
             waiting += [slot.__get__(one) for slot in CHAIN.values()]
-            waiting += [*BaseException.args.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ())]
+            waiting += [*_ARGS.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ())]
         elif type(one) in (list, tuple):
             waiting += one
     place = origin.to("attr", "exceptions")

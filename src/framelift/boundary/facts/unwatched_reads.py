@@ -71,7 +71,7 @@ class UnwatchedReads:
     @classmethod
     def of(cls, world: World) -> UnwatchedReads:
         """The one of this rehearsal."""
-        found = next((look.__self__ for look in world.finishing if is_a(getattr(look, "__self__", None), cls)), None)
+        found = next((one for look in world.finishing if is_a(one := getattr(look, "__self__", None), cls)), None)
         return found or cls(world)
 
     def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:

@@ -44,7 +44,7 @@ def _in_slot(obj: Any, name: str) -> bool:
     return is_a(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
 
 
-class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
+class InstanceDict(LazyLookup, dict):
     """`handle.__dict__`.  A dict by type; every method goes through the world."""
 
     __slots__ = ("_obj", "_world")
@@ -155,7 +155,7 @@ class InstanceDict(LazyLookup, dict):  # type: ignore[type-arg]
     def __eq__(self, other: object) -> bool:
         return self.copy() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return repr(self.copy())

@@ -31,6 +31,13 @@ class _Growing(View):
     """`_table` is the real container; `_make` makes the shadow of the whole."""
 
     __slots__ = ("_let_in", "_make", "_origin", "_table", "_tail", "_whole", "_world")
+    _world: World
+    _table: Any
+    _origin: Origin
+    _let_in: Callable[[World, Any, Origin], Any]
+    _make: Callable[[], Any]
+    _whole: Any
+    _tail: list[Any]
 
     @classmethod
     def of(cls, world: World, table: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any], shadow: Callable[[], Any]) -> Any:
@@ -67,6 +74,7 @@ class LazyDeque(_Growing):
 
     __slots__ = ()
     solid = collections.deque
+    extend: Callable[[Any], None]   # one of those that add_methods() gives it
 
     @property
     def maxlen(self) -> Any:
@@ -103,6 +111,10 @@ class LazySet(_Growing):
 
     __slots__ = ()
     solid = set
+    update: Callable[[Any], None]   # given by add_methods(), as the next
+    intersection_update: Callable[[Any], None]
+    difference_update: Callable[[Any], None]
+    symmetric_difference_update: Callable[[Any], None]
 
     def __contains__(self, key: object) -> bool:
         if self._whole is not None or not is_leaf(key) or holds_nan(key):

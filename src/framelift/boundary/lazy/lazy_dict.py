@@ -19,10 +19,17 @@ from ..world import ABSENT, World
 __all__ = ["LargeDict", "add_methods"]
 
 
-class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
+class LargeDict(LazyLookup, dict):
     """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else needs the whole."""
 
     __slots__ = ("_make", "_origin", "_table", "_whole", "_world", "_let_in", "_changes")
+    _world: World
+    _table: dict[Any, Any]
+    _origin: Origin
+    _let_in: Callable[[World, Any, Origin], Any]
+    _make: Callable[[], dict[Any, Any]]
+    _whole: dict[Any, Any] | None
+    _changes: bool
 
     @staticmethod
     def of(world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any],
@@ -62,7 +69,7 @@ class LargeDict(LazyLookup, dict):  # type: ignore[type-arg]
         self._world.guard(self._origin, "CHECK", (bool, "is not empty"))
         return True
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]  # as dict's own, which takes more than dict's `|`
         self.update(other)
         return self
 

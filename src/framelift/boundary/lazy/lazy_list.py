@@ -19,10 +19,17 @@ from ..world import World
 __all__ = ["LazyList"]
 
 
-class LazyList(View, list):  # type: ignore[type-arg]
+class LazyList(View, list):
     """A list by type.  `len`, truth, single elements and `append` need no more than they say."""
 
     __slots__ = ("_let_in", "_make", "_origin", "_table", "_tail", "_whole", "_world")
+    _world: World
+    _table: list[Any]
+    _origin: Origin
+    _let_in: Callable[[World, Any, Origin], Any]
+    _make: Callable[[], list[Any]]
+    _whole: list[Any] | None
+    _tail: list[Any]
     solid = list
 
     @staticmethod
@@ -70,11 +77,11 @@ class LazyList(View, list):  # type: ignore[type-arg]
         self._world.write("append", self, ("append", len(self._tail)), item)
         self._tail.append(item)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]  # as list's own, which takes more than list's `+`
         self.extend(other)
         return self
 
-    def __imul__(self, count: Any) -> Any:
+    def __imul__(self, count: Any) -> Any:  # type: ignore[misc]  # the same
         self[:] = self.plain() * count
         return self
 

@@ -19,7 +19,7 @@ class View:
     __slots__ = ()
     solid: type
 
-    @property
+    @property  # type: ignore[misc]  # object's can be assigned to
     def __class__(self) -> type:  # what it stands for
         return self.solid
 

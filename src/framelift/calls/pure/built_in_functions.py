@@ -7,7 +7,8 @@ method does to its own container is no effect.
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from typing import Any
 
 from ..._core import is_a
 from .words import Functions, Kind
@@ -69,10 +70,10 @@ def _containers() -> tuple[Kind, ...]:
 
 def _iterators() -> tuple[Kind, ...]:
     """What they walk was handed to them by captured code, and what they call was judged as an argument."""
-    samples = (iter([]), reversed([]), iter(()), iter(""), iter("\xe9"), iter(b""), iter(bytearray()), iter(range(0)),
+    samples: tuple[Any, ...] = (iter([]), reversed([]), iter(()), iter(""), iter("\xe9"), iter(b""), iter(bytearray()), iter(range(0)),
                iter(range(1 << 70)), iter(set()), iter({}), iter({}.values()), iter({}.items()), reversed({}),
-               reversed({}.values()), reversed({}.items()), iter(len, 0), iter(_Sequence()))
-    kinds = dict.fromkeys(type(sample) for sample in samples)
+               reversed({}.values()), reversed({}.items()), iter(lambda: 0, 0), iter(_Sequence()))
+    kinds: dict[type, None] = dict.fromkeys(type(sample) for sample in samples)
     kinds.update(dict.fromkeys((enumerate, zip, map, filter, reversed)))
     # Generators and coroutines run Python frames, which are watched.
     kinds.update(dict.fromkeys((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, *_awaitables())))
@@ -82,7 +83,7 @@ def _iterators() -> tuple[Kind, ...]:
 def _awaitables() -> tuple[type, ...]:
     """What coroutines and asynchronous generators give to be awaited: it runs their frames."""
     coroutine, generator = _coroutine(), _generator()
-    steps = [coroutine.__await__(), generator.asend(None), generator.aclose(), anext(generator, None)]
+    steps: list[Any] = [coroutine.__await__(), generator.asend(None), generator.aclose(), anext(generator, None)]
     for step in steps:
         step.close()
     return tuple(type(step) for step in steps)
@@ -92,7 +93,7 @@ async def _coroutine() -> None:
     """Never awaited."""
 
 
-async def _generator() -> AsyncIterator[None]:
+async def _generator() -> AsyncGenerator[None]:
     yield
 
 

@@ -36,13 +36,16 @@ def _judges(*callables: Any) -> Callable[[Judge], Judge]:
     return register
 
 
+_ENCODERS: Any = json.encoder   # its C functions are private in typeshed
+
+
 def _is(value: Any, types_: Any) -> bool:
     # isinstance() would ask the value for its `__class__`, which may be Python code.
     return issubclass(type(value), types_)
 
 
 #: asked for nothing but their items when a dict is made of them
-_NO_MAPPING_HANDLE = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
+_NO_MAPPING_HANDLE: tuple[type, ...] = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
 
 
 def _mapping_word(mapping: Any) -> str:
@@ -152,11 +155,11 @@ def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _weakref(args[1:], kwargs)
 
 
-@_judges(json.encoder.c_make_encoder)
+@_judges(_ENCODERS.c_make_encoder)
 def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # (markers, default, encoder, …): the first two callables are kept and called from C.
     if len(args) != 9:
         return "callback"
     default = args[1].__func__ if _is(args[1], types.MethodType) else args[1]
-    known = args[2] is json.encoder.c_encode_basestring or args[2] is json.encoder.c_encode_basestring_ascii
+    known = args[2] is _ENCODERS.c_encode_basestring or args[2] is _ENCODERS.c_encode_basestring_ascii
     return "pure" if known and _is(default, types.FunctionType) else "callback"

@@ -15,7 +15,7 @@ from ..._core import is_a
 from ...boundary.becomes.reloaded_types import known_kind
 from . import built_in_functions, stdlib_functions, stdlib_types, torch_helpers
 from .judges import JUDGES
-from .words import ALLOWED, DENIALS, found, is_c_callable
+from .words import ALLOWED, DENIALS, Functions, Kind, found, is_c_callable
 from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 
 __all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "loaded_again", "member", "reason", "resolve", "safe_self_types", "verdict"]
@@ -35,7 +35,8 @@ _ORDER = ("pure", "internals", "text", "judged")
 
 def entries() -> Iterator[tuple[Any, str]]:
     """Every callable of every table with its word, as the tables say it."""
-    for table in (*_FUNCTIONS, *_KINDS):
+    tables: tuple[Functions | Kind, ...] = (*_FUNCTIONS, *_KINDS)
+    for table in tables:
         yield from table.entries()
     for path in (path for paths in _STATE.values() for path in paths):
         function = found(path)
@@ -87,7 +88,7 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def _of_known_kind(part: Any) -> Any:
     """A method or constructor of a C type loaded a second time, as the tables know it."""
-    owner = getattr(part, "__objclass__", None) or getattr(part, "__self__", None)
+    owner: Any = getattr(part, "__objclass__", None) or getattr(part, "__self__", None)
     if not issubclass(type(owner), type) or id(part) in WORDS:
         return part
     return _dict(known_kind(owner)).get(part.__name__, part)
@@ -98,14 +99,15 @@ def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionTy
     owner = function.__self__
     if type(owner) is not types.ModuleType:
         return function
-    known = vars(sys.modules.get(owner.__name__, owner)).get(function.__name__)
+    known: Any = vars(sys.modules.get(owner.__name__, owner)).get(function.__name__)
     same = type(known) is type(function) and id(known) in WORDS and known.__doc__ == function.__doc__
     return known if same else function
 
 
 def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:
     """The descriptor in some class of `__self__`'s order that binds to exactly this C function."""
-    owner, name = bound.__self__, bound.__name__
+    owner: Any = bound.__self__
+    name = bound.__name__
     if owner is None or is_a(owner, types.ModuleType):
         return None
     if issubclass(type(owner), type):

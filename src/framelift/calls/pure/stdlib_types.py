@@ -8,6 +8,7 @@ import itertools
 import re
 import struct
 from collections import OrderedDict
+from typing import Any
 
 from ..._core import is_a
 from .words import Kind, found
@@ -46,7 +47,7 @@ def _functional() -> tuple[Kind, ...]:
 
 
 def _text_and_bytes() -> tuple[Kind, ...]:
-    pattern = re.compile("")
+    pattern: Any = re.compile("")
     return (
         Kind(re.Pattern, words=_VALUE), Kind(re.Match), Kind(type(pattern.scanner(""))),
         Kind("_struct.Struct"), Kind(type(struct.iter_unpack("b", b""))),

@@ -229,7 +229,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
 
 
 def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
-    return _core.of_tensor(tensor, "untyped_storage")   # type: ignore[no-any-return]
+    return _core.of_tensor(tensor, "untyped_storage")
 
 
 def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:

@@ -126,7 +126,7 @@ def put_state(generator: Any, state: Any) -> None:
 
 def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
     """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
-    symbols = session.recorder.symbols
+    symbols = session.recorder.with_symbols()
     name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"    # renamed between versions of torch
     known = getattr(symbols.env, name)
     hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
@@ -142,7 +142,7 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
             argument = symbols.floats.get(argument, hints.get(argument))
         return getattr(argument, "hint", argument)
 
-    return tuple(map(concrete, finished.arguments))
+    return tuple(map(concrete, finished.arguments or ()))
 
 
 @contextlib.contextmanager

@@ -96,7 +96,8 @@ def names_below(function: Any, module: Any) -> Names:
 
 def names_in(module: torch.nn.Module | None) -> Names:
     """The names that the call of a module is known by."""
-    forward = inspect.unwrap(getattr(type(module), "forward", None)) if module is not None else None     # below decorators that keep what they wrap
+    written: Any = getattr(type(module), "forward", None)
+    forward = inspect.unwrap(written) if module is not None else None     # below decorators that keep what they wrap
     return Names(forward.__qualname__, forward.__code__) if is_a(forward, types.FunctionType) else Names()
 
 

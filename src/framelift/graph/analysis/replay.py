@@ -25,7 +25,8 @@ def replay(fakes: Fakes, name: str, tape: Sequence[Step], asked: Sequence[Value]
            then: Callable[[list[Any]], Any]) -> Any:
     """Run the tape over fakes and give what `then` makes of the fakes of the values asked for.  Torch function must be off."""
     module, given, _ = build_graph(tape, asked, base, symbols)
-    inputs = [fakes.make(one.facts.but(is_leaf=True)) if type(one) is Value else number_example(symbols, fakes.mode, one)[1] for one in given]
+    inputs = [fakes.make(one.facts.but(is_leaf=True)) if type(one) is Value or symbols is None else number_example(symbols, fakes.mode, one)[1]
+              for one in given]
 
     def run(made: list[Any]) -> Any:
         with _beginning(base):

@@ -119,7 +119,7 @@ class _HookedArgument(torch.autograd.Function):
         return tensor
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:   # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         if ctx.came_by is None:
             return grad
         (above, hooks), ctx.came_by = ctx.came_by, None
@@ -139,7 +139,7 @@ class _HookedResult(torch.autograd.Function):
         return tensor
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:   # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
         if grad is None:
             raise RuntimeError("a module with backward hooks was captured, and an operation behind it gave no gradient")
         for hook, around in ctx.before:
@@ -152,12 +152,12 @@ class _HookedResult(torch.autograd.Function):
 
 def hooked_argument(tensor: torch.Tensor) -> torch.Tensor:
     """The argument of a module with backward hooks, as the module sees it."""
-    return _HookedArgument.apply(tensor)   # type: ignore[no-any-return]
+    return _HookedArgument.apply(tensor)
 
 
 def hooked_result(tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded) -> torch.Tensor:
     """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if that has a gradient."""
-    return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)   # type: ignore[no-any-return]
+    return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)
 
 
 def trained_lstm(*args: Any) -> Any:

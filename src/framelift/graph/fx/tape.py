@@ -111,7 +111,9 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
             for value in builder.numbers.missing(numbers, input_of):
                 lifted += builder.placeholders((), (value,))
     body = builder.finish(live, outputs)
-    for value in values if example_of is not None else ():
+    for value in values:
+        if example_of is None:
+            break
         node = builder.node_of(value)
         if type(node) is Node and "example_value" not in node.meta:
             node.meta["example_value"] = example_of(value.facts)

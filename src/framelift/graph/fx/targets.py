@@ -121,10 +121,12 @@ def _written(func: Any) -> Any:
     """A function as the code of a graph has it: C functions are written there as `torch.name`, which may be a Python function of torch's that takes
     other arguments.  Those are written as the operator that they call.
     """
-    if not is_a(func, types.BuiltinFunctionType) or getattr(torch._C._VariableFunctions, func.__name__, None) is not func or (
-            getattr(torch, func.__name__, func) is func):
+    if not is_a(func, types.BuiltinFunctionType):
         return func
-    return getattr(torch.ops.aten, func.__name__, func)
+    name = func.__name__
+    if getattr(torch._C._VariableFunctions, name, None) is not func or getattr(torch, name, func) is func:
+        return func
+    return getattr(torch.ops.aten, name, func)
 
 
 def getter_target(name: str) -> Target:

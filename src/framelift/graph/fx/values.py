@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..metadata.facts import Facts
+
+if TYPE_CHECKING:
+    from .tape import Step
 
 __all__ = ["AFTER_DATA", "Body", "EXCHANGED", "Storage", "Value"]
 
@@ -45,7 +48,7 @@ class Value:
 
     def __init__(self, stand_in: torch.Tensor, facts: Facts, storage: Storage, view: str = "") -> None:
         self.stand_in = stand_in
-        self.facts = facts
+        self.facts: Facts = facts
         self.storage = storage
         self.view = view
         self.exact = True
@@ -53,7 +56,7 @@ class Value:
         self.name = ""
         self.rooted = ""
         self.gathered = False
-        self.step: object = None
+        self.step: Step | None = None
         self.path: tuple[int | str, ...] = ()
         storage.values.append(self)
 

@@ -22,7 +22,7 @@ from ..fx.values import Body, Value
 try:
     import numpy as _NUMPY
 except ImportError:
-    _NUMPY = None   # type: ignore[assignment]
+    _NUMPY = None
 
 __all__ = ["distinct", "has_long_part", "rebuild", "take"]
 

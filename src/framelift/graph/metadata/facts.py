@@ -35,12 +35,12 @@ class Facts:
 
     def __init__(self, dtype: torch.dtype, device: torch.device, size: torch.Size, stride: tuple[int, ...],
                  requires_grad: bool, is_leaf: bool, is_conj: bool, is_neg: bool, is_inference: bool) -> None:
-        self.dtype = dtype
-        self.device = device
-        self.size = size
-        self.stride = stride
-        self.requires_grad = requires_grad
-        self.is_leaf = is_leaf
+        self.dtype: torch.dtype = dtype
+        self.device: torch.device = device
+        self.size: torch.Size = size
+        self.stride: tuple[int, ...] = stride
+        self.requires_grad: bool = requires_grad
+        self.is_leaf: bool = is_leaf
         self.is_conj = is_conj
         self.is_neg = is_neg
         self.is_inference = is_inference
@@ -199,7 +199,7 @@ def check_kind(tensor: torch.Tensor) -> None:
         _plain_keys.add(keys)
 
 
-def plain_kind(tensor: torch.Tensor) -> type:
+def plain_kind(tensor: torch.Tensor) -> type[Any]:
     """The class of tensors that a fake of constant sizes stands for; of any other tensor its own."""
     if type(tensor) is not FakeTensor or tensor._has_symbolic_sizes_strides or tensor.layout is not torch.strided:
         return type(tensor)

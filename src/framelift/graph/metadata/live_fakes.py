@@ -32,7 +32,7 @@ class LiveOutcome:
 
     __slots__ = ("changes", "result", "stays", "written")
 
-    def __init__(self, result: Any, stays: bool, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+    def __init__(self, result: Any, stays: int, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
         self.result = result
         self.stays = stays
         self.written = written
@@ -195,7 +195,7 @@ def leaving_none_open() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        while len(stack := _functorch.get_interpreter_stack() or ()) > depth:
+        while len(stack := _functorch.get_interpreter_stack() or []) > depth:
             _LEAVE[stack[-1].key().name]()
         if torch.autograd.forward_ad._current_level < 0:   # the program's own record, which graphs do not write to
             with contextlib.suppress(RuntimeError):   # there is none
@@ -234,4 +234,4 @@ def storage_of(fake: torch.Tensor) -> int:
     """The memory under all wrappers."""
     while is_wrapped(fake):
         fake = _functorch.get_unwrapped(fake)
-    return _core.of_tensor(fake, "untyped_storage")._cdata   # type: ignore[no-any-return]
+    return _core.of_tensor(fake, "untyped_storage")._cdata

@@ -115,7 +115,7 @@ class Wrapped(Live):
 @contextlib.contextmanager
 def _asking(found: Sequence[Value]) -> Iterator[None]:
     """Torch's own wrapper classes override torch functions below what is captured."""
-    kinds = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
+    kinds: list[Any] = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
     if all(converts(kind) or kind.__torch_function__ is _disabled or not kind.__module__.startswith("torch.") for kind in kinds):
         yield
         return

@@ -33,12 +33,12 @@ def is_wrapper(kind: type) -> bool:
             and held_by(kind, "__tensor_flatten__") is not None and held_by(kind, "__tensor_unflatten__") is not None)
 
 
-def asks_first(kind: type) -> bool:
+def asks_first(kind: type[Any]) -> bool:
     """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
     return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not kind.__module__.startswith("torch.")
 
 
-def converts(kind: type) -> bool:
+def converts(kind: type[Any]) -> bool:
     """Whether the class inherits what subclasses do by default: results become tensors of it."""
     return kind.__torch_function__.__func__ is _default if hasattr(kind.__torch_function__, "__func__") else False
 

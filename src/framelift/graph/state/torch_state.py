@@ -315,7 +315,7 @@ class StateNodes:
             if state.autocast == wanted.autocast and state.region is wanted.region:
                 self._leave_autocasts(level)
                 return
-        off = (*((device, None) for device in AUTOCAST_DEVICES), True)
+        off: tuple[Any, ...] = (*((device, None) for device in AUTOCAST_DEVICES), True)
         parts, before = wanted.autocast or off, levels[-1].autocast or off
         nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
                  for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]

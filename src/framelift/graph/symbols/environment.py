@@ -47,8 +47,8 @@ class _Place(Source):
     def __init__(self, text: str) -> None:
         object.__setattr__(self, "text", _Text(text))
 
-    name = property(lambda self: self.text)  # type: ignore[assignment]
-    _name_template = property(lambda self: str(self.text))  # type: ignore[assignment]
+    name = property(lambda self: self.text)
+    _name_template = property(lambda self: str(self.text))
 
     def __reduce__(self) -> Any:
         return _Place, (str(self.text),)
@@ -135,7 +135,7 @@ class Marks:
     strides: frozenset[int] = frozenset()    # whose stride was seen to change
 
 
-NO_MARKS = Marks({})
+NO_MARKS: Marks = Marks({})
 
 
 class Symbols:
@@ -365,9 +365,9 @@ class Symbols:
 
     def fix_float(self, number: Float) -> float:
         """The float as a constant."""
-        _hint(number)
-        self.relations.append(Relation(_same_float, (number, number.hint), True, _user_line()))
-        return number.hint
+        hint = _hint(number)
+        self.relations.append(Relation(_same_float, (number, hint), True, _user_line()))
+        return hint
 
     def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
         """A comparison, answered for this call and noted."""

@@ -64,7 +64,7 @@ def graph_values(symbols: Symbols, numbers: Iterable[Any]) -> list[Value]:
     return [meaning.value for name in names if type(meaning := symbols.meanings[name]) is FromGraph]
 
 
-class _Analysis(PythonReferenceAnalysis):   # type: ignore[misc]
+class _Analysis(PythonReferenceAnalysis):
     """How a calculation is written into the graph; torch 2.11 does not say it of choices."""
 
     @staticmethod

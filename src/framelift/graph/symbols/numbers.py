@@ -45,7 +45,7 @@ class Int(torch.SymInt):
         self.raw = raw
         self.home = home
 
-    __class__ = property(lambda self: int)  # type: ignore[assignment]
+    __class__ = property(lambda self: int)
 
     @property
     def hint(self) -> int | None:
@@ -150,7 +150,7 @@ class Float(torch.SymFloat):
         self.args = args
         self.raw: Any = None     # torch's symbol for it, once an operation was given it
 
-    __class__ = property(lambda self: float)  # type: ignore[assignment]
+    __class__ = property(lambda self: float)
 
     @property
     def key(self) -> Any:
@@ -237,7 +237,7 @@ class Bool(torch.SymBool):
         self.raw = raw
         self.home = home
 
-    __class__ = property(lambda self: bool)  # type: ignore[assignment]
+    __class__ = property(lambda self: bool)
 
     @property
     def key(self) -> Any:
@@ -283,6 +283,7 @@ def _decided(func: Callable[..., Any], reflected: bool = False) -> Callable[...,
     return call
 
 
+_func: Any
 for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, divmod, operator.pow, operator.lshift,
               operator.rshift, operator.xor):
     setattr(Bool, f"__{_func.__name__}__", _decided(_func))
@@ -409,7 +410,7 @@ def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _cls in (Int, Float):
-    _cls.__array_ufunc__ = None   # type: ignore[attr-defined]   # numpy's own operators leave it to the methods here
+    _cls.__array_ufunc__ = None   # numpy's own operators leave it to the methods here
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))

@@ -21,7 +21,7 @@ from .numbers import Float, Int
 try:
     import numpy
 except ImportError:
-    numpy = None   # type: ignore[assignment]
+    numpy = None
 
 __all__ = ["NumpyNumber", "SCALARS", "given_to_torch", "quiet"]
 
@@ -40,7 +40,7 @@ class NumpyNumber(torch.SymFloat):
         self.name = name
         self.hint = hint
 
-    __class__ = property(lambda self: type(self.hint))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(self.hint))
 
     @property
     def key(self) -> Any:
@@ -139,6 +139,11 @@ def _fact(name: str) -> Any:
     return property(lambda self: getattr(self.hint, name))
 
 
+def _read_through(name: str) -> property:
+    return property(lambda self: getattr(self.value(), name))
+
+
+_func: Any
 for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.and_, operator.or_,
               operator.xor, operator.lshift, operator.rshift, divmod):
     setattr(NumpyNumber, f"__{_func.__name__.strip('_')}__", _binary(_func, False))
@@ -154,7 +159,7 @@ for _name in {name for kind in (torch.SymFloat, int, *SCALARS) for name in dir(k
     if callable(getattr(next((kind for kind in (int, *SCALARS, torch.SymFloat) if hasattr(kind, _name))), _name)):
         setattr(NumpyNumber, _name, _through(_name))
     else:
-        setattr(NumpyNumber, _name, property(lambda self, name=_name: getattr(self.value(), name)))
+        setattr(NumpyNumber, _name, _read_through(_name))
 
 
 #: functions that make a tensor of data look at numpy's class

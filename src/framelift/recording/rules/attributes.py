@@ -37,14 +37,23 @@ ATTRIBUTES: dict[str, Answer] = {
     "_has_symbolic_sizes_strides": lambda _, v: False,
 }
 
+def _is_on(device: str) -> Answer:
+    return lambda _, v: v.facts.device.type == device
+
+
+def _recorded(name: str) -> Answer:
+    target = getter_target(name)
+    return lambda recorder, v: recorder.record_getter(target, v.stand_in)
+
+
 for _name in ("cpu", "cuda", "meta", "mps", "xpu", "xla", "ipu", "hpu", "mtia", "maia", "vulkan"):
-    ATTRIBUTES[f"is_{_name}"] = lambda _, v, _name=_name: v.facts.device.type == _name
+    ATTRIBUTES[f"is_{_name}"] = _is_on(_name)
 #: the same for all plain tensors
 OF_MEMORY = ("layout", "is_sparse", "is_sparse_csr", "is_mkldnn", "is_quantized", "is_nested")
 for _name in OF_MEMORY[1:]:
     ATTRIBUTES[_name] = lambda _, v: False
 for _name in ("T", "mT", "H", "mH", "real", "imag", "data"):
-    ATTRIBUTES[_name] = lambda recorder, v, _target=getter_target(_name): recorder.record_getter(_target, v.stand_in)
+    ATTRIBUTES[_name] = _recorded(_name)
 
 
 def answer(name: str) -> Callable[[Answer], Answer]:

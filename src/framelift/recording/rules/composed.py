@@ -27,7 +27,7 @@ def _plain(recorder: Recorder, tensor: Any, kwargs: dict[str, Any]) -> bool:
 def _combinations(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor, r, again = bound(*args, **kwargs)
-        size = recorder.value_of(tensor).facts.size if _plain(recorder, tensor, {}) and type(r) is int and type(again) is bool else ()
+        size: tuple[int, ...] = recorder.value_of(tensor).facts.size if _plain(recorder, tensor, {}) and type(r) is int and type(again) is bool else ()
         if len(size) != 1 or not 0 < r <= 8 or not 0 < math.comb(size[0] + r - 1 if again else size[0], r) <= _MOST_ROWS:
             return recorder.record(target_of(func), args, kwargs)
         rows = (itertools.combinations_with_replacement if again else itertools.combinations)(range(size[0]), r)

@@ -66,7 +66,7 @@ def _each_scaled(func: Any) -> Handler:
 def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
-        value = given.get("value", given.get("scalars"))
+        value: Any = given.get("value", given.get("scalars"))
         if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
             if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:   # one number for each tensor
                 value = list(_record(recorder, torch.Tensor.unbind, value))
@@ -145,7 +145,7 @@ def _with_changing_momentum(func: Any) -> Handler:
         step = recorder.tape[-1]
         step.args[:], named = _replaced(tuple(step.args), step.kwargs, momentum)
         step.kwargs.update(named)
-        step.inputs.extend(graph_values(recorder.symbols, [momentum]))
+        step.inputs.extend(graph_values(recorder.with_symbols(), [momentum]))
         return made
     return handler
 

@@ -260,7 +260,7 @@ def _nest(data: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     rows = [_nest(item) for item in data]
     if not rows or any(row is None or row[0] != rows[0][0] for row in rows):   # type: ignore[index]
         return None
-    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index, union-attr]
+    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index]
 
 
 def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:

@@ -43,7 +43,7 @@ def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
     return kind(items) if any(map(operator.is_not, items, value)) else value
 
 
-def _of_subclass(value: Any, solid: type, name: str, above: tuple[int, ...]) -> Any:
+def _of_subclass(value: Any, solid: type[Any], name: str, above: tuple[int, ...]) -> Any:
     """A container of a subclass: itself, or a plain one of plain numbers where code of its own would give the same."""
     plain = dict(dict.items(value)) if solid is dict else solid(solid.__iter__(value))
     made = _solid(plain, name, above)
@@ -55,7 +55,7 @@ def _of_subclass(value: Any, solid: type, name: str, above: tuple[int, ...]) -> 
     return made
 
 
-@substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)
+@substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)  # type: ignore[attr-defined]  # private in typeshed
 def _call(_session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()})

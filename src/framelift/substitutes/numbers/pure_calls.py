@@ -151,7 +151,7 @@ def _as_double(session: Session, value: Any) -> Any:
 
 @_own(float)
 def _float(_session: Session, args: tuple[Any, ...]) -> Any:
-    number = _taken(_session, _as_double(_session, args[0])) if len(args) == 1 else None
+    number: Any = _taken(_session, _as_double(_session, args[0])) if len(args) == 1 else None
     return number.as_float() if type(number) in (Int, Float, NumpyNumber) else NotImplemented
 
 
@@ -276,7 +276,7 @@ _plain_check = types.FunctionType(torch._check_tensor_all_with.__code__.replace(
 def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
     recorder = session.recorder
-    cond = args[1] if len(args) > 1 else kwargs.get("cond")
+    cond: Any = args[1] if len(args) > 1 else kwargs.get("cond")
     if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
         if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
             return None

@@ -175,7 +175,7 @@ def _of_this_call(value: Any) -> Any:
 
 def constant_array(session: Session, result: Any) -> Any:
     """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
-    dtype = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
+    dtype: Any = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
     if type(dtype) is not torch.dtype or dtype.is_complex:
         return None
     return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)

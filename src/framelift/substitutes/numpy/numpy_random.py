@@ -83,7 +83,7 @@ def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     record = session.world.by_seen.get(id(args[0])) if args else None
     name = f"numpy.random.{callable_.__name__}"
     copy = _copy(session, args[0]) if record is not None else None
-    if copy is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))):
+    if record is None or copy is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))):
         raise Interrupt("unknown-callable", f"{name} of other than plain values")
     given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
     hint = callable_(copy, *given, **named)

@@ -28,7 +28,7 @@ __all__ = ["call_through", "is_own_cache"]
 _WRAPPER = functools._lru_cache_wrapper
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 #: `list[int]` and the like: the library keeps one for equal arguments, and nobody writes to them
-_ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)
+_ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)  # type: ignore[attr-defined]  # private in typeshed
 
 
 def is_own_cache(wrapper: Any) -> bool:

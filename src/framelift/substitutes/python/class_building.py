@@ -76,7 +76,7 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
     known = [weakref.ref(one) for one in found]
 
     def same(now: type) -> bool:
-        there = type.__subclasses__(now)
+        there: list[type] = type.__subclasses__(now)
         return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
     session.world.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
     return found

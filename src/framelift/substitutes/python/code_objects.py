@@ -15,7 +15,7 @@ import sys
 import types
 import warnings
 from opcode import opmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -53,7 +53,7 @@ def optimizer_break(callable_: Any) -> bool:
     """
     if getattr(callable_, "__name__", "") != "graph_break":
         return False
-    frame = caller()
+    frame: types.FrameType | None = caller()
     while frame is not None and frame.f_code.co_name == "graph_break":   # its own frame, where the hook met it
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == _OPTIMIZER
@@ -96,7 +96,7 @@ def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, o
             unheard = is_unheard(session, str(row.message), row.category)
         except row.category:
             with warnings.catch_warnings():
-                warnings.filters[:] = [("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)]
+                cast(list[Any], warnings.filters)[:] = [("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)]
                 compile(source, filename, mode, flags, True, optimize, **more)
             raise
         if not unheard:
@@ -223,7 +223,7 @@ def _leaving_its_value(code: types.CodeType) -> types.CodeType:
     return code.replace(co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None))
 
 
-class _Result(dict):  # type: ignore[type-arg]
+class _Result(dict):
     """The locals of an expression: those given, and one more place for its value."""
 
     def __init__(self, names: Any) -> None:

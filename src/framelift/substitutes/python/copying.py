@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_MAKERS: Any = copyreg   # its functions that make objects are private in typeshed
+
 
 def _is_handle(obj: Any) -> bool:
     return _core.is_external(obj) and is_handle_class(type(obj))
@@ -87,10 +89,10 @@ def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if _overridden(session, obj, "__getnewargs_ex__"):
         made, named = _core.captured(_core.read(obj, "__getnewargs_ex__"), (), None)
         if named:
-            return copyreg.__newobj_ex__, (type(obj), made, named), _state(session, obj), None, None
+            return _MAKERS.__newobj_ex__, (type(obj), made, named), _state(session, obj), None, None
     elif _overridden(session, obj, "__getnewargs__"):
         made = _core.captured(_core.read(obj, "__getnewargs__"), (), None)
-    return copyreg.__newobj__, (type(obj), *made), _state(session, obj), None, None
+    return _MAKERS.__newobj__, (type(obj), *made), _state(session, obj), None, None
 
 
 def _state(session: Session, obj: Any) -> Any:

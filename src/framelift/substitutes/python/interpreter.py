@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_RE: Any = re   # its cache is private in typeshed
 
 
-@substitute(re._compile)
+@substitute(_RE._compile)
 def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pattern is a value of its text and flags; the cache around it is not part of the program."""
     pattern, flags = args
@@ -38,7 +39,7 @@ def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
         raise Interrupt("unknown-callable", "re.compile of other than text")
     with quietly(raising=True):
         try:
-            return re._compile(pattern, flags)
+            return _RE._compile(pattern, flags)
         except Warning as warning:
             raise Interrupt("unknown-callable", f"a pattern that makes re warn: {warning}") from None
 
@@ -140,7 +141,7 @@ def _check_handled_inside(session: Session, error: BaseException | None) -> None
     raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
 
 
-@substitute(_warnings._filters_mutated)
+@substitute(_warnings._filters_mutated)  # type: ignore[attr-defined]  # private in typeshed
 @exactly(0)
 def _filters_mutated(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The filters were changed: those that remember what they showed must look again, outside too."""

@@ -71,7 +71,8 @@ def _guard_name(session: Session, obj: Any) -> None:
     if _core.is_internal(obj):
         return   # no module has it: pickling fails by itself
     renamed = (id(obj), "__module__") in session.world.overlay   # pending: the pickler would not see it
-    if renamed or holder is None or "." in name or (module, name) in copyreg._extension_registry or vars(holder).get(name) is not obj:
+    extensions = copyreg._extension_registry  # type: ignore[attr-defined]  # private in typeshed
+    if renamed or holder is None or "." in name or (module, name) in extensions or vars(holder).get(name) is not obj:
         raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
     _guard_entry(session, holder, name)
 
@@ -99,7 +100,7 @@ def _dumps(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return as_called(bound, callable_, args, kwargs)
 
 
-@substitute(copyreg._slotnames)
+@substitute(copyreg._slotnames)  # type: ignore[attr-defined]  # private in typeshed
 def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """The slots of a class, without the note that the standard library leaves on the class."""
     names: list[str] = []
@@ -122,11 +123,11 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         _check_pending(self._session, sys.modules.get(module), name)
-        found = super().find_class(module, name)
+        found: Any = super().find_class(module, name)
         holder = sys.modules.get(getattr(found, "__module__", None) or module)
-        if holder is None or "." in name or not is_a(found, _BY_NAME) or vars(holder).get(found.__qualname__) is not found:
+        if holder is None or "." in name or not is_a(found, _BY_NAME) or vars(holder).get(own := found.__qualname__) is not found:
             raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
-        _guard_entry(self._session, holder, found.__qualname__)
+        _guard_entry(self._session, holder, own)
         if is_a(found, type):
             if found not in _SAFE and not _core.is_python_class(found):
                 raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")

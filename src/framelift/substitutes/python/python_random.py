@@ -98,7 +98,9 @@ def may_follow(session: Session, generator: str) -> bool:
 def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any, ...]) -> Any:
     """The number that this call will draw, as one that each call draws anew."""
     hint = callable_(generator, *args)
-    session.shadow_of(generator).before[:] = [_read_state(generator)]   # the real one gets there by itself
+    shadow = session.shadow_of(generator)
+    assert shadow is not None
+    shadow.before[:] = [_read_state(generator)]   # the real one gets there by itself
     record = session.world.by_seen[id(generator)]
     return session.recorder.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
 
@@ -114,7 +116,7 @@ def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return _core.natively(callable_, args, kwargs)
 
 
-_below = random.Random._randbelow_with_getrandbits
+_below = random.Random._randbelow_with_getrandbits  # type: ignore[attr-defined]  # private in typeshed
 #: the same function, not substituted
 _captured_below = types.FunctionType(_below.__code__.replace(co_name="_randbelow"), _below.__globals__, "_randbelow", _below.__defaults__)
 

@@ -68,7 +68,7 @@ def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 _ANSWERS = {"precision": _precision, **dict.fromkeys(("kernels", "autograd", "threads", "warnings"), _setting)}
 _NATIVE = frozenset(map(found, (f"torch._C._get_{name}" for name in "cudnn_enabled cudnn_benchmark cudnn_deterministic mkldnn_enabled".split())))
 
-for _setting, _answer in _ANSWERS.items():
-    for _func in map(found, STATE[_setting]):
+for _name, _answer in _ANSWERS.items():
+    for _func in map(found, STATE[_name]):
         if _func is not None and _func not in _NATIVE and id(_func) not in SUBSTITUTES:
             substitute(_func)(_answer)
