@@ -102,7 +102,7 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
         return apply.__get__(None, cls)(*args, **kwargs)
 
     before, _watched.met = getattr(_watched, "met", None), met
-    torch.autograd.Function.apply = classmethod(watched)   # type: ignore[method-assign,assignment]
+    torch.autograd.Function.apply = classmethod(watched)
     try:
         yield
     finally:

@@ -71,7 +71,7 @@ def _given(value: Any) -> Any:
     return value
 
 
-def _run(session: Any, function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(session: Session, function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
@@ -98,7 +98,7 @@ def _run(session: Any, function: Any, name: str, theirs: Any, args: tuple[Any, .
         raise _refuse(name, str(error)) from None
 
 
-def _without_views(session: Any, result: Any, expected: Any) -> Any:
+def _without_views(session: Session, result: Any, expected: Any) -> Any:
     """A scalar of numpy's is a value of its own: later writes to the array that it was taken from do not reach it."""
     if type(result) in (list, tuple) and type(expected) is type(result):
         return type(result)([_without_views(session, one, other) for one, other in zip(result, expected)])
