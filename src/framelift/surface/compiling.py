@@ -117,7 +117,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     if verify:
         compiled = Verified(compiled, verify)
     if isinstance(model, torch.nn.Module):
-        wrapper = OptimizedModule(model, compiled, again)
+        wrapper: Any = OptimizedModule(model, compiled, again)
         wrapper._torchdynamo_orig_callable = model.forward
         if background:
             vars(wrapper)["wait"] = vars(compiled)["wait"]
