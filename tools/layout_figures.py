@@ -59,7 +59,10 @@ class Module:
         return max((_chain(n) for n in ast.walk(self.tree) if isinstance(n, ast.If)), default=0)
 
     def imports(self) -> list[Import]:
-        """Every import, as absolute dotted names; `from a import b` names a.b, which may be a module or a name in a."""
+        """Every import, as absolute dotted names; `from a import b` names a.b, which may be a module or a name in a.
+
+        Those for annotations alone (`if TYPE_CHECKING:`) are left out: they load nothing.
+        """
         found: list[Import] = []
         self._collect(self.tree, False, found)
         return found

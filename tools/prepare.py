@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
-TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic"]
+TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic", "mypy==2.4.1"]
 BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
 
@@ -42,7 +42,7 @@ def usable_torch(python: str) -> bool:
 
 def missing(python: str) -> list[str]:
     """Names the tests import that this interpreter does not have."""
-    names = ["pytest", "hypothesis", "numpy", "transformers", "rich", "setuptools"]
+    names = ["pytest", "hypothesis", "numpy", "transformers", "rich", "mypy", "setuptools"]
     text = "import importlib.util as u; print(' '.join(n for n in %r if u.find_spec(n) is None))" % names
     return subprocess.run([python, "-c", text], capture_output=True, text=True).stdout.split()
 
