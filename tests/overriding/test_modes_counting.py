@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -32,6 +33,7 @@ class World:
     count: torch.Tensor
     weight: nn.Parameter
     inner: Counting
+    array: Any
 
 
 class Weight(nn.Parameter):
@@ -43,6 +45,7 @@ def _make() -> None:
     World.count = torch.tensor(2)
     World.weight = Weight(torch.ones(3))
     World.inner = Counting()
+    World.array = numpy.array([1, 2, 3])
 
 
 def _logs(run: Callable[..., Any], around: int, calls: int) -> list[Any]:
@@ -133,3 +136,48 @@ def made_inside(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("program", [attribute, operation, in_a_list, descriptor, made_inside])
 def test_tensors_that_no_graph_takes_break_under_modes(program: Callable[..., Any]) -> None:
     same_logs(program)
+
+
+def of_arrays(x: torch.Tensor) -> Any:
+    World.array[0] = 4
+    return World.array.shape[0], World.array.sum(), World.array + 1, numpy.add(World.array, 1), x + 1
+
+
+def numbers_of_arrays(x: torch.Tensor) -> Any:
+    return int(World.array[0]), World.array.tolist(), x * int(World.array.max())
+
+
+def arrays_in_a_block(x: torch.Tensor) -> Any:
+    with World.inner:
+        return float(World.array[1]), World.array.mean(), len(World.array), x + 1
+
+
+def tensors_of_arrays(x: torch.Tensor) -> Any:
+    return torch.from_numpy(World.array) + x, torch.tensor(World.array), torch.as_tensor(World.array), torch.asarray(World.array)
+
+
+def arrays_of_tensors(x: torch.Tensor) -> Any:
+    return x.numpy() + 1, numpy.asarray(x), numpy.stack([x, x])
+
+
+@pytest.mark.parametrize("program", [of_arrays, numbers_of_arrays, arrays_in_a_block, tensors_of_arrays, arrays_of_tensors])
+def test_what_numpy_does_is_seen_by_no_mode(program: Callable[..., Any]) -> None:
+    same_logs(program)
+
+
+class Logged(torch.Tensor):
+    """Notes the name of each call in the world's mode."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        World.inner.seen.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def arrays_of_subclasses(x: torch.Tensor) -> Any:
+    y = x.as_subclass(Logged)
+    return numpy.asarray(y), World.array * 2, y + 1
+
+
+def test_arrays_made_of_overriding_subclasses() -> None:
+    same_logs(arrays_of_subclasses)

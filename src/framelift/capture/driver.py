@@ -346,7 +346,7 @@ class Driver:
         reached = {id(tensor) for tensor in session.recorder.reached}
         if reached:
             entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
-        if session.active_modes or session.recorder.overrides:
+        if session.active_modes or session.leaves_modes or session.recorder.overrides:
             entry = unseen(entry)
         return entry if info.interim is None else background.until_ready(entry, info.interim), inputs
 

@@ -163,6 +163,7 @@ def note_changes(session: Session) -> None:
         session.world.write("call", _pop, -1 - i, ())
     for i, mode in enumerate(now[same:]):
         session.world.write("call", _push, i, (mode,))
+    session.leaves_modes = len(now) > same
 
 
 def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

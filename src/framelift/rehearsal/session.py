@@ -103,6 +103,7 @@ class Session:
         self.recorder.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
+        self.leaves_modes = False   # the entry puts modes on torch's stack
 
     # ---- the root -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ What it lacks, or does otherwise than numpy, interrupts.  Scalars without any ar
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from ...boundary.gateway import let_in
 from ...boundary.becomes.leaves import is_leaf
 from .answers import Differs, ask, shown
 from ...calls.call_tables import SUBSTITUTES, substitute
-from ..python.basics import torch_call
+from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.special_cases import RULES
 
 if TYPE_CHECKING:
@@ -71,7 +72,27 @@ def _given(value: Any) -> Any:
     return value
 
 
+@contextlib.contextmanager
+def _seen_by_none(recorder: Recorder) -> Iterator[None]:
+    """Numpy makes no torch calls: those of torch's implementation of it are shown to no mode and no subclass."""
+    before = recorder.modes, recorder.subclasses_off
+    recorder.modes, recorder.subclasses_off = [], True
+    try:
+        yield
+    finally:
+        recorder.modes, recorder.subclasses_off = before
+
+
 def _run(session: Session, function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = (*args, *kwargs.values())
+    if _has_tensor(given) and is_overridden(session, given, {}):
+        raise _refuse(name, "of a tensor, whose __array__ is shown to a mode or a subclass")
+    with _seen_by_none(session.recorder):
+        return _run_unseen(session, function, name, theirs, args, kwargs)
+
+
+def _run_unseen(session: Session, function: Any, name: str, theirs: Any, args: tuple[Any, ...],
+                kwargs: dict[str, Any]) -> Any:
     """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
@@ -292,6 +313,8 @@ def _are_alike(data: Any) -> bool:
 
 def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and its kin, given an array."""
+    if session.recorder.modes and callable_ is not torch.from_numpy:   # which torch shows to no mode
+        return torch_call(session, callable_, args, kwargs)
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
