@@ -62,7 +62,7 @@ def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
     except Interrupt as stop:
         given = [one for one in (inputs if is_a(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
         values = map(recorder.value_of, given)
-        stop.whole = stop.whole or not recorder.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
+        stop.whole = stop.whole or not recorder.options.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
         raise
 
 
@@ -97,8 +97,8 @@ def _gradients(session: Session, outputs: list[Value], wanted: list[Value], grad
     args: list[Any] = [list(outputs), list(wanted)] + ([list(grads)] if any(one is not None for one in grads) else [])
     step = record_step(recorder, torch.autograd.grad, args, options, inputs)
     step.stays = 0
-    recorder.differentiated = recorder.differentiated or not (options.get("retain_graph") or options.get("create_graph"))
-    recorder.differentiable = recorder.differentiable or bool(options.get("create_graph"))
+    recorder.gradients.differentiated = recorder.gradients.differentiated or not (options.get("retain_graph") or options.get("create_graph"))
+    recorder.gradients.differentiable = recorder.gradients.differentiable or bool(options.get("create_graph"))
     made: list[Any] = []
     for i, facts in enumerate(found):
         if facts is None:
@@ -128,7 +128,7 @@ def _gradients_of(session: Session, named: dict[str, Any]) -> Any:
     _check(session)
     if named["is_grads_batched"] or not named.get("only_inputs", True) or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS):
         raise Interrupt("torch-operation", f"{_NAME} with unusual options")
-    if recorder.retained:   # which of them this comes by, autograd alone knows
+    if recorder.gradients.retained:   # which of them this comes by, autograd alone knows
         raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
     outputs, wanted = _tensors(recorder, named["outputs"], "outputs"), _tensors(recorder, named["inputs"], "inputs")
     if None in outputs or None in wanted or not wanted:
@@ -181,7 +181,7 @@ def _backward(session: Session, tensors: Any, gradients: Any, retain_graph: Any,
     reached = [leaf.external for leaf in leaves if leaf.external is not None]
     if _core.hooked(tuple(reached)):
         raise Interrupt("torch-operation", "a backward to tensors that have hooks")
-    recorder.reached += reached
+    recorder.gradients.reached += reached
     made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found) if leaves else []
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)   # as the engine does

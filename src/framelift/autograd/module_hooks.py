@@ -93,7 +93,7 @@ def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     before = [_body(session, hook, about["module"], [(value, place, len(results))]) for hook in about["user_pre_hooks"]]
     after = [] if argument is None else [_body(session, hook, about["module"], [(argument, about["input_tensors_index"][0], about["n_inputs"]), (value, place, len(results))])
              for hook in about["user_hooks"]]
-    recorder.has_module_hooks = True
+    recorder.gradients.has_module_hooks = True
     step = record_step(recorder, hooked_result, [value, argument, tuple(before), tuple(after)], {},
                        [value, *([] if argument is None else [argument]), *(one for _, around in (*before, *after) for one in around)])
     made = _same(recorder, step, value)

@@ -52,7 +52,7 @@ class Region:
 def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (context,) = args
     recorder = session.recorder
-    if (recorder.code is None or recorder.code in _PLAIN or recorder.in_transform() or recorder.tape_is_a_body() or recorder.modes or recorder.overrides
+    if (recorder.options.code is None or recorder.options.code in _PLAIN or recorder.in_transform() or recorder.tape_is_a_body() or recorder.modes or recorder.overrides
             or recorder.symbols is not None or recorder.wrapped is not None or not torch._C._autograd._saved_tensors_hooks_is_enabled()):
         raise Interrupt("torch-state", _NAME)
     pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
@@ -64,27 +64,27 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         session.world.finishing.append(functools.partial(_check, recorder, session.world.finishing.pop()))
     index = len(recorder.tape)
     step = record_step(recorder, enter_hooks, [Body(SavedHooks(), "saved_hooks"), (), ()], {}, [], effect=True)
-    recorder.saving.append(Region(context, pack, unpack, step, index))
+    recorder.gradients.saving.append(Region(context, pack, unpack, step, index))
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__exit__)
 def _exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     recorder = session.recorder
-    if not recorder.saving or recorder.saving[-1].context is not args[0]:
+    if not recorder.gradients.saving or recorder.gradients.saving[-1].context is not args[0]:
         raise Interrupt("torch-state", _NAME)
-    region = recorder.saving[-1]
+    region = recorder.gradients.saving[-1]
     try:
         _close(session, region)
     except (Interrupt, Exception) as stop:   # what a hook raises comes out of an operation
-        raise _rather_plain(recorder.code) from stop
-    recorder.saving.pop()
+        raise _rather_plain(recorder.options.code) from stop
+    recorder.gradients.saving.pop()
 
 
 def _close(session: Session, region: Region) -> None:
     """Rehearse the hooks for the tensors that are saved in a region, which ends here."""
     recorder, hooks = session.recorder, region.hooks
     inside = recorder.tape[region.index + 1:]
-    if recorder.symbols is not None or recorder.flagged or any(step.state.autocast is not None or _has_body(step) for step in inside):
+    if recorder.symbols is not None or recorder.gradients.flagged or any(step.state.autocast is not None or _has_body(step) for step in inside):
         raise Interrupt("torch-state", _NAME)
     record_step(recorder, leave_hooks, [region.step.args[0]], {}, [], effect=True)
     inputs, kinds = _saved(recorder, region, list(dict.fromkeys(value for step in inside for value in step.inputs if value.external is not None)))
@@ -99,7 +99,7 @@ def _close(session: Session, region: Region) -> None:
     made = {id(step) for step in recorder.tape[region.index:]}
     if any(id(value.step) in made for value in around):
         raise Interrupt("torch-state", _NAME)
-    hooks.pairs, hooks.otherwise = pairs, functools.partial(_rather_plain, recorder.code)
+    hooks.pairs, hooks.otherwise = pairs, functools.partial(_rather_plain, recorder.options.code)
     region.step.args[1:] = [tuple(inputs), tuple(around)]
     region.step.inputs.extend(dict.fromkeys((*inputs, *around)))
 
@@ -179,13 +179,13 @@ def _check(recorder: Recorder, looked: Any) -> None:
     try:
         looked()
     except Interrupt as stop:
-        raise _rather_plain(recorder.code) from stop
-    if recorder.saving:
-        raise _rather_plain(recorder.code)
+        raise _rather_plain(recorder.options.code) from stop
+    if recorder.gradients.saving:
+        raise _rather_plain(recorder.options.code)
 
 
-def _rather_plain(code: CodeType) -> Interrupt:
+def _rather_plain(code: CodeType | None) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the region is entered."""
     stop = Interrupt("torch-state", _NAME)
-    stop.first = functools.partial(_PLAIN.add, code)
+    stop.first = functools.partial(_PLAIN.add, code) if code is not None else None
     return stop

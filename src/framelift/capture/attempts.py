@@ -54,8 +54,8 @@ def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: 
         session.whole, session.guesses = whole, guesses
         session.unread = unread if stop is None else stop.unread
         session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
-        session.recorder.is_plain = moment is not None and moment.plain
-        session.recorder.unrolls = moment is not None and moment.unrolls and not whole
+        session.recorder.options.is_plain = moment is not None and moment.plain
+        session.recorder.options.unrolls = moment is not None and moment.unrolls and not whole
         if made is not None:
             made.append(session)
         plan, ended = rehearse(session, function, locals_, stop)

@@ -343,7 +343,7 @@ class Driver:
             entry = leaving(entry, finished.left_state, finished.in_region)
         if finished.mutated and len(finished.inputs) > 1:
             entry = watching_memory(entry, tuple(inputs), info)
-        reached = {id(tensor) for tensor in session.recorder.reached}
+        reached = {id(tensor) for tensor in session.recorder.gradients.reached}
         if reached:
             entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
         if session.active_modes or session.leaves_modes or session.recorder.overrides:

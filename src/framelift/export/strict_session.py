@@ -107,16 +107,16 @@ class _ExportSession(Session):
         self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
-        self.recorder.guard_text, self.recorder.switch = None, None
-        self.recorder.facts.guard_values = self._is_declared
-        self.recorder.facts.guard_result = lambda tensor, check: self._is_declared([tensor])
-        self.recorder.lazy, self.recorder.takes_fakes = True, of_fakes
-        self.recorder.assume_otherwise = self._assume
+        self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None
+        self.recorder.known_values.guard_values = self._is_declared
+        self.recorder.known_values.guard_result = lambda tensor, check: self._is_declared([tensor])
+        self.recorder.options.lazy, self.recorder.options.takes_fakes = True, of_fakes
+        self.recorder.callbacks.assume_otherwise = self._assume
         self.example = self._example
 
     def _is_declared(self, tensors: list[torch.Tensor]) -> bool:
         """There are no guards: only what the program itself declares to be constant is a fact."""
-        return bool(tensors) and all(id(tensor) in self.recorder.facts.declared for tensor in tensors)
+        return bool(tensors) and all(id(tensor) in self.recorder.known_values.declared for tensor in tensors)
 
     def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
         """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own decision."""

@@ -34,10 +34,10 @@ def forget() -> None:
 
 def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
-    if recorder.assume_otherwise is not None:
-        return bool(recorder.assume_otherwise(tensor, truth))
+    if recorder.callbacks.assume_otherwise is not None:
+        return bool(recorder.callbacks.assume_otherwise(tensor, truth))
     value = recorder.value_of(tensor)
-    if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.assumes:
+    if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.options.assumes:
         return False   # a body's results are not the graph's
     if recorder.stays == UNKNOWN or any(storage.written for storage in recorder.storages.values()):
         return False   # what cannot be undone must not have happened when an assumption is found wrong

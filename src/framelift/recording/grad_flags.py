@@ -47,7 +47,7 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
         _check(recorder, value, wanted)
         may_switch(recorder)
         first = recorder.input_value(value.external)
-        names = recorder.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
+        names = recorder.gradients.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
         known = names.values()
         if value not in known or not all(other in known or is_free(other) for other in value.storage.values):   # it has other memory by now, or views
             raise Interrupt("torch-operation", _WHAT)

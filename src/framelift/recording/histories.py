@@ -42,13 +42,13 @@ def forget() -> None:
 
 def may_make_leaf(recorder: Recorder) -> None:
     """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
-    if recorder.code in _PLAIN_LEAVES:
+    if recorder.options.code in _PLAIN_LEAVES:
         raise Interrupt("torch-operation", _LEAF)
 
 
 def may_switch(recorder: Recorder) -> None:
     """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
-    if recorder.code in _PLAIN_SWITCHES:
+    if recorder.options.code in _PLAIN_SWITCHES:
         raise Interrupt("torch-operation", _VIEWED)
 
 
@@ -65,18 +65,18 @@ def is_free(value: Value) -> bool:
 def _rather_plain(recorder: Recorder, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where it began."""
     stop = Interrupt("torch-operation", what)
-    stop.first = functools.partial(codes.add, recorder.code) if recorder.code is not None else None
+    stop.first = functools.partial(codes.add, recorder.options.code) if recorder.options.code is not None else None
     return stop
 
 
 def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
     """The outputs, those of an odd kind replaced by what has no history; and which these are."""
-    switched = {id(name.storage) for names in recorder.flagged.values() for name in names.values()}
+    switched = {id(name.storage) for names in recorder.gradients.flagged.values() for name in names.values()}
     if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
         raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
-    if not leaves and not roots and not recorder.differentiated and not recorder.differentiable:
+    if not leaves and not roots and not recorder.gradients.differentiated and not recorder.gradients.differentiable:
         return outputs, ()
     if any(out.gathered for _, out in leaves):
         raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
@@ -84,9 +84,9 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise _rather_plain(recorder, _LEAF)
-        if recorder.differentiable and not recorder.is_plain and "" in fates.values():   # compilers do not differentiate a backward
+        if recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values():   # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
-        if recorder.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
+        if recorder.gradients.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
             raise Interrupt("torch-operation", "a full backward hook of a module, beside a result without a history outside,")
         odd = {i: fate for i, fate in fates.items() if fate}
         odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}

@@ -46,6 +46,7 @@ from .finished import Finished
 from .live_recording import record_live
 from .overlapping_writes import check_overlaps
 from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
+from .recorder_parts import Callbacks, Gradients, Options
 from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
@@ -65,27 +66,18 @@ class Recorder:
     """Records one rehearsal, on the tape given."""
 
     def __init__(self, tape: list[Step] | None = None) -> None:
-        self.grad_of: Callable[[torch.Tensor], Any] | None = None   # imports an input's .grad; set by the session
-        self.switch: Callable[[torch.Tensor, Any], None] | None = None   # switches requires_grad of an input; set by the session
-        self.guard_text: Callable[[], None] | None = None   # guards how tensors are printed; set by the session
+        self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
         self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
         self._main_tape = self.tape
         self.exchanged = False                      # a leaf got other memory (tensor_writes.py)
         self.overrides = False                      # a tensor of an overriding subclass was met
         self.subclasses_off = False                 # the program switched overriding by subclasses off
         self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
-        self.dispatch: Callable[..., Any] | None = None   # calls the innermost of them; set by the session
-        self.facts = KnownValues(self.tape)
-        self.code: Any = None                       # of the root; set by the session
+        self.known_values = KnownValues(self.tape)
         self.drawing = Drawing()                    # generators of random numbers
-        self.assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
-        self.assumes = True                         # the program may be taken to go on where the other side raises
-        self.stop_assuming: Callable[[], None] | None = None   # called before another rehearsal, which does not; set by the session
         self.settings = Settings()                  # those that one graph has one choice of
         self.regions = 0                            # nested compile regions met
-        self.unrolls = False                        # the backend writes out every step of a recurrent network
         self.written: list[Value] = []              # whose memory was written, in order
-        self.history: Any = None                    # whose history the program looked at last, and a reference to what stands for it
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}         # by id of the real tensor
         self.storages: dict[int, Storage] = {}     # of real tensors
@@ -97,21 +89,11 @@ class Recorder:
         self._flags = kernel_choice()
         self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
         self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
-        self.differentiated = False                 # the program went through histories, and did not keep them
-        self.differentiable = False                 # or kept them, to go through the way back too
-        self.is_plain = False                       # the graph will be run as it is, by torch itself
-        self.has_module_hooks = False               # modules with full backward hooks were called
-        self.flagged: dict[int, dict[bool, Value]] = {}   # by id of the real tensor whose requires_grad was switched: what it is with each flag
-        self.retained: dict[Value, tuple[int, bool]] = {}   # results that keep their gradients (retained_gradients.py)
-        self.saving: list[Any] = []                 # regions with hooks on saved tensors that captured code is in
-        self.reached: list[torch.Tensor] = []       # tensors from outside to whose gradients a backward of the program's adds
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: _RecordingMode | None = None
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
-        self.takes_fakes = False                    # fakes from outside are taken for what they stand for (export)
-        self.lazy = False                           # comparisons of symbols are decided when their truth is asked for
         self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
     def close(self) -> None:
@@ -144,7 +126,7 @@ class Recorder:
             if self._live is not None:
                 raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
-            self.symbols.lazy = self.lazy
+            self.symbols.lazy = self.options.lazy
             self._fakes.become_symbolic(self.symbols.env)
         return self.symbols
 
@@ -154,7 +136,7 @@ class Recorder:
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
         wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
-        kind = plain_kind(tensor) if self.takes_fakes else type(tensor)
+        kind = plain_kind(tensor) if self.options.takes_fakes else type(tensor)
         if not wrapped and kind is type(tensor):
             check_kind(tensor)
         facts = facts_of(tensor)
@@ -164,7 +146,7 @@ class Recorder:
         storage = self.storages.get(memory)
         if storage is None:
             storage = self.storages[memory] = Storage(external=True)
-        elif self.flagged:
+        elif self.gradients.flagged:
             raise Interrupt("torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside")
         value = Value(new_stand_in(facts, kind), facts, storage)
         self.overrides = self.overrides or is_overriding(kind)
@@ -411,7 +393,7 @@ class Recorder:
             self.drawing.draw()
         if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
             stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
-            stop.first = self.stop_assuming
+            stop.first = self.callbacks.stop_assuming
             raise stop
 
     def tape_is_a_body(self) -> bool:
@@ -421,7 +403,7 @@ class Recorder:
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
         """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on values."""
         value = self.value_of(tensor)
-        return None if value.facts.requires_grad else self.facts.tensor(value, self._values.values(), outside)
+        return None if value.facts.requires_grad else self.known_values.tensor(value, self._values.values(), outside)
 
     def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
                       gives_values: bool, state: State, numbers: bool) -> Outcome:
@@ -531,7 +513,7 @@ class Recorder:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
-        with leaving_no_hooks([region.hooks for region in self.saving], ended=True):
+        with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
             return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
     def __enter__(self) -> Recorder:
@@ -593,10 +575,10 @@ class _RecordingMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         recorder = self.recorder
         assert recorder is not None
-        if recorder.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
+        if recorder.callbacks.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
                 recorder.overrides or any(map(is_tensor_like, types)))):
             with self:   # what overrides is captured code, whose calls must come here again
-                return recorder.dispatch(func, tuple(types), args, kwargs)
+                return recorder.callbacks.dispatch(func, tuple(types), args, kwargs)
         func = method_behind(func)
         if not kwargs:   # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)

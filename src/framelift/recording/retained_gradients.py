@@ -46,23 +46,24 @@ def retain(recorder: Recorder, value: Value) -> None:
         raise Interrupt("torch-operation", "Tensor.retain_grad of a tensor from outside that has a history")
     if recorder.in_transform() or recorder.tape_is_a_body() or recorder.wrapped is not None:
         raise Interrupt("torch-operation", _LEAVES)
-    if recorder.code in _BREAKING:
-        _BREAKING.discard(recorder.code)
+    code = recorder.options.code
+    if code is not None and code in _BREAKING:
+        _BREAKING.discard(code)
         raise Interrupt("torch-operation", _LEAVES)
-    recorder.retained.setdefault(value, (_writes(recorder, value), _is_used(recorder, value)))
+    recorder.gradients.retained.setdefault(value, (_writes(recorder, value), _is_used(recorder, value)))
 
 
 def retained(recorder: Recorder) -> list[Value]:
     """The results that keep their gradients; interrupts where one has a hook, or a view whose memory was written since: its history is another one."""
-    if any(_is_hooked(recorder, value) or len(value.storage.values) > 1 and _is_written(recorder, value) for value in recorder.retained):
+    if any(_is_hooked(recorder, value) or len(value.storage.values) > 1 and _is_written(recorder, value) for value in recorder.gradients.retained):
         raise _rather_plain(recorder)
-    return list(recorder.retained)
+    return list(recorder.gradients.retained)
 
 
 def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
     """Those among the results of the graph go on keeping their gradients."""
-    leaving = [value for value in recorder.retained if value in outputs]
-    if leaving and (not recorder.is_plain or recorder.differentiated or recorder.differentiable or not retained(recorder)):
+    leaving = [value for value in recorder.gradients.retained if value in outputs]
+    if leaving and (not recorder.options.is_plain or recorder.gradients.differentiated or recorder.gradients.differentiable or not retained(recorder)):
         raise _rather_plain(recorder)
     for value in leaving:
         recorder.append(target_of(torch.Tensor.retain_grad), [value])
@@ -75,9 +76,9 @@ def _rather_plain(recorder: Recorder) -> Interrupt:
     before, or is written to or hooked, leaves the whole frame to plain Python.
     """
     stop = Interrupt("torch-operation", _LEAVES)
-    stop.whole = not recorder.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.retained.items())
-    if not stop.whole and recorder.code is not None:
-        stop.first = functools.partial(_BREAKING.add, recorder.code)
+    stop.whole = not recorder.options.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.gradients.retained.items())
+    if not stop.whole and recorder.options.code is not None:
+        stop.first = functools.partial(_BREAKING.add, recorder.options.code)
     return stop
 
 
@@ -86,7 +87,7 @@ def _is_used(recorder: Recorder, value: Value) -> bool:
 
 
 def _is_written(recorder: Recorder, value: Value) -> bool:
-    return _writes(recorder, value) != recorder.retained[value][0]
+    return _writes(recorder, value) != recorder.gradients.retained[value][0]
 
 
 def _is_hooked(recorder: Recorder, value: Value) -> bool:

@@ -90,17 +90,17 @@ class Session:
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
-        self.recorder.grad_of, self.recorder.switch = self._grad_of, functools.partial(grad_flags.switch, self)
-        self.recorder.facts.guard_values = self._guard_values
-        self.recorder.facts.guard_result = self._guard_result
-        self.recorder.guard_text = functools.partial(guard_text, self.world)
-        self.recorder.code, self.recorder.assumes = function.__code__, function.__code__ not in WITHOUT_ASSUMPTIONS
-        self.recorder.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
+        self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = self._grad_of, functools.partial(grad_flags.switch, self)
+        self.recorder.known_values.guard_values = self._guard_values
+        self.recorder.known_values.guard_result = self._guard_result
+        self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
+        self.recorder.options.code, self.recorder.options.assumes = function.__code__, function.__code__ not in WITHOUT_ASSUMPTIONS
+        self.recorder.callbacks.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()
         self.names = Names(self.world)
         self.blocks = Blocks()   # of error_on_graph_break
-        self.recorder.dispatch = functools.partial(modes.dispatch, self)
+        self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
         self.leaves_modes = False   # the entry puts modes on torch's stack

@@ -318,7 +318,7 @@ def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
     from torch.utils import _pytree as pytree
-    session.recorder.facts.declared.update((id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor))
+    session.recorder.known_values.declared.update((id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor))
     return let_in(session.world, value, const(value))
 
 

@@ -68,9 +68,9 @@ def answer(name: str) -> Callable[[Answer], Answer]:
 def _grad(recorder: Recorder, value: Value) -> Any:
     if value.external is None:
         return None   # no backward runs inside a rehearsal
-    if recorder.grad_of is None:
+    if recorder.callbacks.grad_of is None:
         raise Interrupt("torch-operation", "Tensor.grad of an input")
-    return recorder.grad_of(value.external)
+    return recorder.callbacks.grad_of(value.external)
 
 
 @answer("grad_fn")
@@ -79,13 +79,14 @@ def _grad_fn(recorder: Recorder, value: Value) -> Any:
     if value.facts.is_leaf:
         return None
     key = (value, sum(one.storage is value.storage for one in recorder.written))
-    held = recorder.history and recorder.history[1]()
+    last, reference = recorder.gradients.history or (None, None)
+    held = reference() if reference is not None else None
     if held is not None:
-        if recorder.history[0] != key:
+        if last != key:
             raise Interrupt("tensor-data", "Tensor.grad_fn")
         return held
     made = unknown_object("tensor-data", "Tensor.grad_fn")
-    recorder.history = (key, weakref.ref(made))
+    recorder.gradients.history = (key, weakref.ref(made))
     return made
 
 
@@ -93,7 +94,7 @@ def _grad_fn(recorder: Recorder, value: Value) -> Any:
 def _retains_grad(recorder: Recorder, value: Value) -> bool:
     if value.external is not None and not value.facts.is_leaf:
         raise Interrupt("tensor-data", "Tensor.retains_grad")
-    return value in recorder.retained
+    return value in recorder.gradients.retained
 
 
 def assign(_recorder: Recorder, value: Value, name: str, new: Any) -> None:

@@ -342,8 +342,8 @@ def _requires_grad_(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str,
     wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
     value = recorder.value_of(args[0])
     if value.facts.requires_grad is not wanted:
-        if value.external is not None and recorder.switch is not None:
-            recorder.switch(args[0], wanted)
+        if value.external is not None and recorder.callbacks.switch is not None:
+            recorder.callbacks.switch(args[0], wanted)
         else:
             make_leaf(recorder, args[0], wanted)
     return args[0]

@@ -75,7 +75,7 @@ def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], k
     recorder = session.recorder
     if is_causal is None and recorder.is_stand_in(mask) and type(size) in (int, type(None)):
         value = recorder.value_of(mask)
-        if value.external is not None and not value.storage.written and value.external.numel() <= _MOST_OF_A_MASK and recorder.facts.may_know([value]):
+        if value.external is not None and not value.storage.written and value.external.numel() <= _MOST_OF_A_MASK and recorder.known_values.may_know([value]):
             with torch._C.DisableTorchFunction():
                 return callable_(value.external, None, size)
     return _core.captured(_detect, args, kwargs)
