@@ -41,7 +41,7 @@ class Unsupported(FrameliftError):
 
 
 class UncapturedHigherOrderOpError(Unsupported):
-    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so nothing falls back to plain Python."""
+    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so there is no eager fallback."""
 
 
 class ConstraintViolation(FrameliftError):
@@ -75,11 +75,11 @@ class BackendCompilerFailed(FrameliftError):
 
 
 class SkipFrame(FrameliftError):
-    """Raised by a backend to say: leave this frame to plain Python."""
+    """Raised by a backend to ask that this frame run eagerly."""
 
 
 class RecompileError(FrameliftError):
-    """`config.error_on_recompile`: a function would be captured again."""
+    """`config.error_on_recompile`: a function would be recompiled."""
 
 
 class FailOnRecompileLimitHit(FrameliftError):
@@ -87,7 +87,7 @@ class FailOnRecompileLimitHit(FrameliftError):
 
 
 class VerificationFailed(FrameliftError):
-    """A captured call gave another result, effect or random state than plain Python."""
+    """A compiled call gave another result, effect or random state than eager mode."""
 
 
 class IncorrectUsage(FrameliftError):

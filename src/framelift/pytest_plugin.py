@@ -1,7 +1,7 @@
 """A pytest plugin: the fixture `captured` and the marker `captured`.
 
     def test_model(captured):
-        captured(model, x)                       # one graph, no break, no recapture
+        captured(model, x)                       # one graph, no break, no recompile
 
     @pytest.mark.captured(graphs=2, breaks=1)    # what the fixture expects in this test
     def test_other(captured):

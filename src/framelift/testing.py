@@ -25,7 +25,7 @@ def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompile
                     **options: Any) -> Any:
     """Compile `function`, call it `calls` times on `args` (and once on each of `inputs`), and fail unless the numbers are as stated.
 
-    A number given as None is not checked.  The failure names every break and recapture with its line and its fix.
+    A number given as None is not checked.  The failure names every break and recompile with its line and its fix.
     Returns the last result.
 
     >>> import torch, framelift

@@ -442,7 +442,7 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     monkeypatch.setattr(framelift.config, "accumulated_recompile_limit", 5)
     compiled = framelift.compile(f, backend="eager")
     before = framelift.stats()["captures"]
-    with pytest.warns(UserWarning, match="captured 5 times"):
+    with pytest.warns(UserWarning, match="compiled 5 times"):
         for _ in range(20):
             assert compiled(torch.ones(1)).item() == 2
     assert framelift.stats()["captures"] - before <= 7   # the frame, five times what goes on, and `inner` on its own

@@ -53,7 +53,7 @@ def test_print_is_one_paragraph() -> None:
     assert "1 break" in str(f) and "\nfirst break at " in str(f) and "test_report.py:" in str(f)
     g = compiled(lambda x: x + 1)
     g(X), g(X)
-    assert "1 graph with 1 operation from 1 capture" in str(g) and "2 calls served, no breaks, no recaptures" in str(g)
+    assert "1 graph with 1 operation from 1 capture" in str(g) and "2 calls served, no breaks, no recompiles" in str(g)
 
 
 def test_dropped_captures_stay_in_the_record_as_plain_values() -> None:
@@ -163,9 +163,9 @@ def test_values_on_the_stack_are_called_by_their_expressions() -> None:
     f(X), f(X * 2), f(X * 3)
     found = f.report()
     (again,) = found.recaptures
-    assert again.origin == "x.abs().max().item()" and again.result_of == found.breaks[0].id and "the fix of that break" in again.fix
+    assert again.origin == "x.abs().max().item()" and again.result_of == found.breaks[0].id and "fix that break" in again.fix
     behind = next(c for c in found.functions[0].captures if c.resume)
-    assert behind.after == found.breaks[0].id and "# goes on behind: x.abs().max().item()" in behind.resume
+    assert behind.after == found.breaks[0].id and "# resumes after: x.abs().max().item()" in behind.resume
     assert "# with the values of: x, x.abs().max().item()" in behind.resume and behind.resume.endswith("return x / x.abs().max().item()\n")
     shown = found.to_json() + found.to_text()
     assert '".1' not in shown and " .1" not in shown and " .0" not in shown
@@ -184,13 +184,13 @@ def test_printing_has_a_fix_of_its_own() -> None:
 
 def test_calls_beyond_the_limit_are_told() -> None:
     f = compiled(scaled, dynamic=False)
-    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="scaled was captured 2 times") as caught:
+    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="scaled was compiled 2 times") as caught:
         for length in range(5):
             f(X, 1, [0] * length)
     assert caught[0].filename == __file__
     (one,) = f.report().refusals
     assert (one.name, one.why, one.calls) == ("scaled", "limit", 3) and "values now has 4 items, had 1" in one.sentence
-    assert "3 calls ran in plain Python, config.recompile_limit is reached" in f.report().to_text() and "3 calls left to plain Python" in str(f)
+    assert "3 calls ran eagerly, config.recompile_limit is reached" in f.report().to_text() and "3 calls ran eagerly" in str(f)
     framelift.reset()
     assert not f.report().refusals
 
@@ -340,7 +340,7 @@ def test_html_is_one_file_that_names_everything() -> None:
 @pytest.mark.parametrize(("view", "texts"), [
     ("", ("torch.where(y.sum() &gt; 0, a, b)", "^^^", "splits 1 graph")),
     ("#/timeline", ("p-rehearse", "Chrome trace", "Rehearsing time by function")),
-    ("#/constants", ("held for", "(2, 3)")),
+    ("#/constants", ("specialized on", "(2, 3)")),
     ("#/function/FUNCTION", ("Graph", "l_x_.sin()", "Entry: the function that runs instead", "Ended by", "Guards"))])
 def test_a_browser_shows_the_page(tmp_path, view, texts) -> None:
     f = compiled(branch)

@@ -48,7 +48,7 @@ def test_topics_are_loggers(quiet, capsys) -> None:
     compiled(lambda x: x.sum().item())(X)
     text = capsys.readouterr().err
     assert "framelift.breaks: " in text and "a tensor's value was taken into Python by" in text
-    assert "captured again: n is now 2, was 1 (read at " in text
+    assert "recompiled: n is now 2, was 1 (read at " in text
     assert "framelift.perf: [program test_repro.py:" in text and "rehearse " in text
     assert "def graph(" in text and "def entry(" in text and "n == 1" in text and "test_repro.py:" in text
 
@@ -67,7 +67,7 @@ def test_logs_by_environment(quiet, capsys) -> None:
     assert framelift.vocabulary.log.topic("guards").level == logging.DEBUG and framelift.vocabulary.log.topic("entry").level == logging.NOTSET
     assert framelift.vocabulary.log.topic("perf").level == logging.INFO
     text = capsys.readouterr().err
-    assert "no topic 'wrong'" in text and "why something was captured again" in text
+    assert "no topic 'wrong'" in text and "why something was recompiled" in text
 
 
 _TRACED = """

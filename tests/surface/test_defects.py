@@ -120,7 +120,7 @@ def test_a_rehearsal_that_raises_alone_is_told_of(monkeypatch, fullgraph) -> Non
     framelift.reset()
     compiled = framelift.compile(careless, backend="eager", fullgraph=fullgraph)
     with framelift.config.patch(strict=False):
-        with pytest.warns(UserWarning, match=r"careless .*could not be captured.*raises where plain Python does not: IndexError: pop from empty list \(.*driver.py:1\)"):
+        with pytest.warns(UserWarning, match=r"careless .*could not be captured.*raises, while eager does not: IndexError: pop from empty list \(.*driver.py:1\)"):
             assert torch.equal(compiled(X), X + 2)
         with warnings.catch_warnings():
             warnings.simplefilter("error")   # told once

@@ -260,6 +260,6 @@ def test_limits_and_stances_call_a_module_as_its_author_does():
         captured(rows, "b")
     with framelift.config.patch(error_on_recompile=True), pytest.raises(framelift.exc.RecompileError, match="^Named.forward would be .*: mode is now 'b'"):
         captured(rows, "b")
-    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="Named.forward was captured 2 times .* because of mode run in plain"):
+    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="Named.forward was compiled 2 times .* because of mode run eagerly"):
         for mode in "abcd":
             captured(rows, mode)

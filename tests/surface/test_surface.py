@@ -634,7 +634,7 @@ def test_verify_compares_whole_calls() -> None:
     def forgetful(graph_module, example_inputs):
         return lambda *inputs: tuple(torch.zeros_like(out) for out in graph_module.forward(*inputs))
 
-    with pytest.raises(framelift.exc.VerificationFailed, match="f, captured, differs"):
+    with pytest.raises(framelift.exc.VerificationFailed, match="f, compiled, differs"):
         framelift.compile(f, backend=forgetful, verify=True)(X, [])
 
 

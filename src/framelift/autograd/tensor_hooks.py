@@ -53,7 +53,7 @@ def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any,
     tensor, hook = bound(*args, **kwargs)
     value = session.recorder.value_of(tensor)
     if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
-        raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, but on a leaf from outside,")
+        raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,")
     session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
     _counted_by_effects(session)
     return Handle()
@@ -107,14 +107,14 @@ def _counted_by_effects(session: Session) -> None:
     """Hooks on tensors from outside are counted when the entry registers them, so nobody may look at the count before."""
     session.notes[_OF_INPUTS] = True
     if session.notes.get(_OF_MODULES):
-        raise Interrupt("torch-operation", "a hook on a tensor from outside beside hooks registered on modules")
+        raise Interrupt("torch-operation", "a hook on an input beside hooks registered on modules")
 
 
 @substitute(RemovableHandle.__init__)
 def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
     if session.notes.get(_OF_INPUTS):
-        raise Interrupt("torch-operation", "a hook registered on a module beside hooks on tensors from outside")
+        raise Interrupt("torch-operation", "a hook registered on a module beside hooks on inputs")
     session.notes[_OF_MODULES] = True
     for _ in range(session.notes.pop(_OF_RESULTS, 0)):   # the graph registers those, before the count becomes what it is at the end
         _count(session)

@@ -161,7 +161,7 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
         if entry not in known:
             near = difflib.get_close_matches(entry, known, n=3)
             raise RuntimeError(f"Inductor has no option {name!r}; " + (
-                f"did you mean {' or '.join(map(repr, near))}?" if near else "torch._inductor.list_options() tells them all"))
+                f"did you mean {' or '.join(map(repr, near))}?" if near else "torch._inductor.list_options() lists them all"))
         if type(value) is not type(known[entry]) and not _may_be(config, entry, value):
             raise RuntimeError(f"Inductor's option {name!r} is of type {type(known[entry]).__name__}, not {type(value).__name__}")
         wanted[entry] = value

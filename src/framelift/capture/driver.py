@@ -395,7 +395,7 @@ class Driver:
         if times == 1:
             topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
         else:
-            topic("breaks").log(level, "%s meets a break told before: %s (%d times so far)", info.name, info.reason, times)
+            topic("breaks").log(level, "%s meets a break that was reported before: %s (%d times so far)", info.name, info.reason, times)
 
     def _count(self, info: Capture) -> None:
         self.record.add(info)
@@ -413,7 +413,7 @@ class Driver:
         told = function.__code__, policy.cause_of(miss)
         if told not in self.warned:
             self.warned.add(told)
-            warn(policy.limit_message(function, names, times, miss, "run in plain Python."))
+            warn(policy.limit_message(function, names, times, miss, "run eagerly."))
 
 
 def _has_fewer(session: Session) -> bool:
@@ -465,7 +465,7 @@ def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
     text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(info.explain, failure, locals_)}"
     if config.strict:
         raise InternalError(text)
-    warn(f"{text}; it runs in plain Python. Please report this.")
+    warn(f"{text}; it runs eagerly. Please report this.")
     return False
 
 

@@ -103,7 +103,7 @@ _seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 def _recompile(asked: Asked) -> bool:
     if asked.entries and config.error_on_recompile:
         names = called(asked.function, asked.locals)
-        raise RecompileError(f"{names.title or asked.function.__qualname__} would be captured again (config.error_on_recompile): {names.text(asked.why, True)}")
+        raise RecompileError(f"{names.title or asked.function.__qualname__} would be recompiled (config.error_on_recompile): {names.text(asked.why, True)}")
     return True
 
 
@@ -147,7 +147,7 @@ def is_worn(seen: Seen | None, limit: int) -> bool:
 def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:
     """What is said when the limit is reached: the cause by name."""
     cause = f" because of {names.origin(miss.origin, True)}" if miss is not None and miss.origin else ""
-    return (f"{names.title or function.__qualname__} was captured {times} times (config.recompile_limit); further variants{cause} {then} "
+    return (f"{names.title or function.__qualname__} was compiled {times} times (config.recompile_limit); further variants{cause} {then} "
             f"Last miss: {names.text(miss.sentence, True) if miss is not None else 'none'}")
 
 
@@ -155,14 +155,14 @@ def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss 
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:
         asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
-        raise FailOnRecompileLimitHit(limit_message(function, names, times, miss, f"would run in plain Python, which {asked} does not allow."))
+        raise FailOnRecompileLimitHit(limit_message(function, names, times, miss, f"would run eagerly, which {asked} does not allow."))
 
 
 def suppressed(error: BaseException, name: str) -> bool:
     """`config.suppress_errors`: the failure is a warning, and the frame runs in plain Python."""
     if not config.suppress_errors:
         return False
-    warn(f"{name} runs in plain Python (config.suppress_errors): {type(error).__name__}: {error}")
+    warn(f"{name} runs eagerly (config.suppress_errors): {type(error).__name__}: {error}")
     topic("breaks").warning("suppressed in %s", name, exc_info=error)
     return True
 

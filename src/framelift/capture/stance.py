@@ -27,10 +27,10 @@ class Stance:
 #: stance -> what it does on a miss
 STANCES: dict[str, str] = {
     "default": "capture",
-    "force_eager": "run in plain Python, and use no entries either",
-    "eager_on_recompile": "run in plain Python",
+    "force_eager": "run eagerly, and use no entries either",
+    "eager_on_recompile": "run eagerly",
     "fail_on_recompile": "raise RuntimeError",
-    "eager_then_compile": "run in plain Python the first time, capture the second",
+    "eager_then_compile": "run eagerly the first time, capture the second",
     "aot_eager_then_compile": "capture with the backend aot_eager the first time, as always the second",
     "background": "capture, and run the graph uncompiled while another process compiles it",
 }

@@ -130,7 +130,7 @@ def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
         if walk.scene.origin_of(trace) is not None:
             if trace is first:
                 return True
-            raise Interrupt("result-object", "traceback that goes on outside")
+            raise Interrupt("result-object", "traceback that leads outside")
         trace = trace.tb_next
     return False
 

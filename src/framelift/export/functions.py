@@ -45,7 +45,7 @@ def keep_gradients(module: torch.fx.GraphModule) -> None:
 
 def refused(what: str) -> Unsupported:
     """The error for what would be exported with another gradient than the program's."""
-    return Unsupported(f"export: {what} cannot be part of an exported program, whose gradient would be another one. "
+    return Unsupported(f"export: {what} cannot be part of an exported program, whose gradient would be different. "
                        "Export under torch.no_grad() if the program is for inference only", "torch-operation")
 
 

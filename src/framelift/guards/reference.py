@@ -51,6 +51,6 @@ def verifier(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any) ->
     def verify(arguments: tuple[Any, ...], failure: tuple[int, int] | None) -> None:
         expected = check_reference(guards, distinct, state, arguments)
         if (expected is None) != (failure is None):
-            raise InternalError(f"native guards say {failure or 'all hold'}, but by their Python meaning "
+            raise InternalError(f"native guards give {failure or 'all hold'}, but by their Python meaning "
                                 f"{f'this fails: {expected}' if expected is not None else 'all hold'}")
     return verify

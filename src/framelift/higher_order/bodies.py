@@ -146,10 +146,10 @@ class Surroundings:
             return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
             if contents_of(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
-                return f"a {type(obj).__name__} from outside of it"
+                return f"a {type(obj).__name__} outside of it"
         for shadow in world.shadows[self._shadows:]:
             if contents_of(shadow.copy) != contents_of(shadow.before):
-                return f"a {type(shadow.original).__name__} from outside of it"
+                return f"a {type(shadow.original).__name__} outside of it"
         return ""
 
 

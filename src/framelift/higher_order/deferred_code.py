@@ -37,7 +37,7 @@ def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any
     `using`: objects that it is handed, and looks at.
     """
     if _Later(session, name, [hook], using).exposed:
-        raise Interrupt("torch-operation", f"{name} that may look at an object from outside")
+        raise Interrupt("torch-operation", f"{name} that may read an external object")
 
 
 class _Later:
@@ -59,10 +59,10 @@ class _Later:
             later = [effect for effect in self._session.world.effects[self._effects:] if self.exposed or id(effect.owner) in self._named]
             changed = later[0].kind if later else ""
         if not changed and self._session.is_stopped:   # the rest of the frame may change it
-            changed = "an object from outside" if self.exposed else next(
+            changed = "an external object" if self.exposed else next(
                 (f"a {type(obj).__name__}" for obj, _ in self._rows if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)), "")
         if changed:
-            raise Interrupt("torch-operation", f"{self._name} that may look at what the frame changes afterwards ({changed})")
+            raise Interrupt("torch-operation", f"{self._name} that may read what the frame changes afterwards ({changed})")
 
 
 def _is_handle(obj: Any) -> bool:

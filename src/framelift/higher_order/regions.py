@@ -67,7 +67,7 @@ def _named_region(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     inside = {id(step) for step in body.tape}
     results = [recorder.value_of(leaf) for leaf in pytree.tree_leaves(body.result) if recorder.is_stand_in(leaf)]
     if any(id(value.step) not in inside for result in results for value in result.storage.values):
-        raise Interrupt("body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with one from outside")
+        raise Interrupt("body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with an input")
     return _record(session, callable_, body, _tensors(session, operands), "subgraph", kwargs=_said(callable_, kwargs))
 
 

@@ -43,7 +43,7 @@ def _retain_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, An
 def retain(recorder: Recorder, value: Value) -> None:
     """A result keeps its gradient from now on."""
     if value.external is not None:
-        raise Interrupt("torch-operation", "Tensor.retain_grad of a tensor from outside that has a history")
+        raise Interrupt("torch-operation", "Tensor.retain_grad of an input that has a history")
     if recorder.in_transform() or recorder.tape_is_a_body() or recorder.wrapped is not None:
         raise Interrupt("torch-operation", _LEAVES)
     code = recorder.options.code

@@ -188,7 +188,7 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]
-    return DENIED, f"{describe(callable_)} ({lookup.reason(word)})" if word else describe(callable_)
+    return DENIED, f"{describe(callable_)} ({lookup.reason(word)})" if word else f"{describe(callable_)} (a C function that may have side effects)"
 
 
 def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -30,7 +30,7 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
             _guard_missing(world, name)
         raise
     if len(sys.modules) != before and _opened(world) is not None:
-        raise Interrupt("unsupported-code", "an import of a new module after a look at all of sys.modules")
+        raise Interrupt("unsupported-code", "an import of a new module after all of sys.modules was read")
     world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
     return module
 

@@ -101,10 +101,10 @@ def summary(compiled: Any) -> str:
              f"({sum(note.seconds for note in notes):.2f} s)",
              f"{_count(native.hits, 'call')} served"]
     parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
-    parts.append(_count(misses, "recapture") if misses else "no recaptures")
+    parts.append(_count(misses, "recompile") if misses else "no recompiles")
     refused = sum(row.calls for row in record.refused.values()) if (record := record_of(native)) is not None else 0
     if refused:
-        parts.append(f"{_count(refused, 'call')} left to plain Python")
+        parts.append(f"{_count(refused, 'call')} ran eagerly")
     text = f"<compiled {name}: {', '.join(parts)}>"
     if causes.breaks:
         first = causes.breaks[0]

@@ -64,7 +64,7 @@ def resume_source(resumed: GoingOn, first: int) -> str:
     """
     rows = []
     if resumed.after:
-        rows.append(f"# goes on behind: {'; or '.join(f'{expression(p)} (line {p.line})' for p in resumed.after)}")
+        rows.append(f"# resumes after: {'; or '.join(f'{expression(p)} (line {p.line})' for p in resumed.after)}")
     rows.append(f"# with the values of: {', '.join(map(resumed.said, resumed.arguments)) or 'nothing'}")
     rows.append(f"# {brief(resumed.place.file)}:{resumed.place.line} in {resumed.place.function}")
     return "\n".join([*rows, *_rest(resumed.place, first)]) + "\n"

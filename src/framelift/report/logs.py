@@ -25,7 +25,7 @@ __all__: list[str] = []
 def _log(capture: Any) -> None:
     name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
     if capture.miss is not None and topic("recompiles").isEnabledFor(logging.INFO):
-        topic("recompiles").info("%s captured again: %s\n  fix: %s", name, capture.recompile, _fix(capture))
+        topic("recompiles").info("%s recompiled: %s\n  fix: %s", name, capture.recompile, _fix(capture))
     if topic("perf").isEnabledFor(logging.INFO):
         phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)

@@ -12,38 +12,38 @@ def refusal_fix(why: str) -> str:
 
 
 _REFUSALS = {
-    "limit": "Remove the causes of the recaptures; or raise framelift.config.recompile_limit, which costs a capture for each further variant.",
+    "limit": "Remove the causes of the recompiles, or raise framelift.config.recompile_limit.",
     "defect": "This is a defect of framelift: please report it with the file that the warning named.",
 }
 
 
 def specialisation_fix(kind: str, expression: str) -> str:
     """What a change of a constant does, and how to avoid that."""
-    return _CONSTANTS.get(kind, "Another value captures again.").format(e=expression)
+    return _CONSTANTS.get(kind, "Another value recompiles.").format(e=expression)
 
 
 _CONSTANTS = {
-    "number": "Another value captures again; a number kept in a tensor does not.",
-    "shape": "Another size captures again; a dimension marked dynamic does not.",
-    "length": "Another length captures again.",
-    "fixed": "`{e}` needs the number itself, so that each value captures again: work on tensors there instead of a Python loop, list or branch over "
+    "number": "Another value recompiles; a number kept in a tensor does not.",
+    "shape": "Another size recompiles; a dimension marked dynamic does not.",
+    "length": "Another length recompiles.",
+    "fixed": "`{e}` needs the number itself, so each value recompiles: work on tensors there instead of a Python loop, list or branch over "
              "the number.",
-    "relation": "`{e}` relies on it: a value for which it does not hold captures again.",
+    "relation": "`{e}` relies on it: a value for which it does not hold recompiles.",
 }
 
 
 def settled_fix(kind: str, origin: str) -> str:
     """For a value that is symbolic since it changed: what would have saved that one capture."""
     if kind == "TENSOR":
-        return (f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and further ones need no capture. "
+        return (f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and other sizes do not recompile. "
                 "framelift.mark_dynamic before the first call, or dynamic=True, saves this one too.")
-    return (f"Nothing more to do: {origin} is symbolic since then, and further values need no capture. To save this one too, compile with dynamic=True "
+    return (f"Nothing more to do: {origin} is symbolic since then, and other values do not recompile. To save this one too, compile with dynamic=True "
             "or pass a tensor.")
 
 
 def result_fix(origin: str) -> str:
     """For a value that changes because a break gives it anew at each call."""
-    return f"`{origin}` is what a break gives back to Python: the fix of that break is the fix of this."
+    return f"`{origin}` is the result of a graph break: fix that break, and this recompile goes away."
 
 
 def _equal(origin: str, old: str, new: str) -> str:
@@ -78,7 +78,7 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
     "CALL": lambda o, old, new: f"Expected: one graph for calls with {o} and one for calls without.",
     "memory": lambda o, old, new: "The function writes to inputs that share memory in some calls only: pass copies, or always the same views.",
     "hooks": lambda o, old, new: "Register hooks on tensors before the first call.",
-    "gone": lambda o, old, new: "An object the captured code was bound to is gone: create it once and keep it.",
+    "gone": lambda o, old, new: "An object that the compiled code refers to is gone: create it once and keep it.",
 }
 
 

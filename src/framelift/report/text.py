@@ -51,8 +51,8 @@ def lines(report: Report) -> Iterator[Line]:
 
 def _overview(report: Report) -> str:
     return (f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, {_count(len(report.breaks), 'break')}, "
-            f"{_count(sum(r.times for r in report.recaptures), 'recapture')}, {_count(report.guards, 'guard')}, "
-            f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of capturing")
+            f"{_count(sum(r.times for r in report.recaptures), 'recompile')}, {_count(report.guards, 'guard')}, "
+            f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of compiling")
 
 
 def _count(number: int, word: str) -> str:
@@ -81,7 +81,7 @@ def _breaks(report: Report) -> Iterator[Line]:
         for caller in one.callers:
             yield "dim", f"    called at {caller.file}:{caller.line} in {caller.function}: {caller.expression}"
         for loop in one.loops:
-            yield "dim", f"    in a loop ({loop.file}:{loop.line}) whose steps run in plain Python because of it"
+            yield "dim", f"    in a loop ({loop.file}:{loop.line}) whose steps run eagerly because of it"
         yield "dim", f"    cost: {cost(one)}"
         yield "fix", f"    fix: {one.fix}"
         yield "dim", f"    more: {one.page}"
@@ -95,10 +95,10 @@ def cost(one: Break) -> str:
 
 def _recaptures(report: Report) -> Iterator[Line]:
     if report.recaptures:
-        yield "head", "\nrecaptures"
+        yield "head", "\nrecompiles"
     for one in report.recaptures:
         more = f" and {_count(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
-        yield "warn", (f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recapture')}, {one.seconds * 1e3:.1f} ms"
+        yield "warn", (f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recompile')}, {one.seconds * 1e3:.1f} ms"
                        f"{', symbolic since then' if one.settled else ''}")
         for old, new in one.changes[-3:]:
             if old or new:
@@ -112,10 +112,10 @@ def _recaptures(report: Report) -> Iterator[Line]:
 
 def _refusals(report: Report) -> Iterator[Line]:
     if report.refusals:
-        yield "head", "\nnot captured any more"
+        yield "head", "\nno longer compiled"
     for one in report.refusals:
         why = "config.recompile_limit is reached" if one.why == "limit" else "framelift failed on it"
-        yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran in plain Python, {why}"
+        yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran eagerly, {why}"
         if one.sentence:
             yield "", f"    last: {one.sentence}"
         yield "fix", f"    fix: {one.fix}"
@@ -146,7 +146,7 @@ def _times(report: Report) -> Iterator[Line]:
 
 def _specialisations(report: Report) -> Iterator[Line]:
     if report.specialisations:
-        yield "head", "\nheld for constant"
+        yield "head", "\nspecialized on"
     for one in report.specialisations[:_MOST]:
         where = f"   {one.source.file}:{one.source.line}: {one.source.expression}" if one.source is not None else ""
         yield "", f"  {one.origin} = {one.value}{where}"

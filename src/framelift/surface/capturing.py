@@ -103,7 +103,7 @@ def fullgraph_capture(fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any
     finally:
         native.miss = driver
     if not native.entries:
-        raise FrameliftError(f"{native.function.__qualname__} was not captured: a mode, a stance or an option says so")
+        raise FrameliftError(f"{native.function.__qualname__} was not captured: a mode, a stance or an option forbids it")
     if native.entries[0].info.reason_id == "raises":   # it raises: so does the call
         native(*args, **(kwargs or {}))
         raise FrameliftError(f"{native.function.__qualname__} was not captured: {native.entries[0].info.reason}")

@@ -98,7 +98,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", help="also write the report as JSON")
     parser.add_argument("--trace", help="also write the timeline as a Chrome trace")
     parser.add_argument("--text", action="store_true", help="also print the report")
-    parser.add_argument("--drop-in", action="store_true", help="what the script says to torch.compile is framelift's")
+    parser.add_argument("--drop-in", action="store_true", help="calls of torch.compile in the script use framelift")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", help="the program to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -120,7 +120,7 @@ def _report(options: argparse.Namespace) -> int:
     if options.text:
         print(found)
     if not found.captures:
-        hint = "" if options.drop_in else "; for a script that says torch.compile, use --drop-in"
+        hint = "" if options.drop_in else "; for a script that calls torch.compile, use --drop-in"
         print(f"framelift: nothing was captured: the script calls nothing that framelift.compile returned{hint}", file=sys.stderr)
     return status
 

@@ -53,22 +53,22 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     """Capture `model` (a function, method, lambda, callable, module or class) and run its graph instead.
 
     Usable as a decorator, with or without arguments.  The first call captures; later calls whose guards hold run the
-    compiled graph, others capture again.
+    compiled graph, others recompile.
 
     Args:
         backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default inductor.
-        fullgraph: raise `framelift.exc.Unsupported` instead of running in plain Python what cannot be captured.
+        fullgraph: raise `framelift.exc.Unsupported` where there would be a graph break.
         dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from the start;
             False: always constants.
         mode, options: passed to the backend, as torch.compile does.
         disable: return `model` as it is.
         name: shown in messages and reports.
-        recompile_limit: this callable's own limit of captures, in place of `config.recompile_limit`.
+        recompile_limit: this callable's own limit of recompiles, in place of `config.recompile_limit`.
         isolate_recompiles: accepted; every compiled callable has its own cache.
         guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
-        verify: compare the first so many calls with plain Python: results, effects and random numbers; True: every call.
+        verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The compiled graph is loaded at the
             first call after that; `framelift.wait` waits for it.  Backends other than Inductor are waited for.  None: as `config.background` says.
 

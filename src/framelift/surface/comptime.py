@@ -1,4 +1,4 @@
-"""`comptime`: run a function of your own while a frame is captured, and look at its state.  In plain Python it does nothing."""
+"""`comptime`: run a function of your own while a frame is captured, and look at its state.  In eager mode it does nothing."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _Comptime:
     """Call a function while capturing: `comptime(fn)` gives it a `ComptimeContext`; the methods are the common cases.
 
     >>> import torch, framelift
-    >>> framelift.comptime(print)   # plain Python: nothing
+    >>> framelift.comptime(print)   # eager mode: nothing
     >>> framelift.comptime.print_locals()
     """
 

@@ -88,7 +88,7 @@ for _make in (_disabled, _skipped):
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
-    """Leave a function, module or class to plain Python.
+    """Run a function, module or class eagerly.
 
     With `recursive` nothing that it calls is captured either; without, its callees are captured as functions of their own.
     Met in captured code it is a break that tells `reason`.  Without `wrapping` the wrapper does not take the function's name.
@@ -143,7 +143,7 @@ def run(fn: Any = None) -> Any:
 
     >>> import torch, framelift
     >>> f = framelift.compile(lambda x: x + 1, backend="eager")
-    >>> framelift.capture(f)(torch.zeros(1)), len(f.entries)
+    >>> framelift.run(f)(torch.zeros(1)), len(f.entries)
     (tensor([1.]), 0)
     """
     if fn is None:
@@ -319,7 +319,7 @@ def _check_signatures(original: Any, traceable: Any) -> None:
 # ---- asked for in the program -----------------------------------------------------------------------------------------
 
 def graph_break(msg: str = "") -> None:
-    """End the graph here; in plain Python it does nothing.
+    """Break the graph here; in eager mode it does nothing.
 
     >>> import torch, framelift
     >>> def f(x):
@@ -332,7 +332,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def skip_frame(msg: str = "") -> None:
-    """Leave the frame that calls this to plain Python, all of it; in plain Python it does nothing.
+    """Run the whole frame that calls this eagerly; in eager mode it does nothing.
 
     >>> import framelift
     >>> framelift.skip_frame()
@@ -340,7 +340,7 @@ def skip_frame(msg: str = "") -> None:
 
 
 def step_unsupported(msg: str = "") -> None:
-    """Break here and leave the rest of the frame to plain Python; in plain Python it does nothing.
+    """Break here and run the rest of the frame eagerly; in eager mode it does nothing.
 
     >>> import framelift
     >>> framelift.step_unsupported()

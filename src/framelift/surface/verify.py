@@ -27,7 +27,7 @@ __all__ = ["Verified"]
 
 
 class Verified:
-    """A compiled callable whose first `calls` calls (True: all) are compared with plain Python.
+    """A compiled callable whose first `calls` calls (True: all) are compared with eager mode.
 
     >>> import torch, framelift
     >>> def wrong(graph_module, example_inputs):
@@ -75,9 +75,9 @@ class Verified:
         if not found:
             found = difference((twin_args, twin_kwargs), ((*bound, *args), kwargs), "the arguments afterwards")
         if not found and not _same_random(wanted_random):
-            found = "random numbers were drawn otherwise"
+            found = "random numbers were drawn differently"
         if found:
-            raise VerificationFailed(f"{function.__qualname__}, captured, differs from plain Python: {found}")
+            raise VerificationFailed(f"{function.__qualname__}, compiled, differs from eager: {found}")
         if got[0] == "raised":
             raise got[1]
         return got[1]
@@ -85,9 +85,9 @@ class Verified:
     @staticmethod
     def _difference(want: tuple[str, Any], got: tuple[str, Any]) -> str:
         if want[0] != got[0]:
-            return f"plain Python {want[0]} {want[1]!r}, captured code {got[0]} {got[1]!r}"
+            return f"eager {want[0]} {want[1]!r}, compiled code {got[0]} {got[1]!r}"
         if want[0] == "raised":
-            return "" if type(want[1]) is type(got[1]) else f"plain Python raised {want[1]!r}, captured code {got[1]!r}"
+            return "" if type(want[1]) is type(got[1]) else f"eager raised {want[1]!r}, compiled code {got[1]!r}"
         return difference(want[1], got[1])
 
 

@@ -13,7 +13,7 @@ FIXES: dict[str, str] = {
                    "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
     "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
     "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor where it is a number that changes; or do the "
-                        "same with torch or plain Python code.",
+                        "same with torch or in Python.",
     "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
     "opaque-object": "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors.",
     "data-dependent-shape": "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside.",
@@ -23,10 +23,10 @@ FIXES: dict[str, str] = {
 
 #: callable, as the break's detail names it -> fix.  Before the reason's own.
 CALLABLES: dict[str, str] = {
-    "print": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(print); or not at all: "
-             "framelift.config.ignore_logging_functions.add(print); or move `{e}` outside the compiled function.",
-    "_warnings.warn": "Call it behind the graph: framelift.config.reorderable_logging_functions.add(warnings.warn); or move `{e}` outside "
-                      "the compiled function.",
+    "print": "Move `{e}` outside the compiled function. Or let it run after the graph: framelift.config.reorderable_logging_functions.add(print); or drop it: "
+             "framelift.config.ignore_logging_functions.add(print).",
+    "_warnings.warn": "Move `{e}` outside the compiled function. Or let it run after the graph: "
+                      "framelift.config.reorderable_logging_functions.add(warnings.warn).",
 }
 
 

@@ -20,10 +20,10 @@ from .own_code import is_own_code
 __all__ = ["TOPICS", "set_logs", "topic", "warn"]
 
 
-#: topic -> what it tells
+#: topic -> what it shows
 TOPICS = {
     "breaks": "what could not be captured, with the line and the reason",
-    "recompiles": "why something was captured again: the value, old and new",
+    "recompiles": "why something was recompiled: the value, old and new",
     "guards": "the guards of each capture",
     "graph": "the graph of each capture, with the user's lines",
     "entry": "the generated function that runs instead of the frame",

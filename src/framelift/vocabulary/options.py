@@ -30,13 +30,13 @@ class Option:
 
 OPTIONS: dict[str, Option] = {
     # -- what is captured, and how often
-    "disable": Option(False, "compiled callables run plain Python", torch_variable="TORCH_COMPILE_DISABLE"),
-    "recompile_limit": Option(8, "captures per cause (and instance) before further ones run in plain Python, with a warning"),
+    "disable": Option(False, "compiled callables run eagerly", torch_variable="TORCH_COMPILE_DISABLE"),
+    "recompile_limit": Option(8, "compiled variants per cause (and instance); further ones run eagerly, with a warning"),
     "cache_size_limit": Option(8, "the older name of recompile_limit", alias="recompile_limit"),
     "fail_on_recompile_limit_hit": Option(False, "reaching recompile_limit is an error (FailOnRecompileLimitHit)"),
     "fail_on_cache_limit_hit": Option(False, "the older name of fail_on_recompile_limit_hit", alias="fail_on_recompile_limit_hit"),
-    "error_on_recompile": Option(False, "capturing a function again is an error (RecompileError)"),
-    "large_container": Option(4096, "a container with more entries than this interrupts instead of being imported whole"),
+    "error_on_recompile": Option(False, "recompiling a function is an error (RecompileError)"),
+    "large_container": Option(4096, "a container with more entries than this breaks the graph instead of being copied"),
     # -- compiling
     "repeated_layers": Option("off", "equal layers in a row are compiled once by Inductor: \"auto\" (three and more), \"always\" (two and more), \"off\""),
     "background": Option("off", "graphs run uncompiled while another process compiles them: \"on\", \"off\"; \"manual\": until they are waited for (for tests)"),
@@ -45,16 +45,16 @@ OPTIONS: dict[str, Option] = {
     "specialize_float": Option(False, "float arguments are always constants of the graph"),
     "assume_static_by_default": Option(True, "sizes are constants until they change"),
     "automatic_dynamic_shapes": Option(True, "a size that changed is symbolic in the next capture"),
-    "capture_scalar_outputs": Option(False, "Tensor.item() becomes an unbacked symbol instead of an interrupt"),
+    "capture_scalar_outputs": Option(False, "Tensor.item() becomes an unbacked symbol instead of a graph break"),
     "capture_dynamic_output_shape_ops": Option(False, "operations whose result's size depends on values are captured with unbacked symbols"),
     "allow_unspec_int_on_nn_module": Option(False, "integer attributes of modules may become symbolic"),
-    "allow_ignore_mark_dynamic": Option(False, "mark_dynamic is a wish, not a demand"),
+    "allow_ignore_mark_dynamic": Option(False, "a dimension marked dynamic may be specialized"),
     "force_parameter_static_shapes": Option(True, "sizes of parameters are constants"),
     "force_nn_module_property_static_shapes": Option(True, "sizes of tensors kept in modules are constants"),
     # -- errors
-    "suppress_errors": Option(False, "a failure of the backend or of framelift is a warning, and the frame runs in plain Python",
+    "suppress_errors": Option(False, "a failure of the backend or of framelift is a warning, and the frame runs eagerly",
                               torch_variable="TORCHDYNAMO_SUPPRESS_ERRORS"),
-    "strict": Option(False, "a defect of framelift is an error instead of a warning and plain Python (for tests)"),
+    "strict": Option(False, "a defect of framelift is an error instead of a warning and an eager run (for tests)"),
     "verbose": Option(False, "longer messages, with framelift's own frames", torch_variable="TORCHDYNAMO_VERBOSE"),
     "verbose_errors": Option(False, "keep framelift's own frames in the tracebacks of errors"),
     "verify_guards": Option(False, "run the plain Python meaning of every guard beside the native one and compare (for tests)"),
@@ -64,7 +64,7 @@ OPTIONS: dict[str, Option] = {
     "force_compile_during_fx_trace": Option(False, "a compiled function called under make_fx is captured all the same"),
     "allow_rnn": Option(False, "recurrent networks over more than a few steps are captured also for compilers that write out every step"),
     # -- logging in captured code
-    "ignore_logging_functions": Option(set(), "functions that are not called at all in captured code"),
+    "ignore_logging_functions": Option(set(), "functions whose calls are dropped from captured code"),
     "ignore_logger_methods": Option(set(), "the older name of ignore_logging_functions", alias="ignore_logging_functions"),
     "reorderable_logging_functions": Option(set(), "functions that are called when the graph has run, in their order, instead of breaking it"),
     # -- accepted, without a mechanism to steer

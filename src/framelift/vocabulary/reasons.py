@@ -59,9 +59,9 @@ class Interrupt(BaseException):
         return self.reason.sentence.format(detail=self.detail)
 
 
-_declare("unknown-callable", "the C function {detail} is not known to be free of side effects",
+_declare("unknown-callable", "{detail} cannot be part of a graph",
          "Call it outside the compiled function, or register it with a substitute.")
-_declare("callable-on-handle", "the C function {detail} would read an object of yours without being watched",
+_declare("callable-on-handle", "the C function {detail} would read attributes of a Python object, which cannot be traced",
          "Read the attributes it needs in Python and pass those.")
 _declare("opaque-object", "an object of the C type {detail} was used, and its behaviour is not known",
          "Keep such objects outside the compiled function, or pass what you need of them as numbers and tensors.")
@@ -69,7 +69,7 @@ _declare("tensor-bool", "a branch depends on the values of a tensor ({detail})",
          "Use torch.where or torch.cond, or move the branch outside the compiled function.")
 _declare("tensor-item", "a tensor's value was taken into Python by {detail}",
          "Keep the value as a tensor, or take it outside the compiled function.")
-_declare("tensor-data", "{detail} looks at a tensor's memory, which does not exist while capturing",
+_declare("tensor-data", "{detail} reads a tensor's memory, which does not exist while tracing",
          "Move it outside the compiled function.")
 _declare("tensor-repr", "a tensor's values were turned into text",
          "Print outside the compiled function, or print the shape.")
@@ -87,17 +87,17 @@ _declare("tensor-kind", "a tensor of an unsupported kind: {detail}",
          "Convert it to a dense, strided tensor outside the compiled function.")
 _declare("disabled", "{detail} is marked as not to be compiled",
          "Remove torch.compiler.disable, or call it outside the compiled function.")
-_declare("disallowed", "{detail} is declared as not to be put into graphs",
+_declare("disallowed", "{detail} is marked as not allowed in graphs",
          "Remove disallow_in_graph, or call it outside the compiled function.")
 _declare("forbidden", "{detail} must not be called in captured code",
          "Call it outside the compiled function.")
-_declare("graph-break", "the program asked for a break{detail}",
+_declare("graph-break", "the program asked for a graph break{detail}",
          "Remove the call of graph_break.")
-_declare("skip-frame", "the program asked to leave this frame to plain Python{detail}",
+_declare("skip-frame", "the program asked to run this frame eagerly{detail}",
          "Remove the call of skip_frame.")
-_declare("constant-argument", "{detail} is declared constant, but an argument of it does not exist before the call",
-         "Pass values from outside the compiled function.")
-_declare("backend-skip", "the backend asked to leave this frame to plain Python: {detail}",
+_declare("constant-argument", "{detail} is declared constant, but it is called with a value that captured code made",
+         "Pass values that exist before the call of the compiled function.")
+_declare("backend-skip", "the backend asked to run this frame eagerly: {detail}",
          "Use another backend to see the graph compiled.")
 _declare("backend-cannot", "the backend cannot compile the graph of this frame: {detail}",
          "Move the operation it names out of the compiled function, or use another backend.")
@@ -107,18 +107,18 @@ _declare("result-object", "a value of type {detail} was created inside and canno
          "Return its parts instead.")
 _declare("effect-object", "the change made to {detail} cannot be carried over to the real object",
          "Make that change outside the compiled function.")
-_declare("unsupported-code", "{detail} cannot be run under watch",
+_declare("unsupported-code", "{detail} cannot be traced",
          "Call it outside the compiled function.")
 _declare("caught", "an interrupt was caught by the program before it reached the root ({detail})",
          "Avoid a bare `except:` or `except BaseException:` around it.")
-_declare("random-state", "a number was drawn from {detail}, whose state is another one at every call",
+_declare("random-state", "a number was drawn from {detail}, whose state differs from call to call",
          "Draw it outside the compiled function and pass it, or use torch's generators.")
-_declare("symbolic-number", "{detail} cannot be followed with symbolic sizes and numbers",
+_declare("symbolic-number", "{detail} does not work with symbolic sizes and numbers",
          "Mark the sizes as static, or call it outside the compiled function.")
-_declare("too-large", "{detail} is too large to be imported",
+_declare("too-large", "{detail} is too large to be copied and guarded",
          "Read only the part you need.")
 _declare("lazy-module", "{detail} is a lazy module whose parameters are made by this call",
-         "Nothing to do: this call runs in plain Python, and the next one is captured.")
+         "Nothing to do: this call runs eagerly, and the next one is compiled.")
 _declare("active-mode", "{detail} is active, and captured graphs would not honour it",
          "Call the compiled function outside of it.")
 _declare("active-transform", "Calling torch.func.{detail}(compiled_fn) function from eager mode is not supported",

@@ -257,12 +257,12 @@ def tell_of_failure(info: Any, error: BaseException) -> None:
         return
     place = f"{info.name} ({info.file}:{info.line})"
     if is_a(error, Left):
-        text = f"{place} could not be captured, for capturing it raises where plain Python does not: {error}. The call ran in plain Python, and so will others"
+        text = f"{place} could not be captured: capturing it raises, while eager does not: {error}. The call ran eagerly, and so will others"
     elif in_handler(info.stacks):   # the program may have caught the same error
         return
     else:
-        text = (f"the graph of {place} failed where plain Python does not: {type(error).__name__}: {error}. "
-                "The call ran in plain Python, and so will others that fail")
+        text = (f"the graph of {place} failed, while eager does not: {type(error).__name__}: {error}. "
+                "The call ran eagerly, and so will others that fail")
     info.failures += 1
     if config.strict:
         raise InternalError(f"framelift: {text}") from error

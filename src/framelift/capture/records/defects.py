@@ -44,7 +44,7 @@ def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgr
         raise InternalError(f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}") from error
     number = next(_numbers)
     where = f" Details for a bug report are in {_written(error, function, number)}." if number <= _MOST_FILES else ""
-    warn(f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs in plain Python. "
+    warn(f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs eagerly. "
          f"{type(error).__name__}: {error}.{where}")
 
 

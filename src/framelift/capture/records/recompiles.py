@@ -16,7 +16,7 @@ __all__ = ["Recompile", "recompiles", "what_was_done"]
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """One recapture: `origin` is the value whose guard (`kind`) failed, `reader` the user's expression that read it.
+    """One recompile: `origin` is the value whose guard (`kind`) failed, `reader` the user's expression that read it.
 
     >>> import torch, framelift
     >>> compiled = framelift.compile(lambda x, by: x * by, backend="eager")
@@ -41,14 +41,14 @@ class Recompile:
 
 
 def recompiles(compiled: Any) -> list[Recompile]:
-    """Every recapture of a compiled callable or module, in order, and the causes that reached their limit."""
+    """Every recompile of a compiled callable or module, in order, and the causes that reached their limit."""
     record = record_of(compiled)
     if record is None:
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
     native = getattr(compiled, "_compiled", compiled)
     names = names_of(native)
     found = [_of(names, note.root, note.name, note.miss, note.done) for note in record.notes if note.miss is not None]
-    left = [_of(names, one.name == native.function.__code__.co_qualname, one.name, one.miss, f"{one.calls} calls left to plain Python: config.recompile_limit is reached for this cause")
+    left = [_of(names, one.name == native.function.__code__.co_qualname, one.name, one.miss, f"{one.calls} calls ran eagerly: config.recompile_limit is reached for this cause")
             for one in record.refused.values() if one.why == "limit" and one.miss is not None]
     return found + left
 
@@ -60,11 +60,11 @@ def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile
 
 
 def what_was_done(miss: Miss | None, info: Any) -> str:
-    """What a recapture does about the value that caused it, told while the capture is being made."""
+    """What a recompile does about the value that caused it, noted while it is being made."""
     if miss is None:
         return ""
     if miss.kind == "CALL" and not info.reason_id:
-        return "captured once more for this form of the call"
+        return "recompiled for this form of the call"
     if info.sessions:
         world = info.sessions[-1].world
         symbolic = [*(str(origin) for origin in world.numbers), *(info.relations.words.values() if info.relations is not None else ())]
@@ -78,8 +78,8 @@ def what_was_done(miss: Miss | None, info: Any) -> str:
         if miss.origin in world.dynamism.keyed:
             return f"{miss.origin} is read key by key from now on"
         if miss.origin in world.dynamism.told_by_code():
-            return f"functions at {miss.origin} are told by their code from now on"
-    return "captured once more for this value" if not info.reason_id else f"runs in plain Python: {info.reason}"
+            return f"functions at {miss.origin} are distinguished by their code from now on"
+    return "recompiled for this value" if not info.reason_id else f"runs eagerly: {info.reason}"
 
 
 _core.set_recompiles(recompiles)

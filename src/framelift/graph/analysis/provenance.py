@@ -34,7 +34,7 @@ def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[L
             return tuple(links)
         value = step.inputs[0]
     if value.step is None:
-        links.append(Link(f"{name(value)}, {_kind(value)}, comes from outside", None))
+        links.append(Link(f"{name(value)}, {_kind(value)}, is an input", None))
     return tuple(links)
 
 

@@ -134,7 +134,7 @@ def _stray(tensor: torch.Tensor) -> BaseException:
     text = f"{type(tensor).__name__} of size {tuple(_core.of_tensor(tensor, 'size'))} on {device}"
     if device.type == "meta":
         return Interrupt("torch-operation", f"that made a tensor unseen ({text})")
-    return InternalError(f"a tensor from outside reached the recorder without being imported: {text}")
+    return InternalError(f"an external tensor reached the recorder without being imported: {text}")
 
 
 def rebuild(kept: Any, of: Callable[[Any], Any]) -> Any:

@@ -129,7 +129,7 @@ def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
     """A wrapper's inner tensors, by name."""
     found = {name: getattr(tensor, name, None) for name in names}
     if not all(is_a(inner, torch.Tensor) for inner in found.values()):
-        raise _refused(type(tensor), "which does not hold what it says")
+        raise _refused(type(tensor), "which does not hold what it promises")
     return found
 
 

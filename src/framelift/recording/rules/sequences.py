@@ -66,7 +66,7 @@ def _pack(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return recorder.record(target_of(_OWNER._pack_padded_sequence), args, kwargs)
     batch, steps = (size[0], size[1]) if batch_first else (size[1], size[0])
     if len(known) != batch or not known or known != sorted(known, reverse=True) or not 0 < known[-1] <= known[0] <= steps or sum(known) > _MOST_ROWS:
-        raise Interrupt("torch-operation", "pack_padded_sequence of lengths that are odd, or of thousands of rows,")
+        raise Interrupt("torch-operation", "pack_padded_sequence of unusual lengths, or of thousands of rows,")
     alive = [sum(length > step for length in known) for step in range(known[0])]
     stride, along = (steps, 1) if batch_first else (1, batch)
     flat = _record(recorder, torch.Tensor.reshape, tensor, (batch * steps, *size[2:]))
@@ -86,7 +86,7 @@ def _pad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         raise Interrupt("symbolic-number", "a packed sequence")
     steps = total if total > 0 else len(alive)
     if type(steps) is not int or steps < len(alive) or not alive or sum(alive) != size[0] or steps * alive[0] > _MOST_ROWS:
-        raise Interrupt("torch-operation", "pad_packed_sequence of batch sizes that are odd, or of thousands of rows,")
+        raise Interrupt("torch-operation", "pad_packed_sequence of unusual batch sizes, or of thousands of rows,")
     index, start = [], 0
     for count in [*alive, *[0] * (steps - len(alive))]:
         index += [start + b if b < count else size[0] for b in range(alive[0])]

@@ -24,7 +24,7 @@ function breakCard(b) {
     ${b.inner ? `<p class=dim>below it ${esc(b.inner.file)}:${b.inner.line} in ${esc(b.inner.function)}: <code>${esc(b.inner.expression)}</code></p>` : ""}
     ${from ? `<details open><summary>Where the value comes from</summary><ol>${from}</ol></details>` : ""}
     ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${esc(s.file)}:${s.line} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
-    ${b.loops.map(s => `<p class=dim>In a loop (${esc(s.file)}:${s.line}) whose steps run in plain Python because of it.</p>`).join("")}
+    ${b.loops.map(s => `<p class=dim>In a loop (${esc(s.file)}:${s.line}) whose steps run eagerly because of it.</p>`).join("")}
     <p class=fix>Fix: ${esc(b.fix)}</p>
     <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
@@ -32,18 +32,18 @@ function breakCard(b) {
 
 function recaptureCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
-  return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recapture")} <span class=tag>${esc(r.kind)}</span>${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
+  return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recompile")} <span class=tag>${esc(r.kind)}</span>${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
     <p class=dim>${r.functions.map(f => `<a href="${link(f)}">${esc(f)}</a>`).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
     ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
 function refusalCard(r) {
-  return `<article class="card bad"><h3>${esc(r.name)}: ${many(r.calls, "call")} ran in plain Python <span class=tag>${esc(r.why)}</span></h3>${at(r.source)}
+  return `<article class="card bad"><h3>${esc(r.name)}: ${many(r.calls, "call")} ran eagerly <span class=tag>${esc(r.why)}</span></h3>${at(r.source)}
     ${r.sentence ? `<p>Last: ${esc(r.sentence)}</p>` : ""}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
 function constantRows(list) {
-  return `<div class=scroll><table class=stack><tr><th>value<th>held for<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td data-h="held for"><code>${esc(s.value)}</code><td data-h=kind>${esc(s.kind)}
+  return `<div class=scroll><table class=stack><tr><th>value<th>specialized on<th>kind<th>read by<th>what a change does</tr>${list.map(s => `<tr><td><code>${esc(s.origin)}</code><td data-h="specialized on"><code>${esc(s.value)}</code><td data-h=kind>${esc(s.kind)}
     <td data-h="read by">${s.source ? `<code>${esc(s.source.expression)}</code><br>${at(s.source)}` : ""}<td class=dim>${esc(s.how)}</tr>`).join("")}</table></div>`;
 }
 
@@ -101,9 +101,9 @@ function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
     <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}</span></p>
-    ${c.after ? `<p>Goes on behind <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
-    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Captured again because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
-    ${c.resume ? `<details><summary>What it goes on with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
+    ${c.after ? `<p>Resumes after <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
+    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Recompiled because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
+    ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
     ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
     ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
     ${c.entry ? `<details><summary>Entry: the function that runs instead</summary><pre>${comments(c.entry)}</pre></details>` : ""}
@@ -112,13 +112,13 @@ function capturePart(c) {
 
 const empty = text => `<p class=ok>${text}</p>`;
 const VIEWS = {
-  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recaptures", R.recaptures.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
-    ["calls served", R.calls], ["captures", R.captures], ["capturing", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
-    <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recaptures</h2>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}
-    ${R.refusals.length ? `<h2>Not captured any more</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
+  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recompiles", R.recaptures.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
+    ["calls served", R.calls], ["captures", R.captures], ["compiling", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
+    <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recompiles</h2>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was recompiled.")}
+    ${R.refusals.length ? `<h2>No longer compiled</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
   breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
-  recaptures: () => `<h1>Recaptures</h1>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was captured twice.")}`,
-  constants: () => `<h1>Held for constant</h1>${constantRows(R.specialisations)}`,
+  recaptures: () => `<h1>Recompiles</h1>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was recompiled.")}`,
+  constants: () => `<h1>Specialized on</h1>${constantRows(R.specialisations)}`,
   functions: () => `<h1>Functions</h1>${functionRows(R.functions)}`,
   timeline: () => `<h1>Timeline</h1>${timeline()}`,
   function: id => { const f = byId[id]; return f ? `<h1>${esc(f.name)}</h1><p class=dim>${esc(f.source.path)}:${f.source.line}</p>${f.captures.map(capturePart).join("")}` : "<p>No such function.</p>"; },
@@ -133,7 +133,7 @@ function search(text) {
   const functions = R.functions.filter(f => has(f.name, f.source.file) || f.captures.some(c => has(c.graph, c.entry)));
   const guards = R.functions.flatMap(f => f.captures.flatMap(c => c.guard_tree.filter(g => has(g.path, g.checks.join(" "))).map(g => [f, g]))).slice(0, 100);
   const part = (title, list, html) => list.length ? `<h2>${title}</h2>${html}` : "";
-  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recaptures", recaptures, recaptures.map(recaptureCard).join("")) + part("Not captured any more", refusals, refusals.map(refusalCard).join("")) + part("Functions", functions, functionRows(functions))
+  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recompiles", recaptures, recaptures.map(recaptureCard).join("")) + part("No longer compiled", refusals, refusals.map(refusalCard).join("")) + part("Functions", functions, functionRows(functions))
     + part("Constants", constants, constantRows(constants)) + part("Guards", guards, `<div class=tree>${guards.map(([f, g]) => `<div><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(g.path)} <span class=dim>${g.checks.map(esc).join("; ")}</span></div>`).join("")}</div>`);
   return `<h1>Search: ${esc(text)}</h1>${found || "<p class=dim>Nothing found.</p>"}`;
 }

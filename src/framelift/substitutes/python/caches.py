@@ -137,7 +137,7 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 @substitute(_WRAPPER.cache_info, _WRAPPER.cache_clear)
 def _look(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not args or not _core.is_internal(args[0]):
-        raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of a cache from outside")
+        raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of an external cache")
     return _core.natively(callable_, args, kwargs)
 
 

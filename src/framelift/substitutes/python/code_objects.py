@@ -135,7 +135,7 @@ def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds:
             locals_ = frame_locals(session, frame)
     world = session.world
     if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
-        raise Interrupt("unsupported-code", f"{name}() with locals from outside")
+        raise Interrupt("unsupported-code", f"{name}() with external locals")
     found = world.by_seen.get(id(globals_))
     if found is None and type(globals_) is dict and _INTERNAL_GLOBALS:
         _core.mark_internal(globals_)

@@ -72,7 +72,7 @@ def _set(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 @substitute(contextvars.ContextVar.reset)
 def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].var is not args[0]:
-        raise Interrupt("effect-object", "a context variable reset with a token from outside")
+        raise Interrupt("effect-object", "a context variable reset with an external token")
     variable, token = args
     world = session.world
     if token.old_value is ABSENT:   # as it was at the start: nothing is left to be written

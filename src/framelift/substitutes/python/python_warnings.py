@@ -73,7 +73,7 @@ def _decided(session: Session, text: str, kind: type) -> str:
     action = _action(filters, text, kind)
     # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set inside are new.
     if action != "ignore" and (action not in ("error", "always") or session.shadow_of(filters) is not None):
-        raise _told_outside(f"by a filter that says {action}")
+        raise _told_outside(f"by a filter with {action}")
     return action
 
 

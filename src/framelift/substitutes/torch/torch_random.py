@@ -48,7 +48,7 @@ def _take(session: Session, callable_: Any, take: Any, source: int, value: Any =
 def _set(session: Session, callable_: Any, set_: Any, source: int, token: Any, value: Any = None) -> None:
     held = _drawing(session, callable_)
     if id(token) not in held.tokens:
-        raise Interrupt("torch-state", f"{callable_.__name__} to a state from outside")
+        raise Interrupt("torch-state", f"{callable_.__name__} to an external state")
     held.act(set_, source, value, held.tokens[id(token)][1])
 
 
