@@ -172,7 +172,7 @@ def test_below_a_disabled_function(function, inside: int) -> None:
 def test_wrappers_called_while_capturing_do_not_start_another_capture() -> None:
     inner = framelift.compile(lambda x: x + 1, backend="eager")
 
-    for wrap in (framelift.disable, framelift.capture):
+    for wrap in (framelift.disable, framelift.run):
         chosen = wrap(lambda x: inner(x))
         constant = framelift.assume_constant_result(lambda x: chosen(x).sum().item())
         assert torch.equal(framelift.compile(lambda x: x * constant(X), backend="eager", fullgraph=True)(X), X * 5)
