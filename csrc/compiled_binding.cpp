@@ -9,9 +9,12 @@ Binding::Binding(PyObject* function) : function_((PyFunctionObject*)function), c
   Py_INCREF(code_);
   positional_ = code_->co_argcount;
   named_ = positional_ + code_->co_kwonlyargcount;
-  count_ = named_ + !!(code_->co_flags & CO_VARARGS) + !!(code_->co_flags & CO_VARKEYWORDS);
+  bound_ = named_ + !!(code_->co_flags & CO_VARARGS) + !!(code_->co_flags & CO_VARKEYWORDS);
+  count_ = bound_ + !!(code_->co_flags & CO_NESTED);
   values_ = count_ <= kInline ? small_ : (PyObject**)PyMem_Malloc((size_t)count_ * sizeof(PyObject*));
-  if (values_) memset(values_, 0, (size_t)count_ * sizeof(PyObject*));
+  if (!values_) return;
+  memset(values_, 0, (size_t)count_ * sizeof(PyObject*));
+  if (count_ > bound_) values_[bound_] = Py_NewRef(function);
 }
 
 Binding::~Binding() {
@@ -51,7 +54,7 @@ Py_ssize_t Binding::find(PyObject* name) const {
 bool Binding::bind_keywords(PyObject* const* values, PyObject* kwnames) {
   PyObject* extra = nullptr;
   if (code_->co_flags & CO_VARKEYWORDS) {
-    extra = values_[count_ - 1] = PyDict_New();
+    extra = values_[bound_ - 1] = PyDict_New();
     if (!extra) return false;
   }
   for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {

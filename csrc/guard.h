@@ -237,7 +237,9 @@ struct Program {
   uint64_t epoch = 0;
   struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
 
-  std::unordered_map<uint64_t, std::vector<std::unique_ptr<TensorCheck>>> tensor_checks;  // by a hash
+  // By a hash; fixed when the program is built, and shared by its copies.
+  using TensorChecks = std::unordered_map<uint64_t, std::vector<std::unique_ptr<TensorCheck>>>;
+  std::shared_ptr<TensorChecks> tensor_checks = std::make_shared<TensorChecks>();
   std::vector<Ref> owned;                            // constants and weak references
   std::unordered_set<PyObject*> held;                // objects in `owned`, or their weak references are; while building
   Ref liveness, callback;                            // the callback of weak references notes a death in `liveness`
@@ -249,6 +251,8 @@ struct Program {
   // Remember an object without keeping it alive where that is possible.  False with an exception set.
   bool hold(PyObject* object);
   bool build(PyObject* nodes, PyObject* inputs, PyObject* externals, PyObject* distinct, PyObject* state);
+  // Take over the guards of another program, but nothing of what it has seen.
+  void copy(const Program& other);
   Outcome check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check);
   // Every failure, in the order of `check`; nothing below a node that fails is looked at.  False with an exception set.
   bool all_failures(PyObject* const* locals, Py_ssize_t count, std::vector<std::pair<int, int>>& found);

@@ -93,7 +93,7 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   if (!parsed || !p.hold((PyObject*)parsed->type)) return false;
   node.unsafe = node.unsafe || tensor_runs_code(*parsed);
   if (tensor_type_is_torchs(*parsed)) check.leaf = Ref::new_ref(value);  // for explanations; a user's class is not kept alive
-  auto& alike = p.tensor_checks[parsed->keys ^ (parsed->size.empty() ? 0 : (uint64_t)parsed->size[0] << 32)];
+  auto& alike = (*p.tensor_checks)[parsed->keys ^ (parsed->size.empty() ? 0 : (uint64_t)parsed->size[0] << 32)];
   for (auto& known : alike)
     if (*known == *parsed) check.tensor = known.get();
   if (!check.tensor) {

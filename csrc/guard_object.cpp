@@ -32,6 +32,17 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return self->program->build(nodes, inputs, externals, distinct, state) ? made.release() : nullptr;
 }
 
+static PyObject* copy(PyObject* self, PyObject*) {
+  Ref made = Ref::steal(GuardProgram_Type.tp_alloc(&GuardProgram_Type, 0));
+  if (!made) return nullptr;
+  GuardProgramObject* object = (GuardProgramObject*)made.get();
+  object->info = Py_NewRef(((GuardProgramObject*)self)->info);
+  object->verifier = Py_NewRef(((GuardProgramObject*)self)->verifier);
+  object->program = new Program();
+  object->program->copy(*program_of(self));
+  return made.release();
+}
+
 static int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   GuardProgramObject* object = (GuardProgramObject*)self;
   Py_VISIT(object->info);
@@ -177,6 +188,7 @@ static MethodTable methods({
     method<fetch, METH_VARARGS>("fetch", "fetch(node, locals): the value a node leads to; LookupError when there is none."),
     method<describe, METH_O>(
         "describe", "describe(node): (parent, step, key, ((kind, constant), ...)); objects that are gone are None."),
+    method<copy, METH_NOARGS>("copy", "copy(): the same guards, in a program that has looked at nothing yet."),
     method<unsettled, METH_NOARGS>("unsettled", "The nodes that every call looks at again; for tests and reports."),
     method<stats, METH_NOARGS>("stats", "Counters, for tests and reports."),
 });

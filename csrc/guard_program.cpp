@@ -312,4 +312,70 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
   return true;
 }
 
+// ---- copying ----
+
+static Check copy_of(const Check& check) {
+  Check made;
+  made.kind = check.kind;
+  made.constant = check.constant;
+  made.leaf = Ref::new_ref(check.leaf.get());
+  made.number = check.number;
+  made.other = check.other;
+  made.objects = check.objects;
+  made.leaves = check.leaves;
+  made.names = Ref::new_ref(check.names.get());
+  made.mro = check.mro;
+  made.tensor = check.tensor;
+  return made;
+}
+
+static Node copy_of(const Node& node) {
+  Node made;
+  made.index = node.index;
+  made.end = node.end;
+  made.given = node.given;
+  made.parent = node.parent;
+  made.step = node.step;
+  made.key = node.key;
+  made.own_key = Ref::new_ref(node.own_key.get());
+  made.number = node.number;
+  for (const Check& check : node.checks) made.checks.push_back(copy_of(check));
+  made.slot = node.slot;
+  made.argument = node.argument;
+  made.lone = node.lone;
+  made.pinned = node.pinned;
+  made.wants_layout = node.wants_layout;
+  made.wants_version = node.wants_version;
+  made.unsafe = node.unsafe;
+  made.distinct = node.distinct;
+  made.room = node.room;
+  made.needed = node.needed;
+  return made;
+}
+
+void Program::copy(const Program& other) {
+  nodes.reserve(other.nodes.size());
+  for (const Node& node : other.nodes) nodes.push_back(copy_of(node));
+  places = other.places;
+  inputs = other.inputs;
+  externals = other.externals;
+  distinct_arguments = other.distinct_arguments;
+  distinct = other.distinct;
+  addresses.resize(distinct.size());
+  inputs_first = other.inputs_first;
+  last_use = other.last_use;
+  same = other.same;
+  looks = other.looks;
+  slot_count = other.slot_count;
+  has_state = other.has_state;
+  state = other.state;
+  tensor_checks = other.tensor_checks;
+  for (const Ref& object : other.owned) owned.push_back(Ref::new_ref(object.get()));
+  liveness = Ref::new_ref(other.liveness.get());  // a death that one hears of ends both
+  callback = Ref::new_ref(other.callback.get());
+  state_object = Ref::new_ref(other.state_object.get());
+  cleared = other.cleared;
+  lay_out();
+}
+
 }  // namespace framelift

@@ -138,7 +138,7 @@ def test_functions_that_take_turns_in_a_global_or_a_cell() -> None:
     for _ in range(12):
         assert torch.equal(function(X), X * 2 + 1)
         inner = made(2)
-    assert framelift.stats()["captures"] == 2
+    assert framelift.stats()["captures"] == 1   # reached from the function, as from an argument
 
     def reads_a_global(x: torch.Tensor) -> torch.Tensor:
         return REPLACED(x)   # type: ignore[name-defined, no-any-return]  # noqa: F821

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,13 +59,13 @@ class Stopping:
 
 
 class _Frames:
-    """Everything made from one original code object."""
+    """Everything made from one original code object.  Compiled callables share it, so that code made for one goes on for the others."""
 
-    __slots__ = ("code", "flow", "layouts", "made", "origins", "twins")
+    __slots__ = ("__weakref__", "by_code", "code", "flow", "layouts", "made", "twins")
 
-    def __init__(self, code: types.CodeType, origins: dict[int, tuple[_Frames, Made]]) -> None:
+    def __init__(self, code: types.CodeType) -> None:
         self.code = code
-        self.origins = origins
+        self.by_code: dict[int, Made] = {}      # id of code made here -> how
         self.flow = Flow(code)
         self.made: dict[tuple[Point, bool], Made] = {}
         self.twins: dict[tuple[int, int], types.CodeType] = {}
@@ -83,8 +84,14 @@ class _Frames:
         if found is None:
             stops = stops_after(self.flow, point.unit) if plain else ()
             found = self.made[point, plain] = resume_code(self.flow, point, stops)
-            self.origins[id(found.code)] = (self, found)
+            self.by_code[id(found.code)] = found
+            _made_of[id(found.code)] = self
         return found
+
+
+# By the address of a code object that the value keeps alive.  A callable that goes on with a frame keeps the value.
+_made_of: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # code made for going on
+_originals: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # the program's code
 
 
 class Breaks:
@@ -92,29 +99,40 @@ class Breaks:
 
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
-        self.origins: dict[int, tuple[_Frames, Made]] = {}   # code made here -> what it was made from
         self.let_go: dict[int, tuple[int, ...]] = {}         # and which of its arguments it may let go of
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
         """What was made from a code object's original, and if the code was itself made here, how."""
-        known = self.origins.get(id(code))
-        if known is not None:
-            return known
+        made_of = _made_of.get(id(code))
+        if made_of is not None:
+            return self.keep(made_of), made_of.by_code[id(code)]
         found = self.frames.get(id(code))
         if found is None:
-            found = self.frames[id(code)] = _Frames(code, self.origins)
+            found = _originals.get(id(code))
+            if found is None:
+                found = _originals[id(code)] = _Frames(code)
+            self.keep(found)
         return found, None
+
+    def keep(self, frames: _Frames) -> _Frames:
+        """Keep what was made from a code object as long as the callable lives."""
+        self.frames[id(frames.code)] = frames
+        return frames
+
+    def kept_for(self, code: types.CodeType) -> _Frames | None:
+        """What was made from a code object's original, if anything was."""
+        return _made_of.get(id(code)) or self.frames.get(id(code))
 
     def is_resumed(self, code: types.CodeType) -> bool:
         """Whether the code goes on with a frame after a break."""
-        return id(code) in self.origins
+        return id(code) in _made_of
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
         """Whether code that goes on may end something of the program's before it ends itself, when the frame is the only holder.
 
         What a captured part was given lives until the part is over; finalisers and generators would act too late.
         """
-        frames, made = self.origins[id(code)]
+        frames, made = self.of(code)
         places = self.let_go.get(id(code))
         if places is None:
             places = self.let_go[id(code)] = let_go(frames.flow, made)
@@ -122,7 +140,7 @@ class Breaks:
 
     def unread(self, code: types.CodeType) -> frozenset[str]:
         """The parameters that the code only keeps until it ends."""
-        frames, made = self.of(code) if id(code) in self.origins else (None, None)
+        frames, made = self.of(code) if self.is_resumed(code) else (None, None)
         return untouched(code) if frames is None or made is None else unread(frames.flow, code, made.start, None)
 
     def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:

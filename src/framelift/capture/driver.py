@@ -69,6 +69,7 @@ from .records.recompiles import what_was_done
 from .records.record import Capture, Record, counts, ending, spent
 from .attempts import break_off, rehearsed as rehearse, taking_values
 from .learned_shapes import Seen, dynamism_for, rehearse_with
+from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
     Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back,
 )
@@ -100,6 +101,7 @@ class Driver:
         self.record = Record()
         self.breaks = Breaks()
         self.backend_name = ""
+        self.settings: Settings | None = None   # with which captures are shared; None: with nobody
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run in plain Python."""
@@ -132,12 +134,15 @@ class Driver:
         with capture_lock:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True   # another thread captured it while this one waited
+            pool = pool_of(self.settings, function, locals_, root) if not self.expected else None
+            if pool is not None and self._take_over(pool, entries, locals_):
+                return True
             if function.__code__ in self.record.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
             old = background.ready_entry(entries, locals_)
             if old is not None:
-                return self._exchange(entries, old, function, locals_, root)
+                return self._exchange(entries, old, function, locals_, root, pool)
             limit = self.hooks.recompile_limit or config.recompile_limit
             seen = self.seen.get(function.__code__)
             miss, full = cause(entries, function, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
@@ -152,7 +157,7 @@ class Driver:
                 self._warn_limit(function, names, times, miss)
                 return False
             self.hooks.failed(why, function.__code__)
-            made = self._captured(function, locals_, root, miss)
+            made = self._captured(function, locals_, root, miss, pool)
             if made is None:
                 return False
             entry, info = made
@@ -161,17 +166,35 @@ class Driver:
                 return False
             self.seen[function.__code__].entered = True
             entries.insert(len(entries) if info.general else 0, entry)   # asked last: compilers know more of a size that is 2 at least
+            self._offer(pool, entry, function.__code__)
             entry_made(function.__code__, info)
             return True
 
-    def _exchange(self, entries: list[Any], old: Any, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> bool:
+    def _offer(self, pool: Pool | None, entry: Any, code: types.CodeType) -> None:
+        """Other callables of the same code may use this entry."""
+        if pool is not None:
+            pool.offer(entry, self.record.notes[-1], self.name, self.breaks.kept_for(code))
+
+    def _take_over(self, pool: Pool, entries: list[Any], locals_: tuple[Any, ...]) -> bool:
+        """Use what other callables captured of the same code."""
+        taken = list(pool.taken(entries, locals_, bool(background.is_wanted(self.background))))
+        for offer in taken:
+            self.record.share(offer.note, offer.by)
+            if offer.keeps is not None:
+                self.breaks.keep(offer.keeps)
+        while taken and (old := background.ready_entry(entries, locals_)) is not None:
+            entries.remove(old)   # one of them is what it waited for
+        return bool(taken)
+
+    def _exchange(self, entries: list[Any], old: Any, function: types.FunctionType, locals_: tuple[Any, ...], root: bool,
+                  pool: Pool | None) -> bool:
         """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first call."""
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
         place = entries.index(old)
         entries.remove(old)
         self.blocking.add(function.__code__)   # should it fail
-        made = self._captured(function, locals_, root, old.info.miss, old.info.interim.seen)
+        made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
         if made is None or made[0] is None or not _holds(*made, locals_):
             return False
         self.blocking.discard(function.__code__)
@@ -179,17 +202,18 @@ class Driver:
         entry.hits = old.hits
         self.record.exchange(old.info, info)
         entries.insert(min(place, len(entries)), entry)
+        self._offer(pool, entry, function.__code__)
         entry_made(function.__code__, info)
         return True
 
     def _captured(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None,
-                  seen: Seen | None = None) -> tuple[Any, Capture] | None:
+                  pool: Pool | None, seen: Seen | None = None) -> tuple[Any, Capture] | None:
         """An entry and its record; None where the frame runs in plain Python.  `seen`: of an interim entry, which this one is for."""
         start = time.process_time()
         sessions: list[Session] = []
         try:
             with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
-                entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions, seen)
+                entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions, pool, seen)
                 info.spent, info.done = spent(sessions), what_was_done(miss, info)
         except Exception as error:
             raise_outside(error)
@@ -209,7 +233,7 @@ class Driver:
         return entry, info
 
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
-                    sessions: list[Session], known: Seen | None) -> tuple[Any, Capture]:
+                    sessions: list[Session], pool: Pool | None, known: Seen | None) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = going_on(self.breaks, code)
@@ -217,7 +241,8 @@ class Driver:
         seen = known or self.seen.get(code)
         if seen is None:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
-            seen = self.seen[code] = expected.copy() if expected is not None else Seen()
+            elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
+            seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Seen()
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
                 seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
         once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
@@ -228,6 +253,8 @@ class Driver:
         seen.learn(world)
         if info.interim is not None:
             info.interim.seen = seen.copy()
+        if pool is not None:
+            pool.seen = seen
         if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
             return None, info   # the program is not what it will be from the next call on
         if stop is not None:

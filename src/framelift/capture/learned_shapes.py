@@ -134,10 +134,11 @@ class Seen:
                 raise ValueError(f"{place}: {what!r}")
         return made
 
-    def copy(self) -> Seen:
-        """The same knowledge, for one more frame."""
+    def copy(self, without: str = "") -> Seen:
+        """The same knowledge, for one more frame; but for what is reached from the parameter `without`."""
         made = Seen()
-        made.values, made.changing, made.whole = dict(self.values), dict(self.changing), set(self.whole)
+        made.values, made.changing = _outside(self.values, without), _outside(self.changing, without)
+        made.whole = set(self.whole)
         return made
 
     def keep_static(self, place: str) -> None:
@@ -153,6 +154,12 @@ class Seen:
         for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
             self.keep_static(str(origin))
         return True
+
+
+def _outside(places: dict[str, Any], parameter: str) -> dict[str, Any]:
+    """The places, texts of origins, that are not reached from a parameter."""
+    roots = parameter, f"{parameter}.", f"{parameter}["
+    return {place: what for place, what in places.items() if not parameter or place != roots[0] and not place.startswith(roots[1:])}
 
 
 def _sources(value: Any) -> list[Any]:

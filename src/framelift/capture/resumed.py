@@ -43,10 +43,9 @@ class GoingOn:
 
 def going_on(breaks: Breaks, code: types.CodeType) -> GoingOn | None:
     """For code made to go on behind a break; None for the program's own code."""
-    known = breaks.origins.get(id(code))
-    if known is None or known[1] is None:
+    if not breaks.is_resumed(code):
         return None
-    frames, made = known
+    frames, made = breaks.of(code)
     point = next(point for (point, plain), each in frames.made.items() if each is made)
     flow, original = frames.flow, frames.code
     after = dict.fromkeys(place_of(original, 2 * flow.last(p.unit).unit) for p, plain in frames.made if plain and point.unit in stops_after(flow, p.unit))

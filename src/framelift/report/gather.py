@@ -42,7 +42,9 @@ def report(compiled: Any) -> Report:
 def report_of_all(compiled: Iterable[Any], name: str) -> Report:
     """One report over several compiled callables."""
     natives = [getattr(one, "_compiled", one) for one in compiled]
-    hits = {id(entry.info): entry.hits for one in natives for entry in entries_of(one)}
+    hits: collections.Counter[int] = collections.Counter()
+    for entry in [entry for one in natives for entry in entries_of(one)]:     # callables may share a capture
+        hits[id(entry.info)] += entry.hits
     refused = tuple(_refusal(row) for one in natives if (record := record_of(one)) is not None for row in record.refused.values())
     return _Gathering(_events(natives), hits).report(name, sum(one.hits for one in natives), refused)
 
@@ -97,8 +99,9 @@ def summary(compiled: Any) -> str:
     graphs = sum(note.has_graph for note in notes)
     operations = sum(note.operations for note in notes)
     misses = sum(one.times for one in causes.recaptures)
+    shared = sum(bool(note.shared_with) for note in notes)
     parts = [f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
-             f"({sum(note.seconds for note in notes):.2f} s)",
+             f"({sum(note.seconds for note in notes):.2f} s{f', {shared} shared' if shared else ''})",
              f"{_count(native.hits, 'call')} served"]
     parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
     parts.append(_count(misses, "recompile") if misses else "no recompiles")
@@ -128,14 +131,15 @@ class _Gathering:
         self.causes = Causes(events)
 
     def report(self, name: str, calls: int, refusals: tuple[Refusal, ...]) -> Report:
+        distinct = list({id(note.capture() or note): note for note in self.notes}.values())     # of a shared capture there are several notes
         phases: dict[str, float] = collections.defaultdict(float)
         for note in self.notes:
             for phase in note.phases:
                 phases[phase.name] += phase.seconds
         return Report(
             SCHEMA_VERSION, name, versions(), calls,
-            sum(note.has_graph for note in self.notes), sum(note.operations for note in self.notes),
-            sum(note.guards for note in self.notes), len(self.notes), sum(note.seconds for note in self.notes),
+            sum(note.has_graph for note in distinct), sum(note.operations for note in distinct),
+            sum(note.guards for note in distinct), len(distinct), sum(note.seconds for note in self.notes),
             sum(note.cpu_seconds for note in self.notes), dict(phases), self._times(), self._functions(), self.causes.breaks,
             self.causes.recaptures, refusals, self._specialisations())
 
@@ -173,7 +177,7 @@ class _Gathering:
             _inputs(full, event) if full is not None else (), self.causes.id_of(event), self.causes.followed(event),
             resume_source(note.resumed, note.line) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
             note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
-            guard_tree(full.explain, event.origin) if full is not None else ())
+            guard_tree(full.explain, event.origin) if full is not None else (), note.shared_with)
 
     def _specialisations(self) -> tuple[Specialisation, ...]:
         """Constants by the place that made them: seen from several captured functions, they are one."""

@@ -169,6 +169,7 @@ class Capture:
     graph: str                  # as readable code with the user's lines
     entry: str                  # the generated function that runs instead
     guard_tree: tuple[Guard, ...]
+    shared_with: str            # the callable whose capture it is, "" for one of its own
 
 
 @dataclass(frozen=True, slots=True)

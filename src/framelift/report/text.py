@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 
 from .model import FORMS, Break, Report, Source
@@ -129,6 +130,9 @@ def _functions(report: Report) -> Iterator[Line]:
         state = f", {_count(broken, 'capture')} broken" if broken else ""
         yield "", (f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
                    f"{_count(sum(c.operations for c in one.captures), 'operation')}, {_count(one.hits, 'call')} served{state}")
+        shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
+        for name, times in shared.items():
+            yield "dim", f"    {_count(times, 'capture')} shared with another callable of the same code, {name}: nothing was compiled"
     if len(report.functions) > _MOST:
         yield "dim", f"  … and {len(report.functions) - _MOST} more"
 

@@ -26,7 +26,7 @@ from ..recording import assumptions, histories, known_values
 from ..substitutes.python import python_random
 from ..substitutes.marks import on_code
 from ..rehearsal.call_rule import is_in_graph
-from ..capture import policy, stance
+from ..capture import policy, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.records import callbacks
 from ..capture.driver import Driver
@@ -64,7 +64,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
         disable: return `model` as it is.
         name: shown in messages and reports.
         recompile_limit: this callable's own limit of recompiles, in place of `config.recompile_limit`.
-        isolate_recompiles: accepted; every compiled callable has its own cache.
+        isolate_recompiles: share no captures with other compiled callables of the same code.
         guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
@@ -110,6 +110,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or str(getattr(model, "__name__", type(model).__name__)), hooks=hooks,
                     submit=functools.partial(submit_graph, found), background=background)
     driver.backend_name = name_of(found)
+    driver.settings = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
     if background:
@@ -290,8 +291,8 @@ def reset() -> None:
 
 
 #: what else holds on to code or symbols of captures
-_FORGETTING = (policy.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget, _core.forget_places,
-               environment.forget, branches.unless_it_raises.cache_clear)
+_FORGETTING = (policy.forget, sharing.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget,
+               _core.forget_places, environment.forget, branches.unless_it_raises.cache_clear)
 
 
 def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
@@ -325,12 +326,13 @@ def _innermost_compiled(compiled: Any) -> Any:
 
 
 def stats() -> dict[str, Any]:
-    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; and how many graphs another process is compiling.
+    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; uses of a capture by
+    one more callable; and how many graphs another process is compiling.
 
     >>> import framelift
     >>> sorted(framelift.stats())
-    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles']
+    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles', 'shared']
     """
     return {"compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
             "captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
-            "frames": list(counts.frames), "recompiles": list(counts.recompiles)}
+            "frames": list(counts.frames), "recompiles": list(counts.recompiles), "shared": counts.shared}

@@ -12,7 +12,7 @@ import types
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -146,6 +146,7 @@ class Note:
     resumed: GoingOn | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
     done: str = ""              # what a recapture does about its miss
+    shared_with: str = ""       # the callable it was made for, where that is another one
 
     @property
     def started(self) -> float:
@@ -287,6 +288,11 @@ class Record:
         new.phases = [*old.phases, *new.phases]
         self.add(new)
 
+    def share(self, note: Note, by: str) -> None:
+        """A capture that another callable made is used here too: it cost nothing."""
+        self.notes.append(replace(note, number=next(_numbers), miss=None, done="", cpu_seconds=0.0, phases=(), spent=(), shared_with=by))
+        counts.shared += 1
+
     def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
         """A call is left to plain Python."""
         key = why, code.co_qualname, code.co_filename, code.co_firstlineno
@@ -321,6 +327,7 @@ class Counts:
 
     graphs: int = 0
     captures: int = 0
+    shared: int = 0             # captures that one more callable uses
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
     frames: list[dict[str, Any]] = field(default_factory=list)
