@@ -24,6 +24,7 @@ from .. import _core, config
 from .._core import is_a
 from ..vocabulary.options import OPTIONS
 from ..bytecode.resume import parameter_count
+from ..rehearsal.break_errors import Blocks
 from .learned_shapes import Seen
 from .records.guard_hooks import Hooks
 from .records.record import Note
@@ -125,10 +126,10 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 
 
 def options_now() -> tuple[Any, ...]:
-    """The options of the process that captures and compilers look at."""
+    """The options of the process that captures and compilers look at, and whether a break is an error at this moment."""
     own = [set(value) if type(value := getattr(config, name)) is set else value for name in _OPTIONS]
     modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
-    return (*own, *[module.get_hash() if module is not None else None for module in modules])
+    return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])
 
 
 _OPTIONS = tuple([name for name, option in OPTIONS.items() if not option.ignored and not option.alias])
