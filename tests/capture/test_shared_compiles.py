@@ -256,6 +256,21 @@ def test_tensors_of_a_graph_are_not_kept() -> None:
     assert ref() is None
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("training", [False, True])
+def test_what_is_kept_for_others_holds_no_tensor_of_the_program(backend: str, training: bool) -> None:
+    def run() -> list[weakref.ref[Any]]:
+        block, x = Block(), torch.randn(2, 4)
+        result = framelift.compile(block, backend=backend)(x)
+        if training:
+            result.sum().backward()
+        return [weakref.ref(one) for one in (x, result, *block.parameters())]
+
+    refs = run()
+    gc.collect()
+    assert not [ref() for ref in refs if ref() is not None]
+
+
 def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "_MOST_POOLS", 3)
     monkeypatch.setattr(sharing, "_MOST_OFFERS", 2)

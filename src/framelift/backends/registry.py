@@ -170,8 +170,11 @@ class _Context(TracingContext):
         self._closed = False
 
     def close(self) -> None:
-        """From now on no mode is made: torch asks for it once more when the compiler is done."""
-        self._closed = True
+        """From now on no mode is made: torch asks for it once more when the compiler is done.
+
+        A backward that is compiled late keeps the context; the examples are the program's, and may be a whole model.
+        """
+        self._closed, self._examples = True, ()
 
     @property
     def fake_mode(self) -> FakeTensorMode | None:

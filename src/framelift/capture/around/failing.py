@@ -12,6 +12,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,6 +76,7 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
     hooks = [child for child in module.children() if type(child) is SavedHooks]
     with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks), _enable_torch_function():
         compiled = compile_graph(module, plain_examples(finished.inputs))
+    finished = replace(finished, inputs=[], arguments=None)   # what follows lives as long as the entry; these are the program's
     graph = _in_its_settings(compiled, finished, around, hooks)
     if compiled == module.forward or compiled is module or finished.stays == UNKNOWN:   # nothing is compiled, or it must not run twice
         return graph
