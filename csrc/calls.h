@@ -1,4 +1,4 @@
-// The call rule (design, section 6): what a call in captured code becomes.
+// The call rule (docs/internals/calls.md): what a call in captured code becomes.
 #pragma once
 #include "rehearsal.h"
 

@@ -175,7 +175,7 @@ struct Visit {
   Node& parent() const;
 };
 
-// A step: its name in origin.STEPS, and how to take it.  Sets visit.value (owned) and returns Holds, Fails when the path
+// A step: its name in origins.STEPS, and how to take it.  Sets visit.value (owned) and returns Holds, Fails when the path
 // ends, or Error.  Writes the records that prove the value is still there, and says whether it is trusted.
 struct StepRow {
   const char* name;
@@ -185,7 +185,7 @@ bool init_steps();
 const StepRow* find_step(const char* name);
 Ref step_names();
 
-// A kind of check: its name in guard.kinds.KINDS, how its constant is prepared, the test, and the constant as Python
+// A kind of check: its name in guards.kinds.KINDS, how its constant is prepared, the test, and the constant as Python
 // knows it.  The test writes records, or clears visit.recordable.
 struct Kind {
   const char* name;

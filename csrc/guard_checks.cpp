@@ -1,4 +1,4 @@
-// The kinds of checks: the native twin of guard.kinds.KINDS.  A test that no record can repeat clears `recordable`, and
+// The kinds of checks: the native twin of guards.kinds.KINDS.  A test that no record can repeat clears `recordable`, and
 // its node is then visited at every call.
 #include <cstring>
 

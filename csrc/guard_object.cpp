@@ -224,8 +224,8 @@ static PyObject* has_grad_function(PyObject*, PyObject* value) {
 
 static MethodTable functions({
     method<has_grad_function, METH_O>("has_grad", "Whether a tensor has a gradient."),
-    method<same_leaf_function, METH_VARARGS>("same_leaf", "The native twin of guard.kinds.same_leaf."),
-    method<immutable_leaf_function, METH_O>("immutable_leaf", "The native twin of guard.kinds.immutable_leaf."),
+    method<same_leaf_function, METH_VARARGS>("same_leaf", "The native twin of guards.kinds.same_leaf."),
+    method<immutable_leaf_function, METH_O>("immutable_leaf", "The native twin of guards.kinds.immutable_leaf."),
 });
 
 bool init_guards(PyObject* module) {

@@ -1,4 +1,4 @@
-// The steps of paths: the native twin of origin.STEPS.  Each takes one step from a base value, and writes the records
+// The steps of paths: the native twin of origins.STEPS.  Each takes one step from a base value, and writes the records
 // that prove later that the step still leads to the same value.
 #include <cstring>
 

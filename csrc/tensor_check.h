@@ -1,4 +1,4 @@
-// Tensor guards: guard.kinds.TensorFacts prepared for comparing, and the comparison.
+// Tensor guards: guards.kinds.TensorFacts prepared for comparing, and the comparison.
 #pragma once
 #include <Python.h>
 

@@ -95,7 +95,7 @@ def test_graph_nodes_carry_the_users_stack() -> None:
     assert "return torch.relu(self.layer(x))" in traces["relu"]
     assert traces["linear"].rstrip().splitlines()[-2].endswith("in Linear.forward")
     assert __file__ in traces["linear"]
-    assert not any("/framelift/run/" in trace or "/framelift/rehearsal/" in trace for trace in traces.values())
+    assert not any("/framelift/capture/" in trace or "/framelift/rehearsal/" in trace for trace in traces.values())
 
 
 def test_a_very_deep_program_keeps_its_innermost_frames() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of emit share: a scene made by hand, the comparison of rebuilt values, classes to be rebuilt."""
+"""What the tests of exits share: a scene made by hand, the comparison of rebuilt values, classes to be rebuilt."""
 
 from __future__ import annotations
 

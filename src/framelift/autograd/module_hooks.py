@@ -1,6 +1,6 @@
 """Full backward hooks of modules: `register_full_backward_hook` and `register_full_backward_pre_hook`, those of all modules too.
 
-Each hook is rehearsed into a graph of its own, as hooks on results are (hooks.py), so it may change nothing outside of itself.  Modules of one tensor
+Each hook is rehearsed into a graph of its own, as hooks on results are (tensor_hooks.py), so it may change nothing outside of itself.  Modules of one tensor
 argument and one tensor result only: which gradients of several are there when a hook runs is known to the backward alone.
 """
 

@@ -60,7 +60,7 @@ class World:
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
         self.reentered: set[tuple[int, str]] = set()    # names that were deleted and written again: they are the last of their dictionary
-        self.effects: list[Effect] = []           # in the order of the program; emit merges writes to one place
+        self.effects: list[Effect] = []           # in the order of the program; exits merge writes to one place
         self.distinct: list[Origin] = []
         self.owners = Owners()
         self.viewed: set[int] = set()             # ids of objects of whose attributes a view was taken

@@ -31,7 +31,7 @@ def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named:
                 gives_values: bool = False, effect: bool = False, live: Live | None = None, kind: Any = None) -> Any:
     """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result.
 
-    `live` and `kind` are what else runs it and reads its results: for wrapper subclasses (wrapped.py).
+    `live` and `kind` are what else runs it and reads its results: for wrapper subclasses (wrapper_results.py).
     """
     live = recorder.live if live is None else live
     found = list(dict.fromkeys(found))

@@ -458,7 +458,7 @@ class Session:
     def unwrap(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return call_rule.unwrap(self, callable_, args, kwargs)
 
-    # ---- what emit asks (emit.scene.Scene) ------------------------------------------------------------------------
+    # ---- what exits ask (exits.scene.Scene) ------------------------------------------------------------------------
 
     def origin_of(self, obj: Any) -> Origin | None:
         found = self.world.origin_of(obj)

@@ -1,7 +1,7 @@
 """C callables that may run natively in a rehearsal: the tables put together, declared, and looked up.
 
-The tables themselves are pure_builtins, pure_stdlib, pure_stdlib_types and pure_torch; pure_judges holds the callables of
-which the arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
+The tables themselves are built_in_functions, stdlib_functions, stdlib_types and torch_helpers; judges holds the callables whose
+arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
 """
 
 from __future__ import annotations

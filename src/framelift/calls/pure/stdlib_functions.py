@@ -1,4 +1,4 @@
-"""Which C functions of the standard library may run natively.  Data only; its types are in pure_stdlib_types.
+"""Which C functions of the standard library may run natively.  Data only; its types are in stdlib_types.
 
 The modules are the ones that Python programs reach through `operator`, `re`, `collections`, `datetime` …; the names are
 those of CPython 3.11 to 3.13.
