@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import name_of, qualname_of
 from ..graph.metadata.facts import new_stand_in
 from ..graph.fx.node_functions import apply_function
 from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
@@ -119,13 +120,13 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
     recorder = session.recorder
     tracked = any(recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x))
     if setup is None or not _core.read(cls, "generate_vmap_rule") or not recorder.live.only_vmap() or tracked and torch.is_grad_enabled():
-        raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+        raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
     with _no_grad():
         ctx = Context()
         ctx.needs_input_grad = (False,) * len(inputs)
         output = _core.captured(forward, tuple(inputs), None)
         if any(output is x for x in inputs) or not recorder.is_stand_in(output):
-            raise Interrupt("torch-operation", f"{cls.__qualname__}.apply inside a function transform")
+            raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
         _core.captured(setup, (ctx, tuple(inputs), output), None)
     return output
 
@@ -134,7 +135,7 @@ def _applier(cls: type) -> Any:
     """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written as code."""
     def apply(*args: Any, **kwargs: Any) -> Any:
         return cls.apply(*args, **kwargs)   # type: ignore[attr-defined]
-    apply.__name__ = f"{cls.__name__}_apply"
+    apply.__name__ = f"{name_of(cls)}_apply"
     return apply
 
 
@@ -260,7 +261,7 @@ class _Tracked:
         return result if type(body.result) is tuple else result[0]
 
     def _check(self, body: Rehearsed, outputs: list[Any]) -> None:
-        name = self.cls.__qualname__
+        name = qualname_of(self.cls)
         if len(set(map(id, outputs))) < len(outputs):
             raise Interrupt("torch-operation", f"{name}.apply, which returns one tensor twice")
         inputs = {id(t) for t in self.tensors}
@@ -281,13 +282,13 @@ class _Tracked:
         if self.materialize:
             return ((True,) * len(outputs),)
         if sum(tracked) > _MOST_OPTIONAL:
-            raise Interrupt("torch-operation", f"{self.cls.__qualname__}.apply, whose gradients may each be None,")
+            raise Interrupt("torch-operation", f"{qualname_of(self.cls)}.apply, whose gradients may each be None,")
         patterns = itertools.product(*((True, False) if one else (False,) for one in tracked))
         return tuple(pattern for pattern in patterns if any(pattern))
 
     def _backward(self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]) -> tuple[Rehearsed, list[Value], Any]:
         """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor argument."""
-        recorder, grads, name = self.recorder, {}, self.cls.__qualname__
+        recorder, grads, name = self.recorder, {}, qualname_of(self.cls)
         for i, (out, is_given) in enumerate(zip(outputs, given)):
             if is_given:
                 facts = recorder.value_of(out).facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
@@ -297,7 +298,7 @@ class _Tracked:
             try:
                 body = rehearse_body(self.session, self.backward, (self.ctx, *(grads.get(id(x)) for x in raw)))
             except Exception as error:
-                raise Interrupt("torch-operation", f"{name}.backward, which raises {type(error).__name__},") from error
+                raise Interrupt("torch-operation", f"{name}.backward, which raises {name_of(type(error))},") from error
         changed = around.changed() or (body.writes_outside() and "a tensor")
         if changed:
             raise Interrupt("body-effect", f"{name}.backward ({changed})")

@@ -26,6 +26,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
@@ -219,7 +220,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
         return _numpy_value(world, value, origin)
-    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(base.__name__ == "KernelInterface" for base in _mro(cls)):
+    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(name_of(base) == "KernelInterface" for base in _mro(cls)):
         return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
@@ -228,7 +229,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         plain_value(world, value, kind, origin)
         return _handle(world, value, origin)
     if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
-        raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+        raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}")
     return let_in_opaque(world, value, origin)
 
 
@@ -312,7 +313,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
         for name, tensor in inner.items():
             place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
             if is_a(let_in(world, tensor, place), Opaque):
-                raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, whose {name} is not captured,")
+                raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}, whose {name} is not captured,")
         seen = world.stand_in(value, str(origin))
     except Interrupt as interrupt:   # it may still be passed around
         if interrupt.reason.id == "symbolic-number":
@@ -321,7 +322,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
     note_wrapper_class(world, kind)
     with torch._C.DisableTorchFunction():
         holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
-    world.guard(origin, "CHECK", (holds, f"is a {kind.__qualname__} of the same context and sizes"), "wrapper")
+    world.guard(origin, "CHECK", (holds, f"is a {qualname_of(kind)} of the same context and sizes"), "wrapper")
     return world.register(value, seen, origin)
 
 
@@ -418,7 +419,7 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
         return _constant(world, value, origin)
     if type(owner) is _VARIABLE_FUNCTIONS:
         return _constant(world, value, origin)
-    found = next((vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)), None)
+    found = next((members_of(base)[value.__name__] for base in mro_of(type(owner)) if value.__name__ in members_of(base)), None)
     if found is None:   # a function that carries a record of its own, as pybind11 makes them
         return _constant(world, value, origin)
     receiver = let_in(world, owner, origin.to("self"))

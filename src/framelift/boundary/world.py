@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from ..vocabulary.class_reads import module_of, qualname_of
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.kinds import Guard, dunders
 from ..vocabulary.origins import Origin, const
@@ -247,7 +248,7 @@ class World:
         self.guard(const(cls), "DUNDERS", found)
         unwatched = unwatched_method(found[1])
         if unwatched is not None and cls not in LEAF_TYPES:   # leaves are known to be harmless
-            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__} with its {unwatched}")
+            raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)} with its {unwatched}")
 
     # ---- registry -------------------------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class World:
     def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
         """Add a pending write."""
         if kind in _OF_ATTRIBUTES and id(owner) in self.viewed:
-            raise Interrupt("effect-object", f"the __dict__ of a {type(owner).__qualname__}, of which a view was taken,")
+            raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(owner))}, of which a view was taken,")
         self.effects.append(Effect(kind, owner, key, value))
 
     def all_distinct(self) -> list[Origin]:

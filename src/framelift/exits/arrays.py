@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.arrays import Array, Scalar, numpy, owns_memory, tensor_of
 from ..boundary.becomes.opaque import Opaque
@@ -36,12 +37,12 @@ def _random(walk: Walk, node: Node) -> Recipe:
 if numpy is not None:
     @base(numpy.dtype)
     def _dtype(walk: Walk, node: Node) -> Recipe:
-        return Recipe((walk.constant(node.obj, type(node.obj).__name__),))
+        return Recipe((walk.constant(node.obj, name_of(type(node.obj))),))
 
     @base(numpy.generic)
     def _value(walk: Walk, node: Node) -> Recipe:
         """A scalar made inside is another object at every call, as numpy's are: an array without dimensions keeps the value and hands them out."""
         kind = type(node.obj)
-        if kind.__module__.partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):   # records are written to, texts lose the zeros at their end
+        if module_of(kind).partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):   # records are written to, texts lose the zeros at their end
             raise Interrupt("result-object", type_name(kind))
-        return Recipe((walk.constant(numpy.asarray(node.obj), kind.__name__), "[()]"))
+        return Recipe((walk.constant(numpy.asarray(node.obj), name_of(kind)), "[()]"))

@@ -12,6 +12,7 @@ import types
 import weakref
 from typing import Any
 
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.arrays import Array
 from ..boundary.lazy.view import View
@@ -140,8 +141,8 @@ def _wrapper(walk: Walk, node: Node) -> Recipe:
     kind, of = type(node.obj), node.obj
     found, given = vars(of), vars(kind(of.__func__))
     if type(of.__func__) is not types.FunctionType or given.keys() - found.keys() or is_shared(found):
-        raise Interrupt("result-object", f"{kind.__name__} with attributes")
-    make = (walk.constant(kind, kind.__name__), "(", walk.part(of.__func__), ")")
+        raise Interrupt("result-object", f"{name_of(kind)} with attributes")
+    make = (walk.constant(kind, name_of(kind)), "(", walk.part(of.__func__), ")")
     # They copy the function's names and text when they are made; what was set on either since is set again.
     fills = tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items() if name not in given or given[name] is not value)
     return Recipe(None, make, fills) if fills else Recipe(make)

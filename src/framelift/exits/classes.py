@@ -10,6 +10,7 @@ import collections
 import types
 from typing import Any
 
+from ..vocabulary.class_reads import bases_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
@@ -29,7 +30,7 @@ def _class(walk: Walk, node: Node) -> Recipe:
     start: dict[str, Any] = {name: own.pop(name) for name in _AT_ONCE if name in own}
     start.setdefault("__qualname__", type.__dict__["__qualname__"].__get__(cls))
     kind = walk.constant(type, "type")
-    shell: Text = (kind, ".__new__(", kind, ", ", walk.part(cls.__name__), ", ", *display(walk, cls.__bases__), ", {")
+    shell: Text = (kind, ".__new__(", kind, ", ", walk.part(name_of(cls)), ", ", *display(walk, bases_of(cls)), ", {")
     for name, value in start.items():
         shell += (f"{name!r}: ", walk.part(value), ", ")
     fills = tuple((kind, ".__setattr__(", node, f", {name!r}, ", walk.part(value), ")")
@@ -39,7 +40,7 @@ def _class(walk: Walk, node: Node) -> Recipe:
 
 def _check(cls: type, own: dict[str, Any]) -> None:
     """Making the class again must run nothing of the user's, and leave nothing out."""
-    starts = lookup(cls.__mro__[1], "__init_subclass__") is not vars(object)["__init_subclass__"]
+    starts = lookup(mro_of(cls)[1], "__init_subclass__") is not vars(object)["__init_subclass__"]
     if starts or "__del__" in own or any(lookup(type(value), "__set_name__") is not MISSING for value in own.values()):
         raise Interrupt("result-object", f"{type_name(cls)} (a class created inside)")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import bases_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
 from .containers import display, pairs
@@ -38,7 +39,7 @@ class _Base:
 
 
 def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str | Node) -> Text:
-    return (walk.constant(base, base.__name__), f".{method}(", node, *(p for a in arguments for p in (", ", a)), ")")
+    return (walk.constant(base, name_of(base)), f".{method}(", node, *(p for a in arguments for p in (", ", a)), ")")
 
 
 def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
@@ -49,7 +50,7 @@ def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
             items = insertion_order(items, type(node.obj))
             whole = check_keys(walk, iter(items), set)
         shown = display(walk, items)
-        name = walk.constant(base, base.__name__)
+        name = walk.constant(base, name_of(base))
         return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), whole)
     return contents
 
@@ -59,7 +60,7 @@ def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
         items = tuple(base.items(node.obj))
         whole = check_keys(walk, (k for k, _ in items), type(node.obj))
         if update and items:
-            name = walk.constant(base, base.__name__)
+            name = walk.constant(base, name_of(base))
             return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), whole
         part = walk.part
         return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), whole
@@ -70,7 +71,7 @@ def _default_dict(walk: Walk, node: Node) -> Contents:
     kind = collections.defaultdict
     fills, whole = _mapping(dict, True)(walk, node)
     factory = walk.part(vars(kind)["default_factory"].__get__(node.obj))
-    return ((walk.constant(kind, kind.__name__), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), whole
+    return ((walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), whole
 
 
 def _deque(walk: Walk, node: Node) -> Contents:
@@ -196,7 +197,7 @@ def instance(walk: Walk, node: Node) -> Recipe:
     walk.layouts[cls] = layout
     kind = _BASES[layout.base]
     arguments = kind.arguments(walk, obj)
-    shell = (walk.constant(layout.base, layout.base.__name__), ".__new__(", name, *((", ",) if arguments else ()),
+    shell = (walk.constant(layout.base, name_of(layout.base)), ".__new__(", name, *((", ",) if arguments else ()),
              *arguments, ")")
     stores = _stores(walk, node, cls, layout)
     if stores is not None:
@@ -290,7 +291,7 @@ PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.Modu
 
 def _struct_sequence(name: str | Node, walk: Walk, obj: Any) -> Recipe:
     cls = type(obj)
-    if cls.n_fields != cls.n_sequence_fields or tuple not in cls.__bases__:
+    if cls.n_fields != cls.n_sequence_fields or tuple not in bases_of(cls):
         raise Interrupt("result-object", type_name(cls))
     return Recipe(make=(name, "(", *display(walk, tuple.__iter__(obj)), ")"))
 

@@ -7,6 +7,7 @@ import gc
 import itertools
 from typing import Any
 
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.quiet_capture import quietly
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.iterators import exhausted, is_within
@@ -26,7 +27,7 @@ _SEQUENCES: tuple[Any, ...] = ([], (), "", "ä", b"", bytearray(), range(0), ran
 def _view(walk: Walk, node: Node) -> Recipe:
     kind, name = _DICT_VIEWS[type(node.obj)]
     (of,) = gc.get_referents(node.obj)
-    return Recipe((walk.constant(kind, kind.__name__), f".{name}(", walk.part(of), ")"))
+    return Recipe((walk.constant(kind, name_of(kind)), f".{name}(", walk.part(of), ")"))
 
 
 @exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
@@ -35,7 +36,7 @@ def _position(walk: Walk, node: Node) -> Recipe:
     function, arguments, *state = node.obj.__reduce__()
     if not state:   # it tells of no sequence any more
         kind = type(node.obj)
-        return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, kind.__name__), ")"))
+        return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, name_of(kind)), ")"))
     if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys() or not is_within(node.obj):
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
@@ -72,8 +73,8 @@ def _combinator(walk: Walk, node: Node) -> Recipe:
     sources = {enumerate: arguments[:1], zip: arguments}.get(kind, arguments[1:])
     # Making it again asks each source for its iterator, so the sources must not run code of the user.
     if function is not kind or state or not all(type(source) in EXACT for source in sources):
-        raise Interrupt("result-object", kind.__name__)
-    return Recipe((walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")"))
+        raise Interrupt("result-object", name_of(kind))
+    return Recipe((walk.constant(kind, name_of(kind)), "(", *joined(map(walk.part, arguments)), ")"))
 
 
 _ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain combinations combinations_with_replacement compress count
@@ -91,7 +92,7 @@ def _itertools(walk: Walk, node: Node) -> Recipe:
             raise Interrupt("result-object", type_name(kind)) from None
     if function is not kind or not all(type(part) in EXACT or type(part) in LEAVES for part in arguments):
         raise Interrupt("result-object", type_name(kind))
-    shell = (walk.constant(kind, kind.__name__), "(", *joined(map(walk.part, arguments)), ")")
+    shell = (walk.constant(kind, name_of(kind)), "(", *joined(map(walk.part, arguments)), ")")
     if not state or state[0] is None:
         return Recipe(shell)
     return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
@@ -76,7 +77,7 @@ def _torch_leaf(walk: Walk, obj: Any) -> str:
 @leaf(complex, types.CodeType, decimal.Decimal, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern,
       torch.finfo, torch.iinfo)
 def _value(walk: Walk, obj: Any) -> str:
-    return walk.constant(obj, type(obj).__name__)
+    return walk.constant(obj, name_of(type(obj)))
 
 
 @leaf(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
@@ -126,4 +127,4 @@ def _symbol(_walk: Walk, node: Node) -> Recipe:
 def _moment(walk: Walk, node: Node) -> Recipe:
     if type(node.obj.tzinfo) not in (type(None), datetime.timezone):
         raise Interrupt("result-object", type_name(type(node.obj)))
-    return Recipe(make=(walk.constant(node.obj, type(node.obj).__name__),))
+    return Recipe(make=(walk.constant(node.obj, name_of(type(node.obj))),))

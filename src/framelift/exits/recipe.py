@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from .._core import is_a
+from ..vocabulary.class_reads import name_of
 from ..guards.sentences import name_of
 from ..guards.kinds import class_name
 from ..vocabulary.origins import Origin
@@ -179,7 +180,7 @@ class Walk:
             return self.constant(obj, obj.__name__)
         if enum.Enum in mro:
             self.cls(cls)
-            return self.constant(obj, f"{cls.__name__}_{obj._name_}")
+            return self.constant(obj, f"{name_of(cls)}_{obj._name_}")
         node = Node(obj)
         self._open.append(node)
         return node
@@ -192,7 +193,7 @@ class Walk:
 
     def cls(self, cls: type) -> str | Node:
         """The text for a class, or the node of one that was created inside."""
-        return self.part(cls) if self.scene.is_internal_class(cls) else self.constant(cls, cls.__name__)
+        return self.part(cls) if self.scene.is_internal_class(cls) else self.constant(cls, name_of(cls))
 
     def constant(self, obj: Any, hint: str) -> str:
         """The name under which the entry sees an object that never changes."""

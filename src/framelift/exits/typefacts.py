@@ -11,33 +11,27 @@ import sys
 import types
 from dataclasses import dataclass
 from typing import Any
+from ..vocabulary.class_reads import basicsize_of, dictoffset_of, flags_of, itemsize_of, members_of, mro_of, weakrefoffset_of
 
 __all__ = ["MISSING", "Layout", "is_attribute_name", "is_shared", "layout_of", "lookup", "mro_of", "namespace", "read_raw",
            "sets_plainly"]
 
 MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
 
-_MRO = type.__dict__["__mro__"].__get__
-_NAMESPACE = type.__dict__["__dict__"].__get__
 _MANAGED_DICT = 1 << 4   # the dictionary lies before the object
 _HEAP_TYPE = 1 << 9
 _WORD = object.__basicsize__ // 2
 
 
-def mro_of(cls: type) -> tuple[type, ...]:
-    """The class's MRO."""
-    return _MRO(cls)
-
-
 def namespace(cls: type) -> Any:
     """The class's own attributes."""
-    return _NAMESPACE(cls)
+    return members_of(cls)
 
 
 def lookup(cls: type, name: str) -> Any:
     """What the MRO holds under a name, unbound; MISSING when nothing."""
-    for parent in _MRO(cls):
-        found = _NAMESPACE(parent)
+    for parent in mro_of(cls):
+        found = members_of(parent)
         if name in found:
             return found[name]
     return MISSING
@@ -75,23 +69,23 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
     """The layout of a class's instances, given the built-in bases whose contents can be rebuilt; None: not known."""
     base = None
     slots: list[tuple[str, Any]] = []
-    for parent in _MRO(cls):
+    for parent in mro_of(cls):
         if base is None and parent in bases and parent is not object:
             base = parent
-        if base is not None and parent in _MRO(base):
+        if base is not None and parent in mro_of(base):
             continue  # the known base explains itself and its own bases
-        own = _NAMESPACE(parent)
-        if not parent.__flags__ & _HEAP_TYPE and parent is not object:
+        own = members_of(parent)
+        if not flags_of(parent) & _HEAP_TYPE and parent is not object:
             return None
         if "__del__" in own:
             return None  # the rehearsal's copy would be finalised too
         if "__slots__" in own:
             slots += [(n, d) for n, d in own.items() if type(d) is types.MemberDescriptorType and d.__objclass__ is parent]
     base = base or object
-    dictionary = lookup(cls, "__dict__") if cls.__dictoffset__ else None
+    dictionary = lookup(cls, "__dict__") if dictoffset_of(cls) else None
     if dictionary is not None and type(dictionary) is not types.GetSetDescriptorType:
         return None
-    if cls.__basicsize__ != _explained(cls, base, len(slots)) or cls.__itemsize__ != base.__itemsize__:
+    if basicsize_of(cls) != _explained(cls, base, len(slots)) or itemsize_of(cls) != itemsize_of(base):
         return None
     try:
         trial = base.__new__(cls, *_TRIAL.get(base, ()))  # CPython's own opinion: abstract classes and unsafe bases raise
@@ -109,10 +103,10 @@ def _replaceable(dictionary: Any, trial: Any) -> bool:
 
 
 def _explained(cls: type, base: type, slots: int) -> int:
-    size = base.__basicsize__ + slots * _WORD
-    if cls.__weakrefoffset__ > 0 and not base.__weakrefoffset__:
+    size = basicsize_of(base) + slots * _WORD
+    if weakrefoffset_of(cls) > 0 and not weakrefoffset_of(base):
         size += _WORD
-    if cls.__dictoffset__ and not base.__dictoffset__ and not cls.__flags__ & _MANAGED_DICT:
+    if dictoffset_of(cls) and not dictoffset_of(base) and not flags_of(cls) & _MANAGED_DICT:
         size += _WORD
     return size
 

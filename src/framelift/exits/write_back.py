@@ -19,6 +19,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import members_of, module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
 from ..boundary.becomes.iterators import (
@@ -54,7 +55,7 @@ def _methods(walk: Walk, shadow: Shadow, kind: type) -> Method:
     target = walk.part(shadow.copy)
     if type(shadow.copy) is kind:
         return lambda method, *arguments: (target, f".{method}(", *_arguments(arguments), ")")
-    name = walk.constant(kind, kind.__name__)
+    name = walk.constant(kind, name_of(kind))
     return lambda method, *arguments: (name, f".{method}(", target, *(p for a in arguments for p in (", ", *a)), ")")
 
 
@@ -115,7 +116,7 @@ def _dict(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
         factory = vars(kind)["default_factory"].__get__
         if factory(new) is not factory(shadow.original):
             value = walk.part(factory(new))
-            name = walk.constant(kind, kind.__name__)
+            name = walk.constant(kind, name_of(kind))
             out.append((name, ".default_factory.__set__(", walk.part(new), ", ", value, ")"))
     return out
 
@@ -250,12 +251,12 @@ def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is carried over."""
     out: list[Text] = []
     for name, before in shadow.before.items():
-        slot = next(vars(base)[name] for base in mro_of(type(shadow.copy)) if base.__module__ == "builtins" and name in vars(base))
+        slot = next(members_of(base)[name] for base in mro_of(type(shadow.copy)) if module_of(base) == "builtins" and name in members_of(base))
         value = slot.__get__(shadow.copy)
         if value is not before:
             if name == "__traceback__" and value is not None and not is_of_outside(walk, value):
                 if before is not None:
-                    raise Interrupt("effect-object", f"{type(shadow.copy).__name__}, which was raised again")
+                    raise Interrupt("effect-object", f"{name_of(type(shadow.copy))}, which was raised again")
                 continue
             target = walk.constant(slot, f"exception_{name.strip('_')}")
             out.append((target, ".__set__(", walk.part(shadow.copy), ", ", walk.part(value), ")"))

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import module_of
 from ..vocabulary.origins import step_text
 from ..vocabulary.places import place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
@@ -64,7 +65,7 @@ def _show(value: Any, limit: int = 80) -> str:
 
 def _is_scalar(value: Any) -> bool:
     """Whether it is a scalar of numpy's, whose text runs no code of the program."""
-    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
+    return module_of(type(value)) == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
 
 
 def _check(old: tuple[Any, str], now: Any) -> str:

@@ -16,6 +16,7 @@ from torch.fx.graph_module import GraphModule
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import name_of
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.symbols.numbers import NUMBERS
@@ -195,7 +196,7 @@ def parts_of(obj: Any) -> list[Any] | None:
             return []
     if is_a(obj, types.MethodType):
         return [obj.__self__, obj.__func__]
-    if type(obj).__name__ == "partial":
+    if name_of(type(obj)) == "partial":
         return [obj.func, *obj.args, *obj.keywords.values()]
     if _core.is_external(obj):
         return None   # its attributes change in the overlay only

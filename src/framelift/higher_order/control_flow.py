@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from ..vocabulary.class_reads import name_of
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import NUMBERS, Bool
@@ -96,13 +97,13 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
     if type(pred) is not Bool and not recorder.is_stand_in(pred):
-        raise refuse(name, f"Expected pred to be bool or tensor, but got {type(pred).__name__}")
+        raise refuse(name, f"Expected pred to be bool or tensor, but got {name_of(type(pred))}")
     decides = pred if type(pred) is Bool else recorder.value_of(pred)
     deciding = graph_values(recorder.with_symbols(), [pred]) if type(pred) is Bool else [decides]
     if type(pred) is not Bool and decides.facts.size.numel() != 1:
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):
-        raise refuse(name, f"Expected operands to be a tuple or a list, but got {type(operands).__name__}")
+        raise refuse(name, f"Expected operands to be a tuple or a list, but got {name_of(type(operands))}")
     if type(pred) is not Bool and recorder.in_transform() and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides):
         return _both(session, name, pred, (true_fn, false_fn), tuple(operands))
     branches = [_Outputs(recorder, name, pure_body(session, name, fn, tuple(operands))) for fn in (true_fn, false_fn)]

@@ -14,6 +14,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.leaves import LEAF_TYPES
 from .bodies import contents_of, portrait_of
@@ -54,7 +55,7 @@ class _Later:
         session.world.finishing.append(self.check)
 
     def check(self) -> None:
-        changed = next((f"a {type(obj).__name__}" for obj, before in self._rows if contents_of(obj) != before), "")
+        changed = next((f"a {name_of(type(obj))}" for obj, before in self._rows if contents_of(obj) != before), "")
         if not changed:
             later = [effect for effect in self._session.world.effects[self._effects:] if self.exposed or id(effect.owner) in self._named]
             changed = later[0].kind if later else ""
@@ -87,7 +88,7 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
                 functions.append(value)
             elif is_a(value, (type, types.ModuleType)):
                 found[id(value)] = value
-            elif type(value) not in LEAF_TYPES and not is_a(value, _FIXED) and type(value).__module__.partition(".")[0] != "triton":
+            elif type(value) not in LEAF_TYPES and not is_a(value, _FIXED) and module_of(type(value)).partition(".")[0] != "triton":
                 exposed = True
     return found, exposed
 

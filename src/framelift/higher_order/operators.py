@@ -15,6 +15,7 @@ import torch
 from torch._ops import HigherOrderOperator
 
 from .._core import is_a
+from ..vocabulary.class_reads import name_of
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.state.torch_state import read_state
 from ..graph.fx.tape import Step
@@ -72,7 +73,7 @@ def never_plain(name: str) -> Callable[[Handler], Handler]:
                 interrupt.operator = interrupt.operator or name
                 raise
             except Exception as error:
-                raise refuse(name, f"{type(error).__name__}: {error}") from error
+                raise refuse(name, f"{name_of(type(error))}: {error}") from error
         return checked
     return wrap
 

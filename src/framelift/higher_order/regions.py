@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import module_of, name_of
 from ..graph.fx.node_functions import checkpoint_region, compile_region
 from ..graph.fx.values import Body, Value
 from ..vocabulary.reasons import Interrupt
@@ -76,7 +77,7 @@ def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in kwargs.items() if type(value) is not InvokeQuant or value != InvokeQuant()}
     for name, value in said.items():
         if not is_a(value, (bool, int, float, str, type(None))):
-            raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {type(value).__name__}")
+            raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {name_of(type(value))}")
     return said
 
 
@@ -143,7 +144,7 @@ def _selective(session: Session, contexts: Any) -> Any:
     It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows that.
     """
     made = _core.captured(contexts, (), None)
-    if type(made) is not tuple or [type(context).__module__ for context in made] != [torch.utils.checkpoint.__name__] * 2:
+    if type(made) is not tuple or [module_of(type(context)) for context in made] != [torch.utils.checkpoint.__name__] * 2:
         raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn of the program's")
     inner = contexts
     while type(inner) is functools.partial:

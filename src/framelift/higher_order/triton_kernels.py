@@ -13,6 +13,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import module_of, qualname_of
 from ..graph.metadata.arguments import take
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.symbols.number_nodes import graph_values, numbers_in
@@ -55,8 +56,8 @@ def _with_grid(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     """`kernel[grid]`"""
     kernel, grid = args
     kind = type(kernel)
-    if f"{kind.__module__}.{kind.__qualname__}" not in _KERNELS:
-        raise Interrupt("unknown-callable", f"{kind.__qualname__} of Triton, which runs its kernel to choose how,")
+    if f"{module_of(kind)}.{qualname_of(kind)}" not in _KERNELS:
+        raise Interrupt("unknown-callable", f"{qualname_of(kind)} of Triton, which runs its kernel to choose how,")
     return functools.partial(_launch, kernel, grid)
 
 

@@ -14,6 +14,7 @@ from torch.overrides import get_default_nowrap_functions
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import name_of
 from ..graph.metadata.facts import is_overriding, is_tensor_like, new_stand_in
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
@@ -146,7 +147,7 @@ def _check_class(cls: Any) -> None:
 
 def is_tensor_class(callable_: Any) -> Any:
     """Whether calling this makes a tensor of a subclass by its own Python `__new__`."""
-    return True if is_a(callable_, type) and is_overriding(callable_) and type(callable_.__new__).__name__ == "function" else None
+    return True if is_a(callable_, type) and is_overriding(callable_) and name_of(type(callable_.__new__)) == "function" else None
 
 
 def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import has_member, module_of, name_of, qualname_of
 from ..graph.metadata.facts import is_overriding
 from ..graph.metadata.wrappers import asks_first, is_wrapper
 from ..vocabulary.origins import const
@@ -64,7 +65,7 @@ def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     if entry is not ABSENT:
         return entry
     if found is ABSENT:
-        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+        raise AttributeError(f"{name_of(cls)!r} object has no attribute {name!r}", name=name, obj=tensor)
     return _bound(session, tensor, name, found, kind)
 
 
@@ -112,7 +113,7 @@ def _slot(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
         if entry is not ABSENT:
             return entry
     if record is None or pending is DELETED:
-        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
+        raise AttributeError(f"{name_of(type(tensor))!r} object has no attribute {name!r}", name=name, obj=tensor)
     return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
 
 
@@ -158,11 +159,11 @@ def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: 
     if kind is staticmethod:
         return found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
-    if not hasattr(kind, "__get__") or is_a(found, type) or type(found) is types.BuiltinFunctionType:
+    if not has_member(kind, "__get__") or is_a(found, type) or type(found) is types.BuiltinFunctionType:
         return value
     getter = world.lookup(kind, "__get__")
     if not is_a(getter, types.FunctionType):
-        raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+        raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
     return _core.captured(getter, (value, tensor, cls), None)
 
 
@@ -180,7 +181,7 @@ def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any)
     world, cls = session.world, type(tensor)
     found = world.lookup(cls, name)
     if is_wrapper(cls) and holds(session.recorder, tensor, name):
-        raise Interrupt("effect-object", f"{cls.__qualname__}.{name}")
+        raise Interrupt("effect-object", f"{qualname_of(cls)}.{name}")
     if is_a(found, property) and not _is_of_torch(found):
         if found.fset is None:
             found.__set__(tensor, value)   # raises, in CPython's own words
@@ -191,7 +192,7 @@ def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any)
         world.overlay[(id(tensor), name)] = value
         world.write("tensorattr", tensor, name, value)
     else:
-        raise Interrupt("effect-object", f"{cls.__qualname__}.{name}")
+        raise Interrupt("effect-object", f"{qualname_of(cls)}.{name}")
 
 
 def delete(session: Session, tensor: torch.Tensor, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
+from ..vocabulary.class_reads import qualname_of
 from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.trusted_strides import are_believed
 from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
@@ -67,7 +68,7 @@ def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found
             if type(value.facts) is not WrapperFacts:
                 raise Interrupt("torch-operation", f"{target.name}, which writes to an input inside a function transform")
             if torch.is_grad_enabled():
-                raise Interrupt("torch-operation", f"{target.name}, which writes to a {value.facts.kind.__qualname__} and is to be differentiated,")
+                raise Interrupt("torch-operation", f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,")
         value.storage.written = True
         recorder.written.append(value)
     for index, facts in outcome.changes:
@@ -101,7 +102,7 @@ class Results:
         if kind in (tuple, list) or is_a(raw, tuple):
             items = [self.read(item, (*path, i)) for i, item in enumerate(raw)]
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)
-        raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
+        raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {qualname_of(kind)}")
 
     def plain(self) -> Sequence[Value]:
         """The arguments, whose layout decides that of the results."""

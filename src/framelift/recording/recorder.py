@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import config
 from .._core import is_a
+from ..vocabulary.class_reads import name_of
 from ..exc import InternalError
 from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
 from ..graph.metadata.fakes import UNKNOWN, Fakes
@@ -222,7 +223,7 @@ class Recorder:
         value = self._values.get(id(stand_in))
         if value is None:
             take((stand_in,), self._values, [], [])   # says what is wrong with it
-            raise InternalError(f"not a stand-in: {type(stand_in).__name__}")
+            raise InternalError(f"not a stand-in: {name_of(type(stand_in))}")
         return value
 
     # ---- calls ----

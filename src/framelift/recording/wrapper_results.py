@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
+from ..vocabulary.class_reads import module_of, name_of, qualname_of
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import new_stand_in
 from ..graph.symbols.number_nodes import graph_values
@@ -53,11 +54,11 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
         kept = take(args, recorder._values, [], found)
         named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))
         if not found or recorder.tape_is_a_body():
-            raise Interrupt("tensor-subclass", f"{cls.__module__}.{cls.__qualname__}, made of no tensor of the program's,")
-        target = Target(cls, "call_function", cls, cls.__name__)
+            raise Interrupt("tensor-subclass", f"{module_of(cls)}.{qualname_of(cls)}, made of no tensor of the program's,")
+        target = Target(cls, "call_function", cls, name_of(cls))
         made = record_wrapped(recorder, recorder.with_wrappers(), target, kept, named, found, read_state(), False)
     if not recorder.is_stand_in(made) or type(made) is not cls:
-        raise Interrupt("tensor-subclass", f"{cls.__module__}.{cls.__qualname__}, whose making gives something else,")
+        raise Interrupt("tensor-subclass", f"{module_of(cls)}.{qualname_of(cls)}, whose making gives something else,")
     return made
 
 
@@ -115,7 +116,7 @@ def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
     for value in recorder.inputs() if recorder.wrapped is not None else ():
         if type(value.facts) is WrapperFacts and value.storage.written and any(
                 id(part) in taken for part in with_parts([value]) if part is not value):
-            raise Interrupt("tensor-subclass", f"{value.facts.kind.__qualname__}, which is changed and whose inner tensors are used,")
+            raise Interrupt("tensor-subclass", f"{qualname_of(value.facts.kind)}, which is changed and whose inner tensors are used,")
     for one in asked:
         if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.with_symbols(), [one])):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
@@ -136,5 +137,5 @@ def attribute_of_result(recorder: Recorder, tensor: torch.Tensor, name: str) -> 
         return value.facts.parts[name].stand_in
     found = recorder.with_wrappers().constant(value, name)
     if not is_leaf(found):
-        raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, whose {name} is an object,")
+        raise Interrupt("tensor-subclass", f"{qualname_of(type(tensor))}, whose {name} is an object,")
     return found

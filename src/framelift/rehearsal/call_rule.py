@@ -20,6 +20,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import qualname_of
 from ..graph.symbols.numbers import NUMBERS
 from ..guards.kinds import full_name
 from ..vocabulary.origins import const
@@ -65,7 +66,7 @@ def describe(callable_: Any) -> str:
     if is_a(callable_, type) or _core.is_python_class(type(callable_)):   # read without code of the program
         cls = callable_ if is_a(callable_, type) else type(callable_)
         return full_name(cls).removeprefix("builtins.")
-    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
+    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
     owner = getattr(callable_, "__module__", None)
     return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
 

@@ -10,6 +10,7 @@ from opcode import opname
 from typing import Any
 
 from .. import _core
+from ..vocabulary.class_reads import module_of, name_of
 from ..exc import InternalError
 from ..vocabulary.own_code import is_own_code
 
@@ -19,7 +20,7 @@ _NAMED = __name__.partition(".")[0]
 
 
 def _is_own(obj: Any) -> bool:
-    return obj is None or type(obj).__module__.partition(".")[0] == _NAMED
+    return obj is None or module_of(type(obj)).partition(".")[0] == _NAMED
 
 
 #: type of exception -> whether one that an instruction of ours gave is a fault
@@ -41,7 +42,7 @@ def fault_of(error: BaseException, trace: Any) -> InternalError | None:
     code = trace.tb_frame.f_code
     if not is_own_code(code) or not asked(opname[code.co_code[trace.tb_lasti]], error):
         return None
-    found = InternalError(f"{type(error).__name__} in {code.co_qualname}: {error}")
+    found = InternalError(f"{name_of(type(error))} in {code.co_qualname}: {error}")
     found.__cause__ = error.with_traceback(trace)
     return found
 

@@ -19,6 +19,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
 from ..vocabulary.origins import Origin, arg, const
 from ..vocabulary.reasons import Interrupt
 from ..bytecode.resume import Point, point_of
@@ -28,6 +29,7 @@ from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.gateway import is_handle_class, is_plain, let_in, let_in_opaque
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.copied_objects import was_raised_inside
+from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.records import DELETED, Effect, Shadow
 from ..boundary.attributes.special_methods import names_of
@@ -138,7 +140,7 @@ class Session:
             return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
         if name.startswith(".") and any(type(value) is kind for kind in _BUILT) and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
-            raise Interrupt("too-large", f"a {type(value).__name__} of {len(value)} entries that is being built")   # its opcodes ask nobody
+            raise Interrupt("too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built")   # its opcodes ask nobody
         if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)
         return seen
@@ -171,7 +173,7 @@ class Session:
         raised = next((v for v in values if issubclass(type(v), BaseException) and was_raised_inside(v)), None)
         if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
-            raise Interrupt("result-object", f"{type(raised).__name__} that was raised inside")
+            raise Interrupt("result-object", f"{name_of(type(raised))} that was raised inside")
         self.is_stopped = True
         self._plan_exit(values)
         self.point = point
@@ -180,7 +182,7 @@ class Session:
         """Exceptions from outside are seen as copies: one that was raised inside would have to change the original."""
         for copy in self.world.errors:
             if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
-                raise Interrupt("effect-object", f"{type(copy).__name__}, which was raised again")
+                raise Interrupt("effect-object", f"{name_of(type(copy))}, which was raised again")
 
     def _attribute_changes(self) -> None:
         """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
@@ -329,7 +331,7 @@ class Session:
     def _check_unsealed(self, obj: Any, name: str) -> None:
         """Only instances of the program's own classes, made inside, are written to."""
         if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or is_a(obj, call_rule.OPERATIONS):
-            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+            raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
 
     def delete_attr(self, obj: Any, name: str) -> None:
         if is_a(obj, type):
@@ -341,7 +343,7 @@ class Session:
         elif is_a(obj, types.MethodType):
             delattr(obj, name)   # raises, as it does outside
         elif is_a(obj, super):
-            raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+            raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
         elif is_a(obj, _SEALED):
             self._check_unsealed(obj, name)
             _core.natively(delattr, (obj, name), None)
@@ -367,7 +369,7 @@ class Session:
         if cls is torch.device:
             return modes.DeviceBlock(manager)
         if not _core.is_python_class(cls) and not is_a(manager, Opaque) and cls not in call_rule.KNOWN_CONTEXTS:
-            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}")
+            raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}")
         return None
 
     def answered(self, function: types.FunctionType, receiver: Any, result: Any) -> Any:
@@ -414,9 +416,11 @@ class Session:
         cls = type(subject)
         if cls is Opaque:
             raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
+        if issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS:   # numpy's of late are sequences
+            raise Interrupt("unknown-callable", "a sequence pattern over an array of numpy's")
         if not _core.is_internal(cls):
-            reference, flags = weakref.ref(cls), cls.__flags__ & _PATTERNS
-            abstract_classes.registry_fact(self, lambda: (now := reference()) is None or now.__flags__ & _PATTERNS == flags)
+            reference, flags = weakref.ref(cls), flags_of(cls) & _PATTERNS
+            abstract_classes.registry_fact(self, lambda: (now := reference()) is None or flags_of(now) & _PATTERNS == flags)
 
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
@@ -427,7 +431,7 @@ class Session:
         found: list[Any] = []
         if count and cls in _SELF_MATCHING:
             if count > 1:
-                raise TypeError(f"{cls.__name__}() accepts 1 positional sub-pattern ({count} given)")
+                raise TypeError(f"{name_of(cls)}() accepts 1 positional sub-pattern ({count} given)")
             found.append(subject)
         elif count:
             try:
@@ -435,7 +439,7 @@ class Session:
             except AttributeError:
                 match_args = ()
             if len(match_args) < count:
-                raise TypeError(f"{cls.__name__}() accepts {len(match_args)} positional sub-pattern{'s' * (len(match_args) != 1)} ({count} given)")
+                raise TypeError(f"{name_of(cls)}() accepts {len(match_args)} positional sub-pattern{'s' * (len(match_args) != 1)} ({count} given)")
             names = match_args[:count] + names
         for name in names:
             try:
@@ -496,7 +500,7 @@ class Session:
         if any(effect.kind.endswith("type") for effect in self.world.effects):
             return False
         found = [self.world.lookup(cls, name) for name in names]
-        return not any(hasattr(type(one), "__set__") or hasattr(type(one), "__delete__") for one in found)
+        return not any(has_member(type(one), "__set__") or has_member(type(one), "__delete__") for one in found)
 
     @property
     def shadows(self) -> list[Shadow]:
@@ -530,7 +534,7 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
     own = getattr(obj, "__dict__", {})
     slot = type_lookup(type(obj), name)
     if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
-        raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
+        raise Interrupt("opaque-object", f"{qualname_of(type(obj))}.{name}")
     if name in own and not (is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
     if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):

@@ -17,6 +17,7 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
+from ..vocabulary.class_reads import qualname_of
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..vocabulary.origins import Origin, const
@@ -163,7 +164,7 @@ def _by_torch_sets(callable_: Any) -> Handler | None:
 # ---- handlers --------------------------------------------------------------------------------------------------------
 
 def _name(callable_: Any) -> str:
-    return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or type(callable_).__qualname__
+    return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
 
 
 #: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
@@ -220,7 +221,7 @@ def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
         return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
     if is_leaf(arg):
         return arg
-    raise Interrupt("unknown-callable", f"{_name(callable_)} of a {type(arg).__qualname__}")
+    raise Interrupt("unknown-callable", f"{_name(callable_)} of a {qualname_of(type(arg))}")
 
 
 def forbidden(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

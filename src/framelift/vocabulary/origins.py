@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from .class_reads import module_of, name_of, qualname_of
 
 __all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
 
@@ -46,12 +47,12 @@ class Origin:
         self.key = key
         # Unhashable or identity-compared keys (const) are told apart by identity.
         self._hash = hash((base, step, id(key) if step == "const" else key))
-        self._children: dict[tuple[str, type, Any], Origin] = {}
+        self._children: dict[tuple[str, int, Any], Origin] = {}
         self._text: str | None = None
 
     def to(self, step: str, key: Any = None) -> Origin:
         """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
-        place = (step, key.__class__, key)
+        place = (step, id(type(key)), key)   # the key keeps its class; a metaclass may hash classes itself
         found = self._children.get(place)
         if found is None:
             found = self._children[place] = Origin(self, step, key)
@@ -81,7 +82,7 @@ class Origin:
 
 def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
-    return STEPS[step].text.format(base=base, key=_Named(key) if key.__class__ is not str and _is_object(key) else key)
+    return STEPS[step].text.format(base=base, key=_Named(key) if type(key) is not str and _is_object(key) else key)
 
 
 class _Named:
@@ -91,12 +92,12 @@ class _Named:
         self.obj = obj
 
     def __repr__(self) -> str:
-        return f"<{type(self.obj).__qualname__}>"
+        return f"<{qualname_of(type(self.obj))}>"
 
 
 def _is_object(key: Any) -> bool:
     """Whether its own text could be long, or run the program's code."""
-    return type(key).__module__ != "builtins" and type(type(key)) is not enum.EnumMeta
+    return module_of(type(key)) != "builtins" and type(type(key)) is not enum.EnumMeta
 
 
 def _name(obj: Any) -> str:
@@ -110,7 +111,7 @@ def _name(obj: Any) -> str:
             continue
         if is_a(name, str) and name:
             return name
-    return f"<{type(obj).__name__}>"
+    return f"<{name_of(type(obj))}>"
 
 
 #: how roots are shown

@@ -12,6 +12,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import has_member, members_of, module_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .instances import (
@@ -44,7 +45,7 @@ _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.Metho
 _OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
 #: the data descriptors of `type` and `object`: they come before what a class holds
-_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in vars(base).items() if is_data_descriptor(found)}
+_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in members_of(base).items() if is_data_descriptor(found)}
 
 
 def _reader(name: str) -> Callable[[type], Any]:
@@ -135,7 +136,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
             _core.know(cls, name, VALUE, value)
             return value
     on_meta = _on_meta(world, meta, name)
-    if is_data_descriptor(on_meta) and hasattr(type(on_meta), "__get__"):
+    if is_data_descriptor(on_meta) and has_member(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
     if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
         return _read_of_type(world, cls, name)
@@ -187,21 +188,21 @@ def _on_meta(world: World, meta: type, name: str) -> Any:
     if not is_a(found, _OF_TYPES):
         return found
     if not hasattr(type, name) and name not in _own(type):
-        raise Interrupt("opaque-object", f"{meta.__qualname__}.{name}")
+        raise Interrupt("opaque-object", f"{qualname_of(meta)}.{name}")
     return ABSENT
 
 
 def _own_entry(world: World, cls: type, name: str) -> Any:
     """What `type` itself looks for in the class alone, past the order of its bases."""
     if (id(cls), name) in world.overlay:
-        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+        raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     try:
         value = type.__getattribute__(cls, name)   # annotations that are not there yet are made now, as by any first read
     except AttributeError:
         world.guard(const(cls), "CHECK", (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"), name)
         raise
     if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
-        raise Interrupt("opaque-object", f"{cls.__qualname__}.{name}")
+        raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     return let_in(world, value, const(cls).to("attr", name))
 
 
@@ -232,10 +233,10 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         value = found
     elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
         value = found.__get__(instance, cls)
-    elif hasattr(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
+    elif has_member(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
         getter = world.lookup(kind, "__get__")
         if not is_a(getter, types.FunctionType):
-            raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+            raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
         descriptor = let_in(world, found, const(place).to("lookup", name))
         return _core.captured(getter, (descriptor, instance, cls), None)
     else:
@@ -401,7 +402,7 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
     if found is ABSENT:
         return NATIVE, None
     kind = type(found)
-    if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and hasattr(kind, "__get__"):
+    if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and has_member(kind, "__get__"):
         return NATIVE, None
     holder = next(base for base in _mro(cls) if ((id(base), name) in world.overlay or name in _own(base))
                   and world.overlay.get((id(base), name)) is not DELETED)
@@ -409,7 +410,7 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
         return INSTANCE, found
     if _core.is_internal(holder):
         return NATIVE, None
-    if hasattr(kind, "__get__") or hasattr(kind, "__set__"):
+    if has_member(kind, "__get__") or has_member(kind, "__set__"):
         let_in(world, found, const(holder).to("lookup", name))
         return NATIVE, None
     return INSTANCE, let_in(world, found, const(holder).to("lookup", name))
@@ -455,10 +456,10 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     if _flags(cls) & _IMMUTABLE:
         type.__setattr__(cls, name, value)   # raises, in CPython's own words
     _check_writable(cls, name)
-    if not (is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not hasattr(type(value), "__get__")):
+    if not (is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not has_member(type(value), "__get__")):
         raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
     on_meta = _on_meta(world, type(cls), name)
-    if hasattr(type(on_meta), "__set__"):
+    if has_member(type(on_meta), "__set__"):
         _set_by_meta(world, cls, name, on_meta, value)
         return
     world.lookup(cls, name)
@@ -476,7 +477,7 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
         return
     setter = world.lookup(type(found), "__set__")
     if not is_a(setter, types.FunctionType):
-        raise Interrupt("effect-object", f"class attribute {cls.__qualname__}.{name}")
+        raise Interrupt("effect-object", f"class attribute {qualname_of(cls)}.{name}")
     pending, place = world.place_of(type(cls), name)
     descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))
     _core.captured(setter, (descriptor, cls, value), None)

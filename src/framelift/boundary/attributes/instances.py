@@ -17,6 +17,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
@@ -44,7 +45,7 @@ _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types
 
 def is_data_descriptor_type(cls: type) -> bool:
     """Whether instances of this class are data descriptors."""
-    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+    return has_member(cls, "__set__") or has_member(cls, "__delete__")
 
 
 def origin_of_external(world: World, obj: Any) -> Origin:
@@ -60,7 +61,7 @@ _ERROR_READS = frozenset(("args", "__class__", "__str__", "__repr__", "__dict__"
 def read_error(_world: World, obj: BaseException, name: str) -> Any:
     """`obj.name` for an exception from outside, which is seen as a copy without chain and traceback."""
     if name not in _ERROR_READS and hasattr(obj, name):
-        raise Interrupt("opaque-object", f"{type(obj).__name__}.{name}")
+        raise Interrupt("opaque-object", f"{name_of(type(obj))}.{name}")
     return getattr(obj, name)
 
 
@@ -124,7 +125,7 @@ def _bound_special(world: World, obj: Any, special: str, found: Any, args: tuple
     if kind is staticmethod:
         return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
     if world.lookup(kind, "__get__") is not ABSENT:   # bound by code of its own
-        raise Interrupt("opaque-object", f"{kind.__module__}.{kind.__qualname__}")
+        raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
     return found if inside else let_in(world, found, const(place).to("lookup", special)), args
 
 
@@ -175,7 +176,7 @@ def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
 def bound_as(world: World, kind: type) -> type:
     """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone."""
     for base in _DESCRIPTORS:
-        if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is vars(base)["__get__"]:
+        if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is members_of(base)["__get__"]:
             return base
     return kind
 
@@ -190,7 +191,7 @@ def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
         return types.MethodType(inner, cls), True
     if kind is property and inner.fget is not None:
         return _core.captured(inner.fget, (cls,), None), False
-    raise Interrupt("opaque-object", f"a classmethod of {kind.__module__}.{kind.__qualname__}")
+    raise Interrupt("opaque-object", f"a classmethod of {module_of(kind)}.{qualname_of(kind)}")
 
 
 def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
@@ -226,7 +227,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
             _know(world, obj, name, VALUE, value)
             return value
-        raise Interrupt("opaque-object", f"{type(obj).__qualname__}.{name}")
+        raise Interrupt("opaque-object", f"{qualname_of(type(obj))}.{name}")
     return _call_get(world, obj, name, found)
 
 
@@ -236,13 +237,13 @@ def _call_get(world: World, obj: Any, name: str, found: Any) -> Any:
         entry = instance_entry(world, obj, name)
         return entry if entry is not ABSENT else found
     if not is_a(getter, types.FunctionType):
-        raise Interrupt("opaque-object", f"{type(found).__module__}.{type(found).__qualname__}")
+        raise Interrupt("opaque-object", f"{module_of(type(found))}.{qualname_of(type(found))}")
     descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
     return _core.captured(getter, (descriptor, obj, type(obj)), None)
 
 
 def _holder(cls: type, name: str) -> type:
-    return next(base for base in cls.__mro__ if name in base.__dict__)
+    return next(base for base in mro_of(cls) if name in members_of(base))
 
 
 def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
@@ -267,7 +268,7 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
     if is_a(found, _C_DESCRIPTORS):
         _know(world, obj, name, NATIVE, None)
         return found.__get__(obj, type(obj))
-    if hasattr(cls, "__get__") and not is_a(found, type):
+    if has_member(cls, "__get__") and not is_a(found, type):
         return _call_get(world, obj, name, found)
     pending, place = world.place_of(type(obj), name)
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
@@ -276,8 +277,8 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
 
 
 def _holder_or(cls: type, name: str) -> type:
-    for base in cls.__mro__:
-        if name in base.__dict__:
+    for base in mro_of(cls):
+        if name in members_of(base):
             return base
     return cls
 
@@ -322,7 +323,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     if is_a(obj, (BaseException, types.TracebackType)):
-        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+        raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
     if type(obj) is weakref.ProxyType:
         _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
         return
@@ -346,7 +347,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
         if cls is not types.MemberDescriptorType:
             setter = world.lookup(cls, "__set__")
             if not is_a(setter, types.FunctionType):
-                raise Interrupt("effect-object", f"{type(obj).__qualname__}.{name}")
+                raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
             descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
             _core.captured(setter, (descriptor, obj, value), None)
             return
@@ -372,7 +373,7 @@ def write_global(world: World, table: Any, name: str, value: Any) -> None:
 def delete_instance(world: World, obj: Any, name: str) -> None:
     """`del obj.name` for a handle or module."""
     if type(obj) is types.TracebackType:
-        raise Interrupt("effect-object", f"{type(obj).__name__}.{name}")
+        raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
     if type(obj) is weakref.ProxyType:
         _core.captured(delattr, (world.proxied[id(obj)](), name), None)
         return
@@ -393,7 +394,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
             _core.captured(found.fdel, (obj,), None)
             return
         if type(found) is not types.MemberDescriptorType:
-            raise Interrupt("effect-object", f"del {type(obj).__qualname__}.{name}")
+            raise Interrupt("effect-object", f"del {qualname_of(type(obj))}.{name}")
         try:
             _read_data_descriptor(world, obj, name, found)
         except AttributeError:

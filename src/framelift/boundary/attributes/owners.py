@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..._core import is_a
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 
@@ -42,7 +43,7 @@ class Owners:
         if own is None:
             return
         if id(own) in self._nobodys:   # the part before a break here knows of no owner, so nothing is noted
-            raise Interrupt("effect-object", f"the __dict__ of a {type(obj).__qualname__}, met before its object,")
+            raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(obj))}, met before its object,")
         self._owners.setdefault(id(own), (obj, origin))
 
     def of(self, table: dict[Any, Any]) -> tuple[Any, Origin] | None:

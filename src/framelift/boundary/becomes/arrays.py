@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...vocabulary.class_reads import members_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
@@ -58,7 +59,7 @@ class Array(_Base):
         raise _no_attribute(self, "tensor")
 
     def __getattr__(self, name: str) -> Any:
-        if any(name in vars(kind) for kind in self.__class__.__mro__):
+        if any(name in members_of(kind) for kind in self.__class__.__mro__):
             raise Interrupt("unknown-callable", f"numpy.{name}")
         raise _no_attribute(self, name)
 

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.quiet_capture import quietly
 from .iterators import SEQUENCE_ITERATORS, count_of, exhausted, is_exhausted, place_of, source_of, step_of
@@ -31,7 +32,7 @@ _PLAIN = (list, tuple, str, bytes, range)
 
 def _told(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
-    if type(iterator).__module__ != "itertools":
+    if module_of(type(iterator)) != "itertools":
         return iterator.__reduce__()
     with quietly():   # CPython 3.12 says that these will not tell for ever
         return iterator.__reduce__()
@@ -92,11 +93,11 @@ def stands_at(iterator: Any) -> tuple[Any, ...]:
     """Where an iterator stands, down to the sequences it walks."""
     kind = type(iterator)
     if kind in STEPPERS:
-        return (kind.__name__, _counts(iterator), *map(stands_at, _inner(iterator)))
+        return (name_of(kind), _counts(iterator), *map(stands_at, _inner(iterator)))
     if kind is itertools.count:
         return "count", count_of(iterator), step_of(iterator)
     if kind in SEQUENCE_ITERATORS:
-        return kind.__name__, place_of(iterator), is_exhausted(iterator)
+        return name_of(kind), place_of(iterator), is_exhausted(iterator)
     return (None,)
 
 

@@ -19,6 +19,7 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -108,7 +109,7 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.scalars[origin.to("len")] = len(order)
-    said = ", ".join(repr(key) if is_leaf(key) else f"a {type(key).__qualname__}" for key in order)   # nobody's own __repr__ runs
+    said = ", ".join(repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)   # nobody's own __repr__ runs
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
@@ -193,12 +194,12 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         return world.register(value, view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
     if size > config.large_container or unsafe:
         reason = "too-large" if size > config.large_container else "opaque-object"
-        detail = f"a {cls.__name__} of {size} entries" if reason == "too-large" else f"{cls.__name__} keyed by objects"
+        detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
     if cls is not solid and (solid is frozenset and _core.own_dict(value) is not None or any(map(_has_slots, _mro(cls)[:_mro(cls).index(solid)]))):
         if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
-            raise Interrupt("opaque-object", f"{cls.__module__}.{cls.__qualname__}, an exception with slots")
-        return world.register(value, opaque_for(value, "opaque-object", f"{cls.__qualname__}, a {solid.__name__} with attributes"), origin)
+            raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}, an exception with slots")
+        return world.register(value, opaque_for(value, "opaque-object", f"{qualname_of(cls)}, a {solid.__name__} with attributes"), origin)
     if solid is tuple:
         return _import_tuple(world, value, origin, let_in)
     if solid is frozenset:
@@ -222,7 +223,7 @@ _VIEWS: dict[type, Any] = {list: LazyList, collections.deque: LazyDeque, set: La
 def _attributes_of(world: World, value: dict[str, Any], origin: Origin, let_in: LetIn, owner: Any, at: Origin) -> Any:
     """A dictionary that is an object's: what is written there are the object's attributes."""
     if let_in(world, owner, at) is not owner:
-        raise Interrupt("effect-object", f"the __dict__ of a {type(owner).__qualname__}")
+        raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(owner))}")
     world.view_of(world, owner)
     return let_in(world, value, origin)
 
@@ -289,7 +290,7 @@ def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
 def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:
     for key in keys:
         if _key_inside(world, key, let_in) is not key:
-            raise Interrupt("opaque-object", f"a set with a {type(key).__qualname__}")
+            raise Interrupt("opaque-object", f"a set with a {qualname_of(type(key))}")
 
 
 def _has_slots(cls: type) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import basicsize_of, mro_of, qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from .containers import KINDS, Kind, LetIn
@@ -59,8 +60,8 @@ CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": Ba
 
 def exception_fields(kind: type) -> dict[str, Any] | None:
     """The descriptors of a built-in exception's own fields; None where it holds more than is known."""
-    known = next(k for k in kind.__mro__ if k in EXCEPTION_FIELDS)
-    return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]} if kind.__basicsize__ == known.__basicsize__ else None
+    known = next(k for k in mro_of(kind) if k in EXCEPTION_FIELDS)
+    return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]} if basicsize_of(kind) == known.__basicsize__ else None
 
 
 def was_raised_inside(error: BaseException) -> bool:
@@ -104,7 +105,7 @@ def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[Ba
     while waiting:
         one = waiting.pop()
         if one is group:
-            raise Interrupt("opaque-object", f"{type(group).__qualname__} that its own exceptions lead back to")
+            raise Interrupt("opaque-object", f"{qualname_of(type(group))} that its own exceptions lead back to")
         if is_a(one, BaseException) and id(one) not in seen:
             seen.add(id(one))
             waiting += [slot.__get__(one) for slot in CHAIN.values()]

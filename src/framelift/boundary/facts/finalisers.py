@@ -16,6 +16,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import weakrefoffset_of
 from ..becomes.leaves import LEAF_TYPES, is_constant
 from ..becomes.opaque import Opaque
 from ..world import World
@@ -81,7 +82,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 def is_referred_to(value: Any, stack: Any) -> bool:
     """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive behind the instruction."""
-    return type(value).__weakrefoffset__ != 0 and not is_a(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
+    return weakrefoffset_of(type(value)) != 0 and not is_a(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
 
 
 def _own(value: Any) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, module_of, qualname_of
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.reasons import Interrupt
@@ -76,7 +77,7 @@ class UnwatchedReads:
 
     def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:
         """These methods of a class run unwatched."""
-        self._who = f"{cls.__qualname__}.__torch_dispatch__"
+        self._who = f"{qualname_of(cls)}.__torch_dispatch__"
         self._add_owner(cls)
         for function in functions:
             self._follow_function(function)
@@ -84,7 +85,7 @@ class UnwatchedReads:
 
     def follow(self, callable_: Any) -> None:
         """Calls of this run unwatched."""
-        self._who = getattr(callable_, "__qualname__", type(callable_).__qualname__)
+        self._who = getattr(callable_, "__qualname__", qualname_of(type(callable_)))
         if type(callable_) is not types.FunctionType:
             self._names.update(_CALLED)
         self._value(None, callable_)
@@ -132,14 +133,14 @@ class UnwatchedReads:
         if type(owner) is dict:   # a module's
             self._entry(owner, name, const(owner))
         elif is_a(owner, type):
-            base = next((base for base in _mro(owner) if name in vars(base)), None)
-            if base is not None and _is_own(base.__module__):
-                self._looked_up.append((owner, name, vars(base)[name]))
-                if not is_leaf(vars(base)[name]):
-                    self._value(None, vars(base)[name])
+            base = next((base for base in _mro(owner) if name in members_of(base)), None)
+            if base is not None and _is_own(module_of(base)):
+                self._looked_up.append((owner, name, members_of(base)[name]))
+                if not is_leaf(members_of(base)[name]):
+                    self._value(None, members_of(base)[name])
         elif name in vars(owner):
             self._entry(vars(owner), name, const(owner).to("dict"))
-        elif any(name in vars(base) for base in _mro(type(owner)) if base is not object):   # one of the instance's own would hide it
+        elif any(name in members_of(base) for base in _mro(type(owner)) if base is not object):   # one of the instance's own would hide it
             self._absent.append((owner, name))
 
     def _entry(self, table: dict[str, Any], name: str, place: Origin) -> None:
@@ -173,7 +174,7 @@ class UnwatchedReads:
                 self._add_owner(value)
         elif kind in _CONTAINERS:
             self._container(value, kind)
-        elif not is_a(value, torch.Tensor) and _is_own(kind.__module__) and type(getattr(value, "__dict__", None)) is dict:
+        elif not is_a(value, torch.Tensor) and _is_own(module_of(kind)) and type(getattr(value, "__dict__", None)) is dict:
             self._add_owner(value)
             self._add_owner(kind)
 
@@ -218,7 +219,7 @@ class UnwatchedReads:
             if name not in vars(owner):
                 self._world.guard(const(owner).to("dict"), "ABSENT", name, name)
         for cls, name, value in self._looked_up:
-            if next((vars(base)[name] for base in _mro(cls) if name in vars(base)), self) is value:
+            if next((members_of(base)[name] for base in _mro(cls) if name in members_of(base)), self) is value:
                 self._world.lookup(cls, name)
 
     def _refuse_pending(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
@@ -31,7 +32,7 @@ def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
     setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__ and not is_a(setter, types.FunctionType):
         # Some metaclasses of C code write there and tell nobody: neither lookups nor guards would see it.
-        raise Interrupt("opaque-object", f"the __dict__ of a {type(cls).__name__}")
+        raise Interrupt("opaque-object", f"the __dict__ of a {name_of(type(cls))}")
     return types.MappingProxyType(ClassDict(world, cls))
 
 

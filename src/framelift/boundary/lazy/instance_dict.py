@@ -18,6 +18,7 @@ from ..attributes.owners import own_dict
 from ..records import DELETED, External
 from ..world import ABSENT, World
 from ... import _core
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 
 __all__ = ["InstanceDict", "instance_entry"]
 
@@ -40,7 +41,7 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
 
 def _in_slot(obj: Any, name: str) -> bool:
     """Whether a class of the object keeps the attribute of this name elsewhere than in the dictionary."""
-    kept = next((vars(base)[name] for base in type(obj).__mro__ if name in vars(base)), None)
+    kept = next((members_of(base)[name] for base in mro_of(type(obj)) if name in members_of(base)), None)
     return is_a(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
 
 
@@ -89,7 +90,7 @@ class InstanceDict(LazyLookup, dict):
         if is_a(self._obj, types.ModuleType):   # functions of the module read these places as globals
             raise Interrupt("effect-object", f"the globals of {self._obj.__name__}")
         if is_a(name, str) and _in_slot(self._obj, name):   # one name for two places
-            raise Interrupt("effect-object", f"{type(self._obj).__qualname__}.__dict__[{name!r}] beside a slot")
+            raise Interrupt("effect-object", f"{qualname_of(type(self._obj))}.__dict__[{name!r}] beside a slot")
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._writable(name)

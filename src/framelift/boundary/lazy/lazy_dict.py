@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _core, config
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from .view import LazyLookup, View
@@ -52,7 +53,7 @@ class LargeDict(LazyLookup, dict):
         if self._whole is not None or not known and len(self._table) <= config.large_container:
             return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
         if not known:
-            raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {type(key).__qualname__},")
+            raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {qualname_of(type(key))},")
         if dict.__contains__(self._table, key):
             return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
         self._world.guard(self._origin, "ABSENT", key, key)

@@ -7,6 +7,7 @@ change its own lists afterwards.  In the key, stand-ins are replaced by their `F
 from __future__ import annotations
 
 import enum
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
 from ...exc import InternalError
 from ...vocabulary.reasons import Interrupt
 from ..symbols.numbers import NUMBERS
@@ -106,13 +108,15 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
 
 def _is_record(kind: type) -> bool:
     """Named tuples and torch.return_types: torch reads them as tuples."""
-    return issubclass(kind, tuple) and (hasattr(kind, "_fields") or kind.__module__ == "torch.return_types")
+    return issubclass(kind, tuple) and (has_member(kind, "_fields") or module_of(kind) == "torch.return_types")
 
 
 def _as_plain(arg: Any, kind: type) -> Any:
     """Subclasses of numbers and text (enumerations, numpy.float64) as what torch takes them for."""
     if kind is type and arg in _DTYPES:
         return _DTYPES[arg]
+    if is_a(_core.type_lookup(kind, "__getattribute__", None), types.FunctionType):   # torch looks for its own attributes in each argument
+        raise Interrupt("torch-operation", f"with an argument of type {module_of(kind)}.{qualname_of(kind)}, which answers reads itself,")
     # An enumeration's or number class's own __int__ would run user code here, so the base class is asked.
     if is_a(arg, str):
         return str.__str__(arg) if not is_a(arg, enum.Enum) else str.__str__(arg.value)
@@ -122,16 +126,16 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return float.__float__(arg)
     if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
         return arg.item()
-    if kind.__name__ == "Opaque":
+    if name_of(kind) == "Opaque":
         arg.value   # any use of it says why that cannot be
-    shown = kind if is_a(vars(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
-    raise Interrupt("torch-operation", f"with an argument of type {shown.__module__}.{shown.__qualname__}")
+    shown = kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
+    raise Interrupt("torch-operation", f"with an argument of type {module_of(shown)}.{qualname_of(shown)}")
 
 
 def _stray(tensor: torch.Tensor) -> BaseException:
     """A tensor that is no stand-in: a defect of the import rules, unless native code made it out of stand-ins."""
     device = _core.of_tensor(tensor, "device")
-    text = f"{type(tensor).__name__} of size {tuple(_core.of_tensor(tensor, 'size'))} on {device}"
+    text = f"{name_of(type(tensor))} of size {tuple(_core.of_tensor(tensor, 'size'))} on {device}"
     if device.type == "meta":
         return Interrupt("torch-operation", f"that made a tensor unseen ({text})")
     return InternalError(f"an external tensor reached the recorder without being imported: {text}")

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .trusted_strides import are_believed
 from .fakes import Observed
@@ -146,10 +147,10 @@ class _Reader:
             return Const(raw)
         if kind in _SYMBOLS:
             return Number(raw) if free_unbacked_symbols(raw.node.expr) else Const(raw)
-        if kind in (tuple, list) or (is_a(raw, tuple) and kind.__module__ == "torch.return_types"):
+        if kind in (tuple, list) or (is_a(raw, tuple) and module_of(kind) == "torch.return_types"):
             items = tuple(self.read(item) for item in raw)
             return Const(raw) if kind is tuple and all(type(item) is Const for item in items) else Many(kind, items)
-        raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {kind.__qualname__}")
+        raise Interrupt("torch-operation", f"{self.name}, which gives an object of type {qualname_of(kind)}")
 
     def _tensor(self, fake: torch.Tensor) -> New | Same:
         index = self.same.get(id(fake))

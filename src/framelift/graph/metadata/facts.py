@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 
 __all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "held_by", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
@@ -190,7 +191,7 @@ def check_kind(tensor: torch.Tensor) -> None:
     """Interrupt for tensors that have no plain strided memory of their own."""
     kind = type(tensor)
     if kind is not torch.Tensor and kind is not torch.nn.Parameter and not is_overriding(kind):
-        raise Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}")
+        raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}")
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     if keys not in _plain_keys:
         odd = _explain_kind(tensor)
@@ -217,7 +218,7 @@ def is_overriding(kind: type) -> bool:
         return False
     known = _own_subclass.get(kind)
     if known is None:
-        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not kind.__module__.startswith("torch.")
+        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not module_of(kind).startswith("torch.")
     # Not remembered: the program may put others there.
     return known and held_by(kind, "__torch_dispatch__") is _no_dispatch and held_by(kind, "__torch_function__") is not _no_function and (
         held_by(kind, "__getattribute__") is _reads)
@@ -234,7 +235,7 @@ def is_tensor_like(kind: type) -> bool:
         return False
     known = _tensor_like.get(kind)
     if known is None:
-        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not kind.__module__.startswith(("torch.", "framelift."))
+        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not module_of(kind).startswith(("torch.", "framelift."))
     return known
 
 

@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
@@ -240,7 +241,7 @@ class Fakes:
             raise Interrupt("torch-operation", name) from error
         except Exception as error:
             raise_outside(error)
-            raise Interrupt("torch-operation-failed", f"{name}: {type(error).__name__}: {error}") from error
+            raise Interrupt("torch-operation-failed", f"{name}: {name_of(type(error))}: {error}") from error
         finally:
             torch.set_autocast_cache_enabled(cache)
             _thread.silent -= 1
@@ -269,7 +270,7 @@ class Fakes:
     def _make(self, facts: Facts, bare: Callable[[Facts], torch.Tensor]) -> Any:
         """What `bare` makes, with the autograd state of the facts."""
         if type(facts) is WrapperFacts:   # it takes its inner tensors' fakes to make one
-            raise Interrupt("tensor-subclass", f"{facts.kind.__qualname__}, of which another operation needs an example,")
+            raise Interrupt("tensor-subclass", f"{qualname_of(facts.kind)}, of which another operation needs an example,")
         with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
             if facts.requires_grad and not facts.is_leaf:
                 return _NonLeaf.apply(bare(_SEED).requires_grad_(), lambda: bare(facts))

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 from .arguments import rebuild
 from .cache import Outcome
@@ -55,7 +56,7 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
     try:
         target.func(*(rebuild(arg, real) for arg in kept), **{name: rebuild(arg, real) for name, arg in named.items()})
     except Exception as error:
-        raise Interrupt("torch-operation-failed", f"{target.name}: {type(error).__name__}: {error}") from error
+        raise Interrupt("torch-operation-failed", f"{target.name}: {name_of(type(error))}: {error}") from error
 
 
 def _scalars(args: Iterable[Any]) -> list[Any]:

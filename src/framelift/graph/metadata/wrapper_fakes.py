@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .facts import facts_of
 from .fakes import with_history
@@ -41,7 +42,7 @@ class Wrapped(Live):
         bare = assembled_like(tensor, {name: self.fake(value) for name, value in parts.items()}, names, context)
         if bare.dtype is not tensor.dtype or bare.device != tensor.device or not (
                 _agree(bare.size(), tensor.size()) and _agree(bare.stride(), tensor.stride())):
-            raise Interrupt("tensor-subclass", f"{type(tensor).__qualname__}, which is put together as another,")
+            raise Interrupt("tensor-subclass", f"{qualname_of(type(tensor))}, which is put together as another,")
         fake = bare
         if bare.requires_grad != tensor.requires_grad or bare.is_leaf != tensor.is_leaf:
             fake = with_history(bare, self._fakes, tensor.requires_grad, tensor.is_leaf)
@@ -116,7 +117,7 @@ class Wrapped(Live):
 def _asking(found: Sequence[Value]) -> Iterator[None]:
     """Torch's own wrapper classes override torch functions below what is captured."""
     kinds: list[Any] = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
-    if all(converts(kind) or kind.__torch_function__ is _disabled or not kind.__module__.startswith("torch.") for kind in kinds):
+    if all(converts(kind) or kind.__torch_function__ is _disabled or not module_of(kind).startswith("torch.") for kind in kinds):
         yield
         return
     modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
@@ -153,4 +154,4 @@ def _described(fake: torch.Tensor) -> Any:
 
 
 def _kinds(found: Sequence[Value]) -> str:
-    return ", ".join(dict.fromkeys(value.facts.kind.__qualname__ for value in found if type(value.facts) is WrapperFacts))
+    return ", ".join(dict.fromkeys(qualname_of(value.facts.kind) for value in found if type(value.facts) is WrapperFacts))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .facts import Facts, held_by
 
@@ -29,13 +30,13 @@ def is_wrapper(kind: type) -> bool:
     """Whether tensors of this class hold others, and say which."""
     if kind is torch.Tensor or kind is torch.nn.Parameter or held_by(kind, "__torch_dispatch__") in (None, _no_dispatch):
         return False
-    return (issubclass(kind, torch.Tensor) and not kind.__module__.startswith("torch._subclasses")
+    return (issubclass(kind, torch.Tensor) and not module_of(kind).startswith("torch._subclasses")
             and held_by(kind, "__tensor_flatten__") is not None and held_by(kind, "__tensor_unflatten__") is not None)
 
 
 def asks_first(kind: type[Any]) -> bool:
     """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
-    return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not kind.__module__.startswith("torch.")
+    return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not module_of(kind).startswith("torch.")
 
 
 def converts(kind: type[Any]) -> bool:
@@ -58,7 +59,7 @@ class WrapperFacts(Facts):
         self.parts = parts
 
     def but(self, **changes: Any) -> Facts:
-        raise Interrupt("tensor-subclass", f"{self.kind.__qualname__}, whose metadata changes,")
+        raise Interrupt("tensor-subclass", f"{qualname_of(self.kind)}, whose metadata changes,")
 
     def agrees(self, other: Facts) -> bool:
         return self is other or type(other) is WrapperFacts and self.kind is other.kind and self.key() == other.key()
@@ -170,7 +171,7 @@ def leaf_tensors(given: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _refused(kind: type, why: str) -> Interrupt:
-    return Interrupt("tensor-subclass", f"{kind.__module__}.{kind.__qualname__}, {why},")
+    return Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}, {why},")
 
 
 def described(context: Any) -> Any:
@@ -183,7 +184,7 @@ def described(context: Any) -> Any:
         return kind, repr(context) if kind in (float, complex) else context
     if is_a(context, enum.Enum):
         return kind, context.name
-    if kind.__module__.startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
+    if module_of(kind).startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
         return kind, context   # torch's own values: layouts of distributed tensors
     parts: Any
     if kind in (tuple, list) or is_a(context, tuple) and hasattr(kind, "_fields"):
@@ -208,7 +209,7 @@ def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any
     except Interrupt:
         raise
     except Exception as error:
-        raise _refused(kind, f"which cannot be put together ({type(error).__name__}: {error})") from error
+        raise _refused(kind, f"which cannot be put together ({name_of(type(error))}: {error})") from error
     if type(made) is not kind:
         raise _refused(kind, "which is put together as something else")
     return made

@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from ... import config
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
 from ..metadata.facts import Facts, symbolic_facts
@@ -458,7 +459,7 @@ class Symbols:
             return made
         if type(hint) is int and -2**62 < hint < 2**62:
             return self._new_int(hint, meaning, f"{func.__name__}()")
-        if type(hint) is bool or type(hint).__name__ in ("bool", "bool_"):
+        if type(hint) is bool or name_of(type(hint)) in ("bool", "bool_"):
             return self.noted(func, args)
         return func(*(arg.value() if type(arg) in (*NUMBERS, NumpyNumber) else arg for arg in args))
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from ... import _core
+from ...vocabulary.class_reads import members_of, module_of
 
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
@@ -315,9 +316,9 @@ def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
     """
     cls = type(other)
     base = None if _is_number(other) or _is_numpys(other) else next((kind for kind in (int, float) if issubclass(cls, kind)), None)
-    if base is None or name not in vars(base):
+    if base is None or name not in members_of(base):
         return other
-    inherits = next(vars(kind)[name] for kind in _mro(cls) if name in vars(kind)) is vars(base)[name]
+    inherits = next(members_of(kind)[name] for kind in _mro(cls) if name in members_of(kind)) is members_of(base)[name]
     if inherits or (first or base is int if type(number) is Float else first and base is int):
         return int.__int__(other) if base is int else float.__float__(other)
     return other
@@ -360,7 +361,7 @@ def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 def _is_numpys(value: Any) -> bool:
     """Whether numpy decides what comes out: its scalars and arrays."""
-    return type(value).__module__ == "numpy"
+    return module_of(type(value)) == "numpy"
 
 
 def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:

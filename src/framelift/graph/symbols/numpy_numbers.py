@@ -15,6 +15,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, mro_of, name_of
 from ...vocabulary.reasons import Interrupt
 from .numbers import Float, Int
 
@@ -111,12 +112,12 @@ def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
         if _is_operand(other):
             return self.home.outside(func, (other, self) if swap else (self, other))
         kind = type(other)
-        if issubclass(kind, torch.Tensor) or any(str(vars(base).get("__module__")).startswith("torch._numpy") for base in kind.__mro__):
+        if issubclass(kind, torch.Tensor) or any(str(members_of(base).get("__module__")).startswith("torch._numpy") for base in mro_of(kind)):
             return NotImplemented
         said = _says_itself(kind, func)
         result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
         if said or is_a(result, numpy.ndarray):
-            raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {kind.__name__}")
+            raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {name_of(kind)}")
         return result
     return method
 

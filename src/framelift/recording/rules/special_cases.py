@@ -15,6 +15,7 @@ import torch
 import torch._refs
 
 from ... import _core
+from ...vocabulary.class_reads import name_of
 from ...graph.metadata.facts import SymbolicFacts
 from ...graph.symbols.number_nodes import numbers_in
 from ...graph.state.settings import SETTERS, asks_default_dtype
@@ -108,7 +109,7 @@ def _of_kind(cls: Any) -> Handler:
     """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be memory of another tensor."""
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs or len(args) != 1 or type(args[0]) not in (list, tuple) or _holds_stand_in(recorder, args[0]) or cls.is_cuda or cls.is_sparse:
-            raise Interrupt("torch-operation", f"torch.{cls.__name__}(...)")
+            raise Interrupt("torch-operation", f"torch.{name_of(cls)}(...)")
         return recorder.record(target_of(torch.tensor), args, {"dtype": cls.dtype, "device": "cpu"})
     return handler
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
+from ...vocabulary.class_reads import has_member
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...boundary.world import ABSENT
@@ -20,7 +21,7 @@ def read_number(_world: Any, number: Any, name: str) -> Any:
     outside = _core.type_lookup(plain, name, ABSENT)
     if outside is ABSENT:
         raise AttributeError(f"{_shown_name(plain)!r} object has no attribute {name!r}", name=name, obj=number)
-    if not hasattr(type(outside), "__get__"):
+    if not has_member(type(outside), "__get__"):
         return outside    # text of the class
     own = _core.type_lookup(type(number), name, ABSENT)
     if name != "__class__" and (own is ABSENT or own is None or own is object.__dict__.get(name)):

@@ -20,6 +20,7 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, mro_of
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...graph.fx.targets import target_of
@@ -68,9 +69,9 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
     """What a method gives: the plain number where the receiver's class has it as a special method that must not give anything else."""
     if type(result) not in (Int, Float, Bool):
         return result
-    for base in type(receiver).__mro__:
+    for base in mro_of(type(receiver)):
         for name in _PLAIN:
-            found = vars(base).get(name)
+            found = members_of(base).get(name)
             if getattr(found, "__func__", found) is function:
                 return result.value()
     return result

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.quiet_capture import quietly
@@ -62,7 +63,7 @@ def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
     kind = type(value)
     if kind is tnp.ndarray:
         if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
-            raise Differs(f"numpy gives {getattr(expected, 'dtype', type(expected).__name__)}")
+            raise Differs(f"numpy gives {getattr(expected, 'dtype', name_of(type(expected)))}")
         with torch._C.DisableTorchFunction():
             if tuple(map(int, tensor_of(value).size())) != expected.shape:
                 raise Differs(f"numpy gives a shape of {expected.shape}")
@@ -71,11 +72,11 @@ def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
         return array_over(tensor_of(value), owns=expected.flags.owndata and id(tensor_of(value)) not in given)
     if kind in (list, tuple) or issubclass(kind, tuple):
         if not is_a(expected, (list, tuple)) or len(expected) != len(value):
-            raise Differs(f"numpy gives {type(expected).__name__}")
+            raise Differs(f"numpy gives {name_of(type(expected))}")
         items = [shown(item, one, given) for item, one in zip(value, expected)]
         return type(expected)(items) if type(expected) in (list, tuple) else type(expected)(*items)
     if kind is type(tnp.dtype("float32")):
         return numpy.dtype(value.name)
     if kind in NUMBERS or type(expected) is kind:
         return value
-    raise Differs(f"numpy gives {type(expected).__name__}")
+    raise Differs(f"numpy gives {name_of(type(expected))}")

@@ -15,6 +15,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import module_of, name_of
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...graph.fx.targets import target_of
@@ -108,7 +109,7 @@ def _run_unseen(session: Session, function: Any, name: str, theirs: Any, args: t
         result = _core.unwatched(function, given, named)
         expected = ask(theirs, args, kwargs)
     except Exception as error:   # numpy may know how, or say it in other words
-        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+        raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     if name == "astype" and tensor_of(result) is tensor_of(args[0]):
         result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
     if any(result is arg for arg in args):
@@ -210,7 +211,7 @@ def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[An
     try:
         expected = ask(callable_, args, kwargs)
     except Exception as error:
-        raise _refuse(name, f"{type(error).__name__}: {error}") from None
+        raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     dtype = getattr(torch, expected.dtype.name, None)
     symbolic = kinds.intersection(NUMBERS)
     if type(dtype) is not torch.dtype or not expected.size or symbolic and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds)):
@@ -264,7 +265,7 @@ def _plain_number(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 def _scalar_types() -> Any:
-    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and kind.__module__ == "numpy"} - {numpy.object_, numpy.void}
+    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and module_of(kind) == "numpy"} - {numpy.object_, numpy.void}
 
 
 def _limits(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,8 +7,9 @@ captured code.  One small function per callable.
 from __future__ import annotations
 
 import builtins
-import functools
 import _thread
+import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from torch.fx import _symbolic_trace
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.reasons import Interrupt
@@ -61,7 +63,7 @@ def _getattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: di
     if kwargs or not 2 <= len(args) <= 3 or not is_a(args[1], str):
         return getattr(*args, **kwargs)
     try:
-        return _core.read(args[0], args[1])
+        return _core.read(args[0], _interned(args[1]))
     except AttributeError:
         if len(args) == 3:
             return args[2]
@@ -73,7 +75,7 @@ def _hasattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: di
     if kwargs or len(args) != 2 or not is_a(args[1], str):
         return hasattr(*args, **kwargs)
     try:
-        _core.read(args[0], args[1])
+        _core.read(args[0], _interned(args[1]))
     except AttributeError:
         return False
     return True
@@ -98,8 +100,11 @@ def _delattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: di
 
 def _interned(name: Any) -> str:
     if not is_a(name, str):
-        raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
-    import sys
+        raise TypeError(f"attribute name must be string, not {name_of(type(name))!r}")
+    if type(name) is not str:
+        if any(_core.type_lookup(type(name), asked, None) is not vars(str)[asked] for asked in ("__hash__", "__eq__")):
+            raise Interrupt("callable-on-handle", "an attribute whose name hashes itself")   # tables of attributes ask it
+        name = str.__str__(name)
     return sys.intern(name)
 
 
@@ -146,7 +151,7 @@ def _generic_read_inside(session: Session, obj: Any, name: str) -> Any:
     answer, found = class_entry(session.world, type(obj), name)
     if answer != instances.INSTANCE:
         return _core.natively(object.__getattribute__, (obj, name), None)
-    own = _core.natively(object.__getattribute__, (obj, "__dict__"), None) if type(obj).__dictoffset__ else {}
+    own = _core.natively(object.__getattribute__, (obj, "__dict__"), None) if dictoffset_of(type(obj)) else {}
     return own.get(name, found)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...boundary.attributes.instances import bound_to_class
@@ -45,7 +46,7 @@ def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
         start = session.world.lookup(type(made), "__init__")
         result = _core.captured(start, (made, *args[1:]), kwargs)
         if result is not None:
-            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+            raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return made
 
 
@@ -143,7 +144,7 @@ def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     """What is abstract in the bases of a new class is a fact of those bases."""
     (cls,) = args
     if not _core.is_internal(cls):
-        raise Interrupt("effect-object", f"the abstract methods of {cls.__qualname__}")
+        raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")
     for base in _order(cls)[1:]:
         if not _core.is_internal(base) and "__abstractmethods__" in _own(base):
             session.world.guard(const(base).to("attr", "__abstractmethods__"), "EQ", base.__abstractmethods__)

@@ -9,6 +9,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import dictoffset_of, members_of, mro_of, name_of
 from ...vocabulary.reasons import Interrupt
 from ...boundary.gateway import is_handle_class
 from ...boundary.world import ABSENT
@@ -30,12 +31,12 @@ def _is_handle(obj: Any) -> bool:
 def _slots(cls: type) -> list[str]:
     """The names of a class's slots as copyreg lists them, without the note it leaves on the class."""
     names: list[str] = []
-    for base in cls.__mro__:
-        slots = vars(base).get("__slots__", ())
+    for base in mro_of(cls):
+        slots = members_of(base).get("__slots__", ())
         for name in (slots,) if is_a(slots, str) else slots:
             if name in ("__dict__", "__weakref__"):
                 continue
-            private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
+            private = name.startswith("__") and not name.endswith("__") and name_of(base).lstrip("_")
             names.append(f"_{private}{name}" if private else name)
     return names
 
@@ -43,7 +44,7 @@ def _slots(cls: type) -> list[str]:
 def _default_state(obj: Any) -> Any:
     """What `object.__getstate__` gives: the instance's attributes, with those in slots beside them."""
     state: Any = None
-    if type(obj).__dictoffset__:
+    if dictoffset_of(type(obj)):
         state = dict(_core.read(obj, "__dict__").copy()) or None
     slots = {}
     for name in _slots(type(obj)):
@@ -70,6 +71,8 @@ def _check_reads(session: Session, obj: Any) -> None:
     """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
     if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (ABSENT, torch.nn.Module.__getattr__):
         raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
+    if session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:   # copyreg asks the class for its slots
+        raise Interrupt("callable-on-handle", "a copy of an object whose class answers reads itself")
 
 
 @substitute(object.__reduce_ex__)

@@ -18,6 +18,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import mro_of
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.own_code import is_own_code
@@ -107,7 +108,7 @@ _BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 
 def hashed_parts(obj: Any) -> tuple[Any, ...]:
     """The objects that the hash of `obj` is made of by C code."""
-    for base in type(obj).__mro__:
+    for base in mro_of(type(obj)):
         if base in _PARTS:
             return _PARTS[base](obj) if type(obj).__hash__ is base.__hash__ else ()
     return ()

@@ -6,6 +6,7 @@ To C code that looks inside they are empty, so a native call may be given one on
 
 from __future__ import annotations
 
+import abc
 import builtins
 import itertools
 import operator
@@ -89,9 +90,17 @@ def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         raise refused(unknown) from error
 
 
+def _asks_itself(classes: Any) -> bool:
+    """Whether code of the program says which objects are instances of a class.  It is not asked for objects of just that class."""
+    if type(classes) is tuple:
+        return any(map(_asks_itself, classes))
+    check = _core.type_lookup(type(classes), "__instancecheck__", None)
+    return type(check) is types.FunctionType and check is not abc.ABCMeta.__instancecheck__
+
+
 def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is true of the placeholder alone."""
-    if callable_ is callable:
+    if callable_ is callable or callable_ is isinstance and len(args) == 2 and _asks_itself(args[1]):
         raise refused(unknown)
     parts = (*args, *kwargs.values())
     if id(callable_) in HIGHER_ORDER or any(type(part) in NUMBERS or is_a(part, VIEWS) for part in parts):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import dictoffset_of
 from ...vocabulary.reasons import Interrupt
 from ...boundary.world import World
 from ...calls.pure import lookup
@@ -78,7 +79,7 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
         return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
     claimed = _core.read(obj, "__class__")    # as CPython does: an object may say another class
     names = dict.fromkeys(_names_of_class(world, claimed)) if is_a(claimed, type) else {}
-    if type(obj).__dictoffset__ or hasattr(obj, "__dict__"):
+    if dictoffset_of(type(obj)) or hasattr(obj, "__dict__"):
         names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
     return sorted(names)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import member
@@ -68,7 +69,7 @@ def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwar
     if is_a(cls, meta):
         result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
         if result is not None:
-            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+            raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return cls
 
 
@@ -122,7 +123,7 @@ def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     more = {key: value for key, value in kwargs.items() if key != "metaclass"}
     namespace = {} if meta is type else _core.captured(_core.read(meta, "__prepare__"), (name, bases), more)
     if not is_a(namespace, (dict, Mapping)):
-        raise TypeError(f"{meta.__name__}.__prepare__() must return a mapping, not {type(namespace).__name__}")
+        raise TypeError(f"{name_of(meta)}.__prepare__() must return a mapping, not {name_of(type(namespace))}")
     _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
     if bases is not stated:
         _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
@@ -173,7 +174,7 @@ def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
                 return None
             meta = kind
     if member(meta, "mro") is not member(type, "mro"):   # it is called with a class that is none yet
-        raise Interrupt("unsupported-code", f"a class of {meta.__qualname__}, which has an mro() of its own,")
+        raise Interrupt("unsupported-code", f"a class of {qualname_of(meta)}, which has an mro() of its own,")
     return meta if meta is type or _core.is_python_class(meta) else None
 
 

@@ -16,6 +16,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
@@ -54,11 +55,11 @@ class _Pickler(pickle.Pickler):
         elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
             raise Interrupt("callable-on-handle", "pickle.dumps")
         elif cls in copyreg.dispatch_table and cls not in _REGISTERED:
-            raise Interrupt("unknown-callable", f"pickle.dumps of {cls.__qualname__} (a reducer is registered for it)")
+            raise Interrupt("unknown-callable", f"pickle.dumps of {qualname_of(cls)} (a reducer is registered for it)")
         elif _core.is_python_class(cls):
             self._session.world.note_class(cls)
         elif cls not in _SAFE and cls not in _REGISTERED:
-            raise Interrupt("unknown-callable", f"pickle.dumps of {cls.__qualname__}")
+            raise Interrupt("unknown-callable", f"pickle.dumps of {qualname_of(cls)}")
         return NotImplemented
 
 
@@ -105,11 +106,11 @@ def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     """The slots of a class, without the note that the standard library leaves on the class."""
     names: list[str] = []
     for base in args[0].__mro__:
-        slots = vars(base).get("__slots__", ())
+        slots = members_of(base).get("__slots__", ())
         for name in (slots,) if is_a(slots, str) else slots:
             if name in ("__dict__", "__weakref__"):
                 continue
-            private = name.startswith("__") and not name.endswith("__") and base.__name__.lstrip("_")
+            private = name.startswith("__") and not name.endswith("__") and name_of(base).lstrip("_")
             names.append(f"_{private}{name}" if private else name)
     return names
 

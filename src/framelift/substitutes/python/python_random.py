@@ -14,6 +14,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
+from ...vocabulary.class_reads import qualname_of
 from ...graph.symbols.environment import Drawn
 from ...vocabulary.reasons import Interrupt
 from ...boundary.dynamism import NOTHING
@@ -62,7 +63,7 @@ def _depend(session: Session, generator: Any) -> None:
         return
     code = session.function.__code__
     if code in _guarded and not session.whole:   # the state changes with every draw: one more capture would be as short-lived
-        raise Interrupt("random-state", type(generator).__qualname__)
+        raise Interrupt("random-state", qualname_of(type(generator)))
     _guarded.add(code)
     _known(session)[id(generator)] = generator
     record = session.world.by_seen[id(generator)]
@@ -80,7 +81,7 @@ def _given(session: Session, generator: Any) -> None:
 
 def _may_follow(session: Session, generator: Any) -> bool:
     """Whether what is drawn now may be a symbolic number."""
-    return not _is_known(session, generator) and session.shadow_of(generator) is not None and may_follow(session, type(generator).__qualname__)
+    return not _is_known(session, generator) and session.shadow_of(generator) is not None and may_follow(session, qualname_of(type(generator)))
 
 
 def may_follow(session: Session, generator: str) -> bool:

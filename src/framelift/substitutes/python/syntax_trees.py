@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import LEAF_TYPES
 from ...calls.call_tables import substitute
@@ -19,7 +20,7 @@ __all__ = ["check_tree"]
 
 #: CPython's own classes of nodes; those that are kept for old programs make nodes of others
 _NODES = frozenset(cls for cls in vars(ast).values()
-                   if type(cls) is type and issubclass(cls, ast.AST) and not is_a(vars(cls).get("__new__"), (staticmethod, types.FunctionType)))
+                   if type(cls) is type and issubclass(cls, ast.AST) and not is_a(members_of(cls).get("__new__"), (staticmethod, types.FunctionType)))
 
 
 @substitute(*_NODES)
@@ -43,4 +44,4 @@ def check_tree(session: Session, tree: Any) -> None:
                 seen.add(id(part))
                 waiting += vars(part).values()
         elif kind not in LEAF_TYPES and kind is not frozenset:
-            raise Interrupt("unsupported-code", f"compile() of a tree that holds {kind.__qualname__}")
+            raise Interrupt("unsupported-code", f"compile() of a tree that holds {qualname_of(kind)}")

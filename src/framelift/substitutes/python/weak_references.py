@@ -16,6 +16,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
 from ...bytecode import original_of
@@ -84,9 +85,9 @@ def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if any(one is not None for one in callback):
         raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
     if id(target) in session.world.by_seen or _core.is_external(target) or type(made) is not weakref.ProxyType or not is_handle_class(cls):
-        raise Interrupt("unsupported-code", f"weakref.proxy() of this {cls.__qualname__}")
-    if any(name[:2] == "__" == name[-2:] and name not in _SILENT for base in cls.__mro__[:-1] for name in vars(base)):
-        raise Interrupt("unsupported-code", f"weakref.proxy() of a {cls.__qualname__}, which has special methods,")
+        raise Interrupt("unsupported-code", f"weakref.proxy() of this {qualname_of(cls)}")
+    if any(name[:2] == "__" == name[-2:] and name not in _SILENT for base in mro_of(cls)[:-1] for name in members_of(base)):
+        raise Interrupt("unsupported-code", f"weakref.proxy() of a {qualname_of(cls)}, which has special methods,")
     reference = weakref.ref(target)
 
     def living() -> Any:

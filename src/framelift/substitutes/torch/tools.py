@@ -11,6 +11,7 @@ import torch
 import torch.fx.traceback
 
 from ... import _core
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...boundary.gateway import let_in
@@ -32,7 +33,7 @@ def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], k
     def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
         return module, args, kwargs or {}
     module, given, named = bound(*args, **kwargs)
-    stop = Interrupt("lazy-module", type(args[0]).__qualname__)
+    stop = Interrupt("lazy-module", qualname_of(type(args[0])))
     recorder = session.recorder
     own = type(module).initialize_parameters.__module__.startswith("torch.nn.modules.") and callable_ is type(module)._infer_parameters
     if (own and _core.is_external(module) and not recorder.stays and not recorder.settings.touched and not session.active_modes

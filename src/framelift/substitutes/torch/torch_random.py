@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...vocabulary.class_reads import name_of
 from ...graph.state import random_draws
 from ...graph.state.random_draws import DEFAULT, Drawing
 from ...vocabulary.reasons import Interrupt
@@ -33,7 +34,7 @@ def _drawing(session: Session, callable_: Any) -> Drawing:
 
 def _seed_of(callable_: Any, value: Any) -> int:
     if type(value) is not int or value not in _SEEDS:
-        raise Interrupt("torch-state", f"{callable_.__name__} with a {type(value).__name__}")
+        raise Interrupt("torch-state", f"{callable_.__name__} with a {name_of(type(value))}")
     return value
 
 
@@ -54,7 +55,7 @@ def _set(session: Session, callable_: Any, set_: Any, source: int, token: Any, v
 
 def _device(callable_: Any, device: Any) -> Any:
     if type(device) not in (int, str, torch.device):
-        raise Interrupt("torch-state", f"{callable_.__name__} of a {type(device).__name__}")
+        raise Interrupt("torch-state", f"{callable_.__name__} of a {name_of(type(device))}")
     return device
 
 

@@ -1,0 +1,36 @@
+"""Facts of a class, read past its metaclass: `cls.__mro__` may run code of the program, `mro_of(cls)` never does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import _core
+
+__all__ = ["base_of", "bases_of", "basicsize_of", "dictoffset_of", "flags_of", "has_member", "itemsize_of", "members_of", "module_of", "mro_of", "name_of",
+           "qualname_of", "weakrefoffset_of"]
+
+
+def _reader(name: str) -> Callable[[type], Any]:
+    return type.__dict__[name].__get__  # type: ignore[no-any-return]
+
+
+mro_of: Callable[[type], tuple[type, ...]] = _reader("__mro__")
+members_of: Callable[[type], Mapping[str, Any]] = _reader("__dict__")
+flags_of: Callable[[type], int] = _reader("__flags__")
+name_of: Callable[[type], str] = _reader("__name__")
+qualname_of: Callable[[type], str] = _reader("__qualname__")
+module_of: Callable[[type], Any] = _reader("__module__")
+bases_of: Callable[[type], tuple[type, ...]] = _reader("__bases__")
+base_of: Callable[[type], type | None] = _reader("__base__")
+basicsize_of: Callable[[type], int] = _reader("__basicsize__")
+itemsize_of: Callable[[type], int] = _reader("__itemsize__")
+dictoffset_of: Callable[[type], int] = _reader("__dictoffset__")
+weakrefoffset_of: Callable[[type], int] = _reader("__weakrefoffset__")
+
+_NOTHING = object()
+
+
+def has_member(cls: type, name: str) -> bool:
+    """Whether the class or one of its bases has a member of this name."""
+    return _core.type_lookup(cls, name, _NOTHING) is not _NOTHING
