@@ -303,10 +303,17 @@ def _has_torch_function(session: Session, callable_: Any, args: tuple[Any, ...],
     return is_overridden(session, args, kwargs)
 
 
+def _shown_types(args: tuple[Any, ...]) -> tuple[type, ...]:
+    """The types that torch shows for these arguments: plain tensors are among them here, where Python code asks."""
+    with torch.overrides._enable_torch_function():
+        return tuple(map(type, torch.overrides._get_overloaded_args(args)))
+
+
 @substitute(torch.overrides.handle_torch_function)
 def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return dispatch(session, public_api, tuple(map(type, overriding(tuple(relevant_args), {}))), args, kwargs)
+        shown = () if session.recorder.subclasses_off else _shown_types(tuple(relevant_args))
+        return dispatch(session, public_api, shown, args, kwargs)
     return bound(*args, **kwargs)
 
 

@@ -21,6 +21,7 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..recording.live_recording import record_live
 from ..calls.call_tables import substitute
+from .modes import is_overridden, shown_by_torch
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -79,9 +80,15 @@ def _exit_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     session.recorder.live.enter_dual(-1)
 
 
+#: those of them that torch shows to modes and subclasses
+_SHOWN = (torch._make_dual, torch._unpack_dual)
+
+
 @substitute(*_found("_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _make_dual _unpack_dual _autograd_grad"))
 def _primitive(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Wraps, unwraps or differentiates tensors: one node."""
+    if callable_ in _SHOWN and is_overridden(session, args, kwargs):
+        return shown_by_torch(session, callable_, args, kwargs)
     return _record(session, callable_, args, kwargs)
 
 
