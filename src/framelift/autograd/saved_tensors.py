@@ -1,7 +1,7 @@
 """`torch.autograd.graph.saved_tensors_hooks` in captured code.
 
 Which tensors are saved is asked of autograd, over a replay of the tape when the region ends.  The hooks are then rehearsed with a tensor of each kind:
-they may change nothing outside, and look at nothing that may change.  Where that does not do, the region is entered and left in plain Python.
+they may change nothing outside, and look at nothing that may change.  Where that does not do, the region is entered and left in eager mode.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__: list[str] = []
 
 _NAME = "torch.autograd.graph.saved_tensors_hooks"
 _HOOK = "a hook on saved tensors"
-#: code that enters and leaves such regions in plain Python
+#: code that enters and leaves such regions in eager mode
 _PLAIN: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 

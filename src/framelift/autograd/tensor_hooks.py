@@ -1,6 +1,6 @@
 """Hooks on gradients: `Tensor.register_hook` in captured code.
 
-On a tensor from outside, registering is an effect of the entry: the hook itself runs in plain Python when gradients come.  On a result, the hook
+On an external tensor, registering is an effect of the entry: the hook itself runs eagerly when gradients come.  On a result, the hook
 is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing outside of itself.
 
 torch counts the hooks of the process, those of modules too: `RemovableHandle.next_id`.
@@ -92,7 +92,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     return Handle()
 
 
-#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of tensors from outside were
+#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of external tensors were
 _OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
 _init = types.FunctionType(RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__")   # its own code is a substitute's
 _init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
@@ -104,7 +104,7 @@ def _count(session: Session) -> None:
 
 
 def _counted_by_effects(session: Session) -> None:
-    """Hooks on tensors from outside are counted when the entry registers them, so nobody may look at the count before."""
+    """Hooks on external tensors are counted when the entry registers them, so nobody may look at the count before."""
     session.notes[_OF_INPUTS] = True
     if session.notes.get(_OF_MODULES):
         raise Interrupt("torch-operation", "a hook on an input beside hooks registered on modules")

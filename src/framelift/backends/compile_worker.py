@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when the process that asks is gone, in the midst of a job too."""
+    """End when the process that asks is gone, in the middle of a job too."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(0)

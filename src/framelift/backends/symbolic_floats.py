@@ -78,7 +78,7 @@ def _computed(formula: Callable[..., torch.Tensor], *operands: torch.Tensor) -> 
 
 
 def _of_floats(*operands: torch.Tensor) -> bool:
-    """Whether a kernel takes a float beside these tensors: of whole numbers and truth values it raises, or has rules of its own."""
+    """Whether a kernel takes a float beside these tensors: of integers and truth values it raises, or has rules of its own."""
     return any(one.dtype.is_floating_point or one.dtype.is_complex for one in operands)
 
 

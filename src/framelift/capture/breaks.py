@@ -1,6 +1,6 @@
 """Graph breaks: a frame is stopped before the instruction that cannot be captured, and resumed behind it.
 
-What the frame holds is handed over as values.  The instruction runs in plain Python (`plain_step`), the rest is a function of
+What the frame holds is handed over as values.  The instruction runs eagerly (`plain_step`), the rest is a function of
 its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over them.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
-#: how many places are tried before the frame runs in plain Python
+#: how many places are tried before the frame runs eagerly
 _MOST_TRIES = 6
 
 
@@ -234,7 +234,7 @@ def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tupl
 
 
 def plain_step(compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
-    """The function that runs the broken instruction in plain Python."""
+    """The function that runs the broken instruction in eager mode."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     made = frames.resumed(handover.point, True)
     return _function(function, made, handover.values, handover.point, frames.code)

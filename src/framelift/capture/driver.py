@@ -104,7 +104,7 @@ class Driver:
         self.settings: Settings | None = None   # with which captures are shared; None: with nobody
 
     def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
-        """The root missed: True when an entry was added, False to run in plain Python."""
+        """The root missed: True when an entry was added, False to run eagerly."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
         finally:
@@ -208,7 +208,7 @@ class Driver:
 
     def _captured(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None,
                   pool: Pool | None, seen: Seen | None = None) -> tuple[Any, Capture] | None:
-        """An entry and its record; None where the frame runs in plain Python.  `seen`: of an interim entry, which this one is for."""
+        """An entry and its record; None where the frame runs eagerly.  `seen`: of an interim entry, which this one is for."""
         start = time.process_time()
         sessions: list[Session] = []
         try:
@@ -464,7 +464,7 @@ _ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, U
 
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether the compiler cannot do this graph, while plain Python can; what the program itself declared to be one node is its own affair."""
+    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node is its own affair."""
     cause = error.inner_exception
     if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False
@@ -480,7 +480,7 @@ def _in_backward(error: BaseException) -> bool:
 
 
 def _is_below_autograd() -> bool:
-    """Whether the thread is in the midst of an operation, one of a subclass or a mode that dispatches."""
+    """Whether the thread is in the middle of an operation, one of a subclass or a mode that dispatches."""
     return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
@@ -561,7 +561,7 @@ def _chain_test() -> types.FunctionType:
 
 
 def _after_fork() -> None:
-    """In a forked child there is one thread: what others were in the midst of is not going on."""
+    """In a forked child there is one thread: what others were in the middle of is not going on."""
     if not capture_lock._is_owned():   # type: ignore[attr-defined]
         capture_lock._at_fork_reinit()   # type: ignore[attr-defined]
     _core.after_fork()

@@ -163,7 +163,7 @@ def _outside(places: dict[str, Any], parameter: str) -> dict[str, Any]:
 
 
 def _sources(value: Any) -> list[Any]:
-    """The numbers from outside that a calculation starts with, or a number made by one."""
+    """The external numbers that a calculation starts with, or a number made by one."""
     args = getattr(value, "args", ()) if type(value) is not Float or value.func is not None else ()
     return [source for arg in args for source in _sources(arg)] if args else [value]
 

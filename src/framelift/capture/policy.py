@@ -159,7 +159,7 @@ def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss 
 
 
 def suppressed(error: BaseException, name: str) -> bool:
-    """`config.suppress_errors`: the failure is a warning, and the frame runs in plain Python."""
+    """`config.suppress_errors`: the failure is a warning, and the frame runs eagerly."""
     if not config.suppress_errors:
         return False
     warn(f"{name} runs eagerly (config.suppress_errors): {type(error).__name__}: {error}")

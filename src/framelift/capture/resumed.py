@@ -26,7 +26,7 @@ class GoingOn:
     """Where a capture begins; a parameter that only framelift named is called by its expression."""
 
     place: Place
-    after: tuple[Place, ...]                # what ran in plain Python before
+    after: tuple[Place, ...]                # what ran eagerly before
     names: tuple[tuple[str, str], ...]      # parameter -> expression
     arguments: tuple[str, ...]              # all parameters
     loops: tuple[Place, ...]                # the loops that are gone on with

@@ -49,7 +49,7 @@ class EntryPlan:
         return self.source
 
 
-#: the entry that says: run the frame in plain Python
+#: the entry that says: run the frame in eager mode
 PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), ())
 
 

@@ -270,7 +270,7 @@ def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 
 def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An iterator from outside stands where captured code left it."""
+    """An external iterator stands where captured code left it."""
     place, source = place_of(shadow.copy), source_of(shadow.copy)
     ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
     if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):

@@ -42,7 +42,7 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
                  **_ignored: Any) -> Callable[..., ExportResult]:
     """A callable that captures one call of `function` (a function or module) and gives its graph and guards.
 
-    The graph is called as the function is, and gives what it gives; parameters and other tensors from outside are attributes of the graph module.
+    The graph is called as the function is, and gives what it gives; parameters and other external tensors are attributes of the graph module.
 
     Args:
         aten_graph: a graph of ATen operators instead of torch's functions; with `pre_dispatch` before autograd and autocast have acted.

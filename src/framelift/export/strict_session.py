@@ -87,7 +87,7 @@ class ModuleTape(list[Any]):
     def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
         """The key and path of one call.  A module that has several paths is taken to be called by each in turn.
 
-        The key tells modules apart, as torch.export.unflatten takes it: the paths of one module share the first one's.
+        The key distinguishes modules, as torch.export.unflatten takes it: the paths of one module share the first one's.
         """
         known = self._calls.get(frame)
         if known is None:

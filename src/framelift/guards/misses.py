@@ -57,7 +57,7 @@ def _place(program: _core.GuardProgram, node: int, check: int) -> Place | None:
 
 
 def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
-    """The old and the new value, as briefly as they can be told apart."""
+    """The old and the new value, as briefly as they can be distinguished."""
     if kind == "TENSOR" and is_a(old, TensorFacts):
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
         names = [n for n in old.__slots__ if getattr(old, n) != getattr(facts, n) and n != "keys"] or ["keys"]

@@ -33,7 +33,7 @@ def runs_later(session: Session, name: str, *roots: Any) -> None:
 
 
 def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any) -> None:
-    """The same for a hook, which may look at no object from outside either: others may write to that before the hook runs.
+    """The same for a hook, which may look at no external object either: others may write to that before the hook runs.
 
     `using`: objects that it is handed, and looks at.
     """
@@ -67,7 +67,7 @@ class _Later:
 
 
 def _is_handle(obj: Any) -> bool:
-    """Whether this is an object from outside whose attributes may be written."""
+    """Whether this is an external object whose attributes may be written."""
     return _core.is_external(obj) and type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
 
 

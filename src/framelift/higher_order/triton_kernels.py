@@ -1,6 +1,6 @@
 """Triton kernels of the program, launched from captured code: `kernel[grid](...)` is one node, PyTorch's own operator for such launches.
 
-Kernels that choose their settings by trying (autotune, heuristics) are left to plain Python: what they try runs the kernel.
+Kernels that choose their settings by trying (autotune, heuristics) are left to eager mode: what they try runs the kernel.
 """
 
 from __future__ import annotations

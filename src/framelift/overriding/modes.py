@@ -354,7 +354,7 @@ def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...],
 
 
 class DeviceBlock:
-    """`with torch.device(...)`, done by C code in plain Python: a mode on top of the stack while the block runs."""
+    """`with torch.device(...)`, done by C code in eager mode: a mode on top of the stack while the block runs."""
 
     __slots__ = ("_device",)
 

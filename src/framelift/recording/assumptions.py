@@ -1,6 +1,6 @@
 """What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph runs.
 
-Where an assumption proves wrong, the call runs in plain Python, which raises what it raises there.
+Where an assumption proves wrong, the call runs eagerly, which raises what it raises there.
 """
 
 from __future__ import annotations

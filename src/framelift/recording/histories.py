@@ -1,7 +1,7 @@
 """Results without the usual autograd history: leaves made inside, histories that the program differentiated itself, or that lead to no input.
 
 Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without one, and what it
-returned becomes what it is in plain Python afterwards (graph/analysis/replay.py).
+returned becomes what it is in eager mode afterwards (graph/analysis/replay.py).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
 _SECOND_TIME = "backward through the graph a second time"
-#: code whose leaves are to be made in plain Python: a break where they are made leaves the rest to be captured
+#: code whose leaves are to be made in eager mode: a break where they are made leaves the rest to be captured
 _PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
-#: code that switches requires_grad in plain Python
+#: code that switches requires_grad in eager mode
 _PLAIN_SWITCHES: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
 def forget() -> None:
-    """Forget which code makes leaves and switches flags in plain Python."""
+    """Forget which code makes leaves and switches flags in eager mode."""
     _PLAIN_LEAVES.clear()
     _PLAIN_SWITCHES.clear()
 

@@ -65,7 +65,7 @@ def _replaced(arg: Any, copies: dict[int, torch.Tensor]) -> Any:
 
 
 def with_numbers(recorder: Recorder, arg: Any, numbers: list[Any]) -> Any:
-    """The arguments with whole numbers in place of tensors that hold one and are known; `numbers` are those put in."""
+    """The arguments with integers in place of tensors that hold one and are known; `numbers` are those put in."""
     if type(arg) in (list, tuple):
         return type(arg)(with_numbers(recorder, item, numbers) for item in arg)
     if not recorder.is_stand_in(arg):
@@ -81,7 +81,7 @@ def with_numbers(recorder: Recorder, arg: Any, numbers: list[Any]) -> Any:
 
 
 def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
-    """An index by masks: by the places where they are true.  One by tensors of one whole number: by the numbers."""
+    """An index by masks: by the places where they are true.  One by tensors of one integer: by the numbers."""
     tensor, index = args
     if not recorder.is_stand_in(tensor):
         return UNDECIDED

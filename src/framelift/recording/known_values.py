@@ -91,7 +91,7 @@ class Place:
         return f"#{self.index + 1}"
 
 
-#: how often the values at an origin were guarded, by the root's code: what keeps changing is left to plain Python
+#: how often the values at an origin were guarded, by the root's code: what keeps changing is left to eager mode
 _guarded: weakref.WeakKeyDictionary[CodeType, collections.Counter[str]] = weakref.WeakKeyDictionary()
 
 
@@ -142,7 +142,7 @@ def guard_text(world: World) -> None:
 
 
 def is_small(tensor: torch.Tensor) -> bool:
-    """Whether a tensor from outside holds few whole numbers: such as sizes, counts and flags are."""
+    """Whether an external tensor holds few integers: such as sizes, counts and flags are."""
     read = _core.of_tensor
     return read(tensor, "dtype") in _WHOLE and read(tensor, "numel") <= _MOST_GUARDED and read(tensor, "device").type != "meta"
 
@@ -150,7 +150,7 @@ def is_small(tensor: torch.Tensor) -> bool:
 class KnownValues:
     """What is known of one tape.
 
-    `guard_values` allows tensors from outside to be known, all of them or none, and guards what they hold; `guard_result` does so where all that
+    `guard_values` allows external tensors to be known, all of them or none, and guards what they hold; `guard_result` does so where all that
     matters of one is what follows from it.  Both are set by the session.
     """
 
@@ -160,7 +160,7 @@ class KnownValues:
     def __init__(self, tape: list[Step]) -> None:
         self._tape = tape
         self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
-        self.declared: dict[int, torch.Tensor] = {}   # tensors from outside that the program declares to be constant, by id
+        self.declared: dict[int, torch.Tensor] = {}   # external tensors that the program declares to be constant, by id
 
     def tensor(self, value: Value, values: Iterable[Value], outside: bool) -> torch.Tensor | None:
         """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function must be off.
@@ -208,11 +208,11 @@ class KnownValues:
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
 
     def may_know(self, inputs: list[Value]) -> bool:
-        """Whether what these tensors from outside hold may be known; guards it then."""
+        """Whether what these external tensors hold may be known; guards it then."""
         return self.guard_values is not None and self.guard_values([one.external for one in inputs if one.external is not None])
 
     def _is_fact(self, one: Value) -> bool:
-        """Whether what an input holds may be taken for known: few whole numbers, or few numbers that the program declares to be constant."""
+        """Whether what an input holds may be taken for known: few integers, or few numbers that the program declares to be constant."""
         tensor: Any = one.external
         if tensor is None or one.storage.written or plain_kind(tensor) is not type(tensor):
             return False

@@ -191,7 +191,7 @@ class Recorder:
         return size, stride
 
     def inputs(self) -> list[Value]:
-        """The tensors from outside."""
+        """The external tensors."""
         return list(self._inputs.values())
 
     def values(self) -> list[Value]:
@@ -199,7 +199,7 @@ class Recorder:
         return list(self._values.values())
 
     def input_value(self, tensor: torch.Tensor) -> Value:
-        """The record of a tensor from outside that was met."""
+        """The record of an external tensor that was met."""
         return self._inputs[id(tensor)]
 
     def example_of(self, facts: Any) -> torch.Tensor:
@@ -207,7 +207,7 @@ class Recorder:
         return self._fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
 
     def input_facts(self) -> dict[int, Any]:
-        """The facts of the tensors from outside, by their id."""
+        """The facts of the external tensors, by their id."""
         return {key: value.facts for key, value in self._inputs.items()}
 
     def is_stand_in(self, obj: Any) -> bool:
@@ -548,7 +548,7 @@ class Recorder:
     def mark_end(self) -> None:
         """Captured code ends here: the torch state of this moment is what `finish` tells.  Only the first call counts.
 
-        Called at an exit in the midst of `with` blocks, whose unwinding must not be mistaken for the program's doing.
+        Called at an exit in the middle of `with` blocks, whose unwinding must not be mistaken for the program's doing.
         """
         if self._left is None and self.saved is not None:
             with torch._C.DisableTorchFunction():

@@ -52,7 +52,7 @@ class Gradients:
     retained: dict[Value, tuple[int, bool]] = field(default_factory=dict)
     #: regions with hooks on saved tensors that captured code is in
     saving: list[Any] = field(default_factory=list)
-    #: tensors from outside to whose gradients a backward of the program's adds
+    #: external tensors to whose gradients a backward of the program's adds
     reached: list[torch.Tensor] = field(default_factory=list)
     #: whose history the program looked at last, and a reference to what stands for it
     history: tuple[Any, weakref.ref[Any]] | None = None

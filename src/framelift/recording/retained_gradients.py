@@ -73,7 +73,7 @@ def _rather_plain(recorder: Recorder) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the program first asks for it.
 
     The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind what is seen outside: so one that was used
-    before, or is written to or hooked, leaves the whole frame to plain Python.
+    before, or is written to or hooked, leaves the whole frame to eager mode.
     """
     stop = Interrupt("torch-operation", _LEAVES)
     stop.whole = not recorder.options.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.gradients.retained.items())

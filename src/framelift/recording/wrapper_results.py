@@ -63,7 +63,7 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def new_wrapper(recorder: Recorder, tensor: torch.Tensor) -> Value:
-    """The value of a tensor from outside, whose inner tensors were met before.  Torch function must be off."""
+    """The value of an external tensor, whose inner tensors were met before.  Torch function must be off."""
     live = recorder.with_wrappers()
     if tensor._has_symbolic_sizes_strides:   # the lengths of a jagged tensor's rows: a symbol among fakes
         recorder.with_symbols()

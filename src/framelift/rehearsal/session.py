@@ -73,7 +73,7 @@ class Session:
         self.exporting = False
         self.keep_functions = False   # autograd functions are nodes, whoever asks for gradients
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
-        self.guesses = True  # what small tensors from outside hold may be guarded, and so be known
+        self.guesses = True  # what small external tensors hold may be guarded, and so be known
         self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.is_stopped = False                       # the exit is a break: the frame goes on behind it
@@ -166,7 +166,7 @@ class Session:
         self.plan = self.plan_return(self, value)
 
     def break_off(self, handed: Any) -> None:
-        """The root was stopped in the midst of its work: plan what the frame holds.  Called while the frame is whole."""
+        """The root was stopped in the middle of its work: plan what the frame holds.  Called while the frame is whole."""
         self.recorder.mark_end()
         self.recorder.check_end()
         point, values = point_of(handed, lambda value: end_is_seen_inside(self.world, value) or is_referred_to(value, handed.stack))

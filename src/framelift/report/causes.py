@@ -19,7 +19,7 @@ _MOST_CALLERS = 8
 
 
 class Causes:
-    """The breaks and recaptures of one report, and which of them each event belongs to."""
+    """The breaks and recompiles of one report, and which of them each event belongs to."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
@@ -51,7 +51,7 @@ class Causes:
         return self.break_ids[self.cause(event)] if event.note.stop is not None else ""
 
     def recapture_of(self, event: Event) -> str:
-        """The recapture that caused an event."""
+        """The recompile that caused an event."""
         return self.recapture_ids.get(event.change, "") if event.note.miss is not None else ""
 
     def followed(self, event: Event) -> str:
@@ -92,7 +92,7 @@ class Causes:
             return after == cause
         return event.note.stop is not None and event.cause == cause
 
-    # ---- recaptures ----
+    # ---- recompiles ----
 
     def _recaptures(self) -> tuple[Recapture, ...]:
         groups: dict[tuple[Any, ...], list[Event]] = {}

@@ -94,7 +94,7 @@ def _where(program: Any, node: int) -> str:
 
 
 def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
-    """(path, value, kind, place of the read) for every value that the captured code holds for constant."""
+    """(path, value, kind, place of the read) for every value that the captured code is specialized on."""
     if program is None:
         return
     of_torch: list[bool] = []      # parents come before their children

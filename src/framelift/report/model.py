@@ -59,7 +59,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One root cause why something runs in plain Python, however often it was met."""
+    """One root cause why something runs eagerly, however often it was met."""
 
     id: str
     reason: str                 # declared id, e.g. tensor-bool
@@ -70,7 +70,7 @@ class Break:
     provenance: tuple[Link, ...]
     functions: tuple[str, ...]  # ids of the functions it splits
     callers: tuple[Source, ...] # the expressions that call its function, where that is not the compiled one itself
-    loops: tuple[Source, ...]   # loops around it: once it is met, their steps run in plain Python too
+    loops: tuple[Source, ...]   # loops around it: once it is met, their steps run eagerly too
     times: int                  # captures that it ended
     graphs: int                 # graphs that end at it
     extra: int                  # further captures that it made necessary: of what follows it, of callees on their own
@@ -84,7 +84,7 @@ class Recapture:
     """One guarded value that changed, and made further captures necessary."""
 
     id: str
-    function: str               # id of the function that was captured again first
+    function: str               # id of the function that was recompiled first
     functions: tuple[str, ...]  # ids of all that were
     origin: str                 # the value, as the guard reaches it
     kind: str                   # the guard's kind
@@ -100,7 +100,7 @@ class Recapture:
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """A value of the outside that a capture holds for constant."""
+    """A value of the outside that a capture is specialized on."""
 
     id: str
     function: str
@@ -113,13 +113,13 @@ class Specialisation:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A function whose calls run in plain Python without a capture being tried."""
+    """A function whose calls run eagerly without a capture being tried."""
 
     name: str
     source: Source              # of its `def`
     why: str                    # limit: config.recompile_limit is reached; defect: framelift failed on it
     sentence: str               # what failed last
-    calls: int                  # that ran in plain Python for it
+    calls: int                  # that ran eagerly for it
     fix: str
 
 
@@ -162,7 +162,7 @@ class Capture:
     reason: str                 # id of the break that ended it, or ""
     after: str                  # id of the break it goes on behind, or ""
     resume: str                 # where and with which values it goes on, and the source from there; "" for a whole function
-    recapture: str              # id of the recapture that caused it, or ""
+    recapture: str              # id of the recompile that caused it, or ""
     phases: tuple[Phase, ...]
     seconds: float
     cpu_seconds: float

@@ -60,7 +60,7 @@ class Event:
 
     @property
     def change(self) -> tuple[Any, ...]:
-        """What recaptures are grouped by: the value, and the line that uses it, or else the function that has it."""
+        """What recompiles are grouped by: the value, and the line that uses it, or else the function that has it."""
         miss = self.note.miss
         assert miss is not None
         used = self.reading(miss.origin, miss.place) if miss.kind != "RELATION" else None

@@ -13,7 +13,7 @@ from ..capture.stance import STANCES, Stance
 
 __all__ = ["set_stance"]
 
-_CAPTURING = (1, 2)   # RunOnly and Capture of csrc/state.h: below a compiled function that runs in plain Python
+_CAPTURING = (1, 2)   # RunOnly and Capture of csrc/state.h: below a compiled function that runs eagerly
 
 
 class set_stance:

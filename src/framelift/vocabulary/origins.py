@@ -45,7 +45,7 @@ class Origin:
         self.base = base
         self.step = step
         self.key = key
-        # Unhashable or identity-compared keys (const) are told apart by identity.
+        # Unhashable or identity-compared keys (const) are distinguished by identity.
         self._hash = hash((base, step, id(key) if step == "const" else key))
         self._children: dict[tuple[str, int, Any], Origin] = {}
         self._text: str | None = None

@@ -45,9 +45,9 @@ class Interrupt(BaseException):
         super().__init__(reason, detail)
         self.reason = REASONS[reason]
         self.detail = detail
-        self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to plain Python then
-        self.error: BaseException | None = None   # to be raised where the frame would otherwise go on in plain Python
-        self.whole = False   # the frame is to run in plain Python from its start
+        self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to eager mode then
+        self.error: BaseException | None = None   # to be raised where the frame would otherwise go on in eager mode
+        self.whole = False   # the frame is to run eagerly from its start
         self.before: tuple[int, int] | None = None   # as `root`: where a break would rather be
         self.root = (-1, 0)   # the root's code unit in its twin, and how many probes it had called
         self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them

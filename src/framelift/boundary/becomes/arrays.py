@@ -1,6 +1,6 @@
 """numpy arrays inside a rehearsal: torch's own implementation of numpy over stand-ins, under numpy's class.
 
-An array from outside is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor does not
+An external array is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor does not
 have are opaque.
 """
 
@@ -143,7 +143,7 @@ def _is_plain(array: Any) -> bool:
 
 
 def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
-    """An array from outside as captured code sees it; None where a tensor cannot stand for it."""
+    """An external array as captured code sees it; None where a tensor cannot stand for it."""
     known = [record.original for record in world.memo.values() if type(record.original) is numpy.ndarray]
     if not _is_plain(value) or any(numpy.may_share_memory(value, other) for other in known):
         return None

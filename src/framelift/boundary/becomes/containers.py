@@ -239,7 +239,7 @@ def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
 
 
 def _has_unsafe_keys(solid: type, value: Any) -> bool:
-    """Keys compare and hash natively: only leaves, and what is told apart by identity, can be trusted."""
+    """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
     if issubclass(solid, dict):
         return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
     return solid in (set, frozenset) and not all(_is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value))

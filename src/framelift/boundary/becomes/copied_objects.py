@@ -53,7 +53,7 @@ EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
 }
 if "name_from" in vars(ImportError):
     EXCEPTION_FIELDS[ImportError] += ("name_from",)
-#: where it was raised; of one that comes from outside nothing is to be seen but which object it is (`importer`)
+#: where it was raised; of one that is external nothing is to be seen but which object it is (`importer`)
 TRACE: Any = BaseException.__traceback__
 CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": BaseException.__context__}
 

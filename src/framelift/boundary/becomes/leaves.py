@@ -47,5 +47,5 @@ def holds_nan(value: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether `value` is told apart by identity alone."""
+    """Whether `value` is distinguished by identity alone."""
     return is_a(value, CONSTANT_TYPES)

@@ -1,6 +1,6 @@
 """What captured code released: external objects that its pending writes removed from their places.
 
-Outside nothing is changed before the entry runs, so they live on while captured code runs; in plain Python they may be dead by then.
+Outside nothing is changed before the entry runs, so they live on while captured code runs; in eager mode they may be dead by then.
 """
 
 from __future__ import annotations

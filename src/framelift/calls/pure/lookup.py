@@ -117,7 +117,7 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
                 return _of_known_kind(member), (owner,)
     for cls in _order(type(owner)):
         member = _dict(cls).get(name)
-        # `super().append` and `append` have one name: only the C function itself tells them apart.  The class is passed
+        # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is passed
         # along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
             return _of_known_kind(member), (owner,)

@@ -1,8 +1,8 @@
 """What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
-The call is then left to plain Python, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
+The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
 A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the call.
-A graph that fails where plain Python does not is told of, and so is an exception that left the frame in the rehearsal alone.
+A graph that fails where eager mode does not is told of, and so is an exception that left the frame in the rehearsal alone.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _SMALL = 1 << 16
 
 
 class AssumptionFailed(Exception):
-    """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs in plain Python."""
+    """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs eagerly."""
 
 
 class Left(Exception):
-    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs in plain Python, and raises it."""
+    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs eagerly, and raises it."""
 
 
 def place_of(error: BaseException) -> str:
@@ -254,7 +254,7 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
 
 
 def tell_of_failure(info: Any, error: BaseException) -> None:
-    """A graph or a rehearsal failed, and the same call in plain Python did not.  Told once per capture; with `config.strict` it is an error."""
+    """A graph or a rehearsal failed, and the same call in eager mode did not.  Told once per capture; with `config.strict` it is an error."""
     if info is None or is_a(error, AssumptionFailed):
         return
     place = f"{info.name} ({info.file}:{info.line})"

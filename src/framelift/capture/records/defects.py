@@ -37,7 +37,7 @@ def is_defect(error: BaseException) -> bool:
 
 
 def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
-    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where plain Python is not allowed, raise."""
+    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where eager mode is not allowed, raise."""
     if config.strict or fullgraph:
         if is_a(error, InternalError):
             raise error

@@ -145,7 +145,7 @@ class Note:
     spent: tuple[Spent, ...]
     resumed: GoingOn | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
-    done: str = ""              # what a recapture does about its miss
+    done: str = ""              # what a recompile does about its miss
     shared_with: str = ""       # the callable it was made for, where that is another one
 
     @property
@@ -160,7 +160,7 @@ class Note:
 
 @dataclass(slots=True)
 class Refused:
-    """A function whose calls run in plain Python without a capture being tried: how often, and why."""
+    """A function whose calls run eagerly without a capture being tried: how often, and why."""
 
     why: str        # limit, or defect
     name: str
@@ -200,10 +200,10 @@ class Capture:
     source: str = ""            # the entry, as Python source
     operations: int = 0
     general: bool = False       # sizes 0 and 1 are no constants of the capture: one for all sizes
-    replayable: bool = False    # a call whose graph fails is run again in plain Python
+    replayable: bool = False    # a call whose graph fails is run again in eager mode
     stacks: tuple[Any, ...] = ()   # the program's frames at the operations of the graph
-    failures: int = 0           # calls whose graph failed where plain Python did not
-    reason: str = ""            # why the frame runs in plain Python, "" when it was captured
+    failures: int = 0           # calls whose graph failed where eager mode did not
+    reason: str = ""            # why the frame runs eagerly, "" when it was captured
     reason_id: str = ""
     where: str = ""             # the user's line where capturing ended
     stop: Break | None = None   # the same as data
@@ -294,7 +294,7 @@ class Record:
         counts.shared += 1
 
     def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
-        """A call is left to plain Python."""
+        """A call is left to eager mode."""
         key = why, code.co_qualname, code.co_filename, code.co_firstlineno
         found = self.refused.get(key)
         if found is None:

@@ -100,7 +100,7 @@ def is_data(value: Value) -> bool:
 
 
 def _check_view_write(target: Target, value: Value) -> None:
-    """Autograd forbids some writes to views; in a graph they might pass, so they are left to plain Python."""
+    """Autograd forbids some writes to views; in a graph they might pass, so they are left to eager mode."""
     if value.external is not None:
         forbidden = _core.of_tensor(value.external, "_is_view")
     else:

@@ -97,7 +97,7 @@ def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, va
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
-    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the value of a tensor from outside,
+    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the value of an external tensor,
     which is taken from around it where a number can be read off nothing else.  `example_of` makes the example that torch's operators
     look for on the nodes that are returned.
     """

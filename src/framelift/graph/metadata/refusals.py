@@ -65,7 +65,7 @@ def _scalars(args: Iterable[Any]) -> list[Any]:
 
 
 def _kind(of: Any) -> int:
-    """Which numbers a dtype or a class of numbers holds: truth values, whole numbers, fractions, complex numbers."""
+    """Which numbers a dtype or a class of numbers holds: truth values, integers, fractions, complex numbers."""
     if of is complex or is_a(of, torch.dtype) and of.is_complex:
         return 3
     if of is float or is_a(of, torch.dtype) and of.is_floating_point:

@@ -1,7 +1,7 @@
 """Generators of random numbers around one graph: what captured code does to them, and how a call of the graph does the same.
 
 Compilers know one generator per device, and nothing of its state.  So a graph's nodes only draw: seeds, states taken and states set come before the
-graph or after it, in the program's order, and what would have to come between two draws is not captured.  A generator from outside is drawn
+graph or after it, in the program's order, and what would have to come between two draws is not captured.  An external generator is drawn
 from through a private one, an attribute of the graph, which has the state of the real one while the graph runs: so any generator will do, at every call.
 """
 
@@ -80,7 +80,7 @@ class Drawing:
 
     @property
     def outside(self) -> list[Any]:
-        """Where the generators from outside are found."""
+        """Where the external generators are found."""
         return [origin for origin in self.origins if origin is not None]
 
     # ---- while capturing ----
@@ -92,7 +92,7 @@ class Drawing:
         return own
 
     def meet(self, generator: torch.Generator, origin: Any) -> torch.Generator:
-        """What captured code sees for a generator from outside."""
+        """What captured code sees for an external generator."""
         return self.add(torch.Generator(generator.device), origin)
 
     def source_of(self, generator: torch.Generator) -> int:

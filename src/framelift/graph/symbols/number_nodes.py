@@ -1,4 +1,4 @@
-"""Symbolic numbers in a graph: placeholders for those that come from outside, nodes for what is calculated from them.
+"""Symbolic numbers in a graph: placeholders for those that are external, nodes for what is calculated from them.
 
 The torch API's own convention: a symbolic int is an input of its own, a float is a 0-d tensor of float64 whose `item()` is taken.
 """

@@ -34,7 +34,7 @@ def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _known(recorder: Recorder, tensor: Any) -> list[int] | None:
-    """The whole numbers of a tensor of one dimension, where they are known."""
+    """The integers of a tensor of one dimension, where they are known."""
     known = recorder.known(tensor, outside=True) if recorder.is_stand_in(tensor) else None
     return None if known is None or known.ndim != 1 or known.dtype.is_floating_point else known.tolist()
 

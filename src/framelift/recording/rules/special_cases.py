@@ -276,7 +276,7 @@ def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
                                             for item in found[1] if not recorder.is_stand_in(item)}
     common = functools.reduce(torch.promote_types, kinds)
     if dtype is not None and dtype is not common and (dtype.is_complex or common.is_complex or common.is_floating_point and not dtype.is_floating_point):
-        return None   # fractions are refused where whole numbers are wanted
+        return None   # fractions are refused where integers are wanted
     wanted = common if dtype is None else dtype
 
     def single(item: Any) -> Any:
@@ -285,7 +285,7 @@ def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
         facts = recorder.value_of(item).facts
         made = recorder.record(target_of(torch.Tensor.detach), (item,), {})
         made = recorder.record(target_of(torch.Tensor.reshape), (made, ()), {}) if facts.size else made
-        # A whole number becomes a fraction by way of Python's float.
+        # An integer becomes a fraction by way of Python's float.
         through = () if facts.dtype is wanted else (wanted,) if facts.dtype.is_floating_point or not wanted.is_floating_point else (torch.float64, wanted)
         for kind in through:
             made = recorder.record(target_of(torch.Tensor.to), (made, kind), {})

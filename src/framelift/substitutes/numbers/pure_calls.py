@@ -143,7 +143,7 @@ def _taken(session: Session, value: Any) -> Any:
 
 
 def _as_double(session: Session, value: Any) -> Any:
-    """A tensor of whole numbers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
+    """A tensor of integers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
     if not session.recorder.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
         return value
     dtype = session.recorder.value_of(value).facts.dtype

@@ -1,6 +1,6 @@
 """numpy's Generator and RandomState, and numpy.random's functions, which are methods of one: every call draws from the real generator, before the graph.
 
-Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to plain Python.
+Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to eager mode.
 What captured code makes with a seed of its own gives constants.
 """
 

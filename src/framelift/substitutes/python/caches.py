@@ -37,7 +37,7 @@ def is_own_cache(wrapper: Any) -> bool:
 
 
 def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A cache from outside: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
+    """An external cache: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
     numbers: list[Any] = []
@@ -68,7 +68,7 @@ def _is_torchs(function: Any) -> bool:
 
 
 def _is_value(result: Any) -> bool:
-    """Whether it does not matter which object a result is: values, functions and classes from outside, and tensors, which are calculated again."""
+    """Whether it does not matter which object a result is: values, functions and external classes, and tensors, which are calculated again."""
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
     if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, *_ALIASES)):

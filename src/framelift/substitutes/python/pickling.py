@@ -116,7 +116,7 @@ def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 class _Unpickler(pickle.Unpickler):
-    """Names are read under watch, and what they lead to is called under watch."""
+    """Names are read as captured code, and what they lead to is called as captured code."""
 
     def __init__(self, session: Session, file: io.BytesIO, **options: Any) -> None:
         super().__init__(file, **options)

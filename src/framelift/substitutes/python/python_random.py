@@ -85,7 +85,7 @@ def _may_follow(session: Session, generator: Any) -> bool:
 
 
 def may_follow(session: Session, generator: str) -> bool:
-    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where plain Python is to draw it."""
+    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where eager mode is to draw it."""
     if session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body() or session.recorder.in_transform():
         return False
     if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.whole:
