@@ -36,6 +36,8 @@ def substitute(*callables: Any) -> Callable[[Callable[..., Any]], Callable[..., 
     """Register a handler for exactly these callables: `handler(session, callable, args, kwargs)`."""
     def register(handler: Callable[..., Any]) -> Callable[..., Any]:
         assert all(map(callable, callables)), callables
+        again = [c for c in callables if id(c) in SUBSTITUTES]
+        assert not again, f"{again} have a handler already"
         SUBSTITUTES.update((id(c), (c, handler)) for c in callables)
         return handler
     return register

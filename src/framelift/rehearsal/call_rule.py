@@ -28,22 +28,20 @@ from ..vocabulary.reasons import Interrupt
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
 from ..boundary.becomes.reloaded_types import derives, known_kind
-from ..autograd import autograd_function, differentiation, tensor_hooks, module_hooks, saved_tensors
+from ..autograd import autograd_function
 from ..calls.pure import lookup
-from ..higher_order import attention, control_flow, operators, regions
-from ..overriding import subclasses, transforms
+from ..higher_order import operators
+from ..overriding import subclasses
 from ..recording import wrapper_results
-from ..recording.rules import special_cases
 from ..substitutes import marks
-from ..substitutes.numbers import pure_calls
-from ..substitutes.python import all_tables, basics
-from ..substitutes.torch import torch_random, optimizers, tools
+from ..substitutes.python import basics
 from ..substitutes.python.new_classes import made_class
 from ..recording.recorder import is_torch_operation
 from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
+from . import registered  # noqa: F401  (fills these tables)
 
 if TYPE_CHECKING:
     from .session import Session

@@ -25,11 +25,11 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
-from ..python import called_back  # noqa: F401  (its rows come before those here)
+from ..python.called_back import calling_back
 from ...recording.assumptions import assertion, assume
 from ...overriding.modes import is_overridden, torch_call
 from ...calls.pure.lookup import member
-from ...calls.call_tables import HIGHER_ORDER, SUBSTITUTES, substitute
+from ...calls.call_tables import HIGHER_ORDER, substitute
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -205,7 +205,7 @@ def _len(session: Session, args: tuple[Any, ...]) -> Any:
 
 def _extreme(builtin: Any, symbolic: Any) -> None:
     """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one more such float."""
-    otherwise = SUBSTITUTES[id(builtin)][1] if id(builtin) in SUBSTITUTES else lambda _session, callable_, args, kwargs: _core.natively(callable_, args, kwargs)
+    otherwise = calling_back(None, "key")
 
     @substitute(builtin)
     def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

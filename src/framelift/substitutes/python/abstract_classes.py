@@ -90,8 +90,8 @@ def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     return answer
 
 
-@substitute(_abc.get_cache_token, sys.getrecursionlimit)
-def _number_of_the_process(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@substitute(_abc.get_cache_token)
+def _cache_token(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = callable_(*args, **kwargs)
     session.world.guard(const(callable_), "CHECK", (lambda now: now() == number, f"gives {number}"))
     return number

@@ -22,11 +22,11 @@ from .lazy_containers import natively
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["CALLBACKS", "watched"]
+__all__ = ["CALLBACKS", "calling_back", "watched"]
 
-#: where each of them takes its callback: position, and name where it can be given by name
+#: where each of them takes its callback: position, and name where it can be given by name (max and min: numbers/pure_calls.py)
 CALLBACKS: tuple[tuple[Any, int | None, str | None], ...] = (
-    (map, 0, None), (filter, 0, None), (sorted, None, "key"), (min, None, "key"), (max, None, "key"), (list.sort, None, "key"),
+    (map, 0, None), (filter, 0, None), (sorted, None, "key"), (list.sort, None, "key"),
     (functools.reduce, 0, None), (functools.cmp_to_key, 0, "mycmp"),
     (itertools.accumulate, 1, "func"), (itertools.starmap, 0, None), (itertools.groupby, 1, "key"), (itertools.takewhile, 0, None),
     (itertools.dropwhile, 0, None), (itertools.filterfalse, 0, None),
@@ -54,7 +54,8 @@ def watched(session: Session, callback: Any) -> Any:
     return made
 
 
-def _handler(place: int | None, name: str | None) -> Callable[..., Any]:
+def calling_back(place: int | None, name: str | None) -> Callable[..., Any]:
+    """A handler that gives C code a callback it may call."""
     def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if place is not None and len(args) > place:
             args = (*args[:place], watched(session, args[place]), *args[place + 1:])
@@ -65,7 +66,7 @@ def _handler(place: int | None, name: str | None) -> Callable[..., Any]:
 
 
 for _callable, _place, _name in CALLBACKS:
-    substitute(_callable)(_handler(_place, _name))
+    substitute(_callable)(calling_back(_place, _name))
 
 
 @substitute(iter)

@@ -1,0 +1,32 @@
+"""The tables of the call rule: a callable has one handler, and every module that registers one is declared."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import framelift
+from framelift.calls.call_tables import SUBSTITUTES, substitute
+from framelift.rehearsal.registered import MODULES
+
+
+def test_a_callable_has_one_handler() -> None:
+    before = dict(SUBSTITUTES)
+    with pytest.raises(AssertionError, match="have a handler already"):
+        substitute(max)(lambda session, callable_, args, kwargs: None)
+    assert SUBSTITUTES == before
+
+
+def test_every_module_that_registers_is_declared() -> None:
+    """`surface` registers the functions that it defines itself."""
+    root = Path(framelift.__file__).parent
+    declared = {module.__name__ for modules in MODULES.values() for module in modules}
+    registering = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "substitute":
+                registering.add("framelift." + ".".join(path.relative_to(root).with_suffix("").parts))
+    undeclared = {name for name in registering - declared if not name.startswith("framelift.surface.")}
+    assert not undeclared
