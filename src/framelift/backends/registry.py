@@ -141,7 +141,7 @@ def name_of(backend: Backend) -> str:
     return getattr(inner, "compiler_name", None) or getattr(inner, "__name__", None) or type(inner).__name__
 
 
-_used: dict[int, Any] = {}   # backends that have compiled something and want to be told of a reset
+_used: dict[int, Any] = {}   # backends that have compiled something and have a `reset`
 
 
 def reset_backends() -> None:
@@ -160,7 +160,7 @@ class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
     It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph has operators with
-    bodies, loops among them, may it make symbols for values that only the data tell.
+    bodies, loops among them, may it make symbols for values that only the data decides.
     """
 
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:

@@ -1,6 +1,6 @@
 """Which sizes and numbers become symbolic in one rehearsal: what earlier calls showed, what the user marked, what was asked for.
 
-The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin leave on tensors.
+The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions leave on tensors.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Dynamism:
         self.early: list[str] = []   # the places of those
         self.general = general   # sizes 0 and 1 that were seen to change are numbers that nothing is known of
         self.lone = False        # there are such sizes, and they are constants
-        self._once: dict[str, str] = {}   # places of functions told by their code -> what they were called when they were constants
+        self._once: dict[str, str] = {}   # places of functions guarded by their code -> what they were called when they were constants
         self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.quiet = not known and not everything and not self.values
 
@@ -132,7 +132,7 @@ class Dynamism:
         return True
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
-        """Whether the function found at `origin` is told by its code: functions made by one factory took turns there, or will."""
+        """Whether the function found at `origin` is guarded by its code: functions made by one factory took turns there, or will."""
         if not self.functions:
             return False
         old = self.values.get(str(origin)) if self.values else None
@@ -143,7 +143,7 @@ class Dynamism:
         return wanted
 
     def told_by_code(self) -> list[str]:
-        """The places of functions that are told by their code in this rehearsal."""
+        """The places of functions that are guarded by their code in this rehearsal."""
         return list(self._once)
 
     def _before(self, place: str) -> Any:

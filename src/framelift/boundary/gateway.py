@@ -161,7 +161,7 @@ def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(types.TracebackType)
 def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
-    """It names frames that are none of the rehearsal's: captured code may hold it and tell it from others, not look into it."""
+    """It names frames that are none of the rehearsal's: captured code may hold it and compare it with others, not look into it."""
     world.guard(origin, "TYPE", types.TracebackType)
     _core.mark_external(value)
     return world.register(value, value, origin)

@@ -65,11 +65,11 @@ class World:
         self.distinct: list[Origin] = []
         self.owners = Owners()
         self.viewed: set[int] = set()             # ids of objects of whose attributes a view was taken
-        self.function_origins: dict[int, Origin] = {}   # of functions told by their code, by their id
+        self.function_origins: dict[int, Origin] = {}   # of functions guarded by their code, by their id
         self.told_by_code: set[Any] = set()             # their code
         self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
-        self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard tells by itself: scalars of numpy, lengths of sets
+        self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard shows by itself: scalars of numpy, lengths of sets
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
         self.finishing: list[Callable[[], Any]] = []   # what looks at the end of the program once more, before recipes are made
@@ -87,7 +87,7 @@ class World:
     # ---- guards ---------------------------------------------------------------------------------------------------
 
     def guard(self, origin: Origin, kind: str, value: Any, tag: Any = 0) -> None:
-        """Add a guard once.  `tag` tells apart several guards of a kind at one origin (names, keys)."""
+        """Add a guard once.  `tag` distinguishes several guards of a kind at one origin (names, keys)."""
         key = (origin, kind, tag)
         if key in self._guarded:
             return
@@ -97,7 +97,7 @@ class World:
         self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
-        """A function that is told by its identity: one told by its code might be the same at another call, so it is guarded not to be."""
+        """A function that is guarded by its identity: one guarded by its code might be the same at another call, so it is guarded not to be."""
         code = function.__code__
         known = self.functions.setdefault(code, {})
         if id(function) in known:
@@ -112,7 +112,7 @@ class World:
             self.distinct.append(origin)
 
     def pin_function(self, function: Any) -> None:
-        """Something keeps the function beyond this call, or looks into it unseen: which one it is is a fact, however it was told so far."""
+        """Something keeps the function beyond this call, or looks into it unseen: which one it is is a fact, however it was guarded so far."""
         origin = self.function_origins.get(id(function))
         if origin is not None:
             self.guard(origin, "IS", function)

@@ -1,7 +1,7 @@
 """Finding instructions that their opcode alone does not distinguish: finished functions, and calls of decorators.
 
 A decorator is called as [decorator][function] with no argument count, which reads like any call without arguments.  It is
-told by what comes before it: the making of a `def` function, a class statement's call, or another decorator's call.
+found by what comes before it: the making of a `def` function, a class statement's call, or another decorator's call.
 """
 
 from __future__ import annotations

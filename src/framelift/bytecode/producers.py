@@ -13,7 +13,7 @@ _SILENT_STARTS = ("STORE_", "DELETE_", "POP_JUMP", "JUMP_")
 
 
 def producers(flow: Flow, unit: int) -> dict[int, int]:
-    """Slot of the stack before the instruction at `unit` -> the instruction that put its value there, as far as the text's order tells.
+    """Slot of the stack before the instruction at `unit` -> the instruction that put its value there, as far as the order of the code shows.
 
     Of two branches that leave a value in the same slot the later one is named.
     """

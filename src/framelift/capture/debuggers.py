@@ -1,6 +1,6 @@
 """Debuggers, profilers and coverage tools do not see a rehearsal: their callbacks are not the program's code.
 
-Nor is anybody told of interrupts that generators meet when they are closed.
+Interrupts that generators meet when they are closed are not shown either.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Driver:
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
-        self.warned: set[Any] = set()   # causes whose limit was told of
+        self.warned: set[Any] = set()   # causes whose limit was reported
         self.record = Record()
         self.breaks = Breaks()
         self.backend_name = ""
@@ -415,7 +415,7 @@ class Driver:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
     def _tell(self, info: Capture) -> None:
-        """A cause is told in full once; who else meets it, callers above all, is told in a line."""
+        """A cause is logged in full once; whoever else meets it, callers above all, gets a line."""
         assert info.stop is not None
         level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
         times = self.record.met(info.stop)
@@ -458,7 +458,7 @@ def _for_backend(moment: Moment, name: str) -> Moment:
     return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
 
 
-#: what compilers find out that eager torch has no trouble with: an operation whose results only data can tell
+#: what compilers find out that eager torch has no trouble with: an operation whose results only data decides
 _ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException,
                     GuardOnDataDependentSymNode)
 

@@ -205,6 +205,6 @@ def _decimal(walk: Walk, change: Effect, owner: str) -> Text:
 
 @effect("call")
 def _call(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner(*value); `key` only tells calls of one owner apart"""
+    """owner(*value); `key` only distinguishes calls of one owner"""
     parts = [part for value in change.value for part in (", ", walk.part(value))][1:]
     return (f"{owner}(", *parts, ")")

@@ -34,7 +34,7 @@ def _view(walk: Walk, node: Node) -> Recipe:
 def _position(walk: Walk, node: Node) -> Recipe:
     """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their code."""
     function, arguments, *state = node.obj.__reduce__()
-    if not state:   # it tells of no sequence any more
+    if not state:   # it shows no sequence any more
         kind = type(node.obj)
         return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, name_of(kind)), ")"))
     if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys() or not is_within(node.obj):
@@ -85,7 +85,7 @@ _ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain comb
 def _itertools(walk: Walk, node: Node) -> Recipe:
     """They say themselves what makes them again; their sources must be iterators and values that run no code of the user."""
     kind = type(node.obj)
-    with quietly():   # CPython 3.12 says that it will not tell for ever
+    with quietly():   # CPython 3.12 warns that this way is deprecated
         try:
             function, arguments, *state = node.obj.__reduce__()
         except TypeError:

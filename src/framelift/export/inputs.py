@@ -222,7 +222,7 @@ class Fakes:
 
 
 class _Watched(list[Any]):
-    """The guards of a shape environment, each told with the line of the program that asked for it."""
+    """The guards of a shape environment, each with the line of the program that asked for it."""
 
     def __init__(self, env: Any, told: list[str]) -> None:
         super().__init__(env.guards)

@@ -27,7 +27,7 @@ __all__ = ["AROUND", "BodyMet", "FunctionMet", "Lowered", "lower_captured", "low
 AROUND: list[Callable[[], Any]] = []
 
 class BodyMet(BaseException):
-    """Plain tracing came to an operator that captures functions of the program (torch.cond and its kin): the program is to be rehearsed instead."""
+    """Plain tracing came to an operator that captures functions of the program (torch.cond and similar ones): the program is to be rehearsed instead."""
 
 
 class FunctionMet(BaseException):

@@ -55,7 +55,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 class ModuleTape(list[Any]):
-    """A tape that knows, for each step, the modules being called: path and class by a key that tells repeated calls apart."""
+    """A tape that knows, for each step, the modules being called: path and class by a key that distinguishes repeated calls."""
 
     def __init__(self, root: Any) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
 
 
 def refuse(stop: BaseException, session: Session, name: str) -> None:
-    """Raise what the user is told of a call that cannot be captured whole."""
+    """Raise the error of a call that cannot be captured as one graph."""
     if not isinstance(stop, Interrupt):
         raise stop
     if stop.error is not None:

@@ -12,7 +12,7 @@ from .reference import verifier
 
 __all__ = ["build_program"]
 
-#: the order of checks within a node: cheap and telling ones first
+#: the order of checks within a node: those that are cheap and often fail first
 RANK = {kind: rank for rank, kind in enumerate((
     "TYPE", "IS", "EQ", "TENSOR", "LEN", "CODE", "EMPTY", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "SAME", "CHECK"))}
 

@@ -134,7 +134,7 @@ def import_modes(session: Session, modes: list[Any]) -> None:
 def import_transforms(session: Session, moment: Moment) -> None:
     """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack.
 
-    Most calls are inside of none, and stay so by a guard: the torch state tells of functorch's, and here is forward-mode's.
+    Most calls are inside of none, and stay so by a guard: the torch state shows functorch's, and here is forward-mode's.
     """
     level = forward_ad._current_level
     session.world.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
@@ -319,7 +319,7 @@ def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ..
 
 @substitute(types.GetSetDescriptorType.__get__, property.__get__)
 def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`Tensor.shape.__get__(x)`, as modes are told of attributes."""
+    """`Tensor.shape.__get__(x)`, as modes see attributes."""
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
         return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)

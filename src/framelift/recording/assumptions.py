@@ -33,7 +33,7 @@ def forget() -> None:
 
 
 def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
-    """Go on as if the truth of `tensor` were this; the graph will tell whether it was.  False: not possible here."""
+    """Go on as if the truth of `tensor` were this; the graph checks whether it was.  False: not possible here."""
     if recorder.callbacks.assume_otherwise is not None:
         return bool(recorder.callbacks.assume_otherwise(tensor, truth))
     value = recorder.value_of(tensor)

@@ -109,7 +109,7 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
 
 
 def _dimensions(recorder: Recorder, part: Any) -> int:
-    """How many dimensions of a tensor a part of an index is about; an ellipsis tells none itself."""
+    """How many dimensions of a tensor a part of an index is about; an ellipsis itself has no number."""
     if part is None or part is ... or type(part) is bool:
         return 0
     facts = recorder.value_of(part).facts if recorder.is_stand_in(part) else None

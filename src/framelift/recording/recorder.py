@@ -284,7 +284,7 @@ class Recorder:
         return result if self.symbols is None else self.symbols.shown(result)
 
     def _descriptor(self, wrapper: Any, args: tuple[Any, ...]) -> Any:
-        """Torch function tells of attributes as `descriptor.__get__` and `descriptor.__set__`."""
+        """Torch function reports attributes as `descriptor.__get__` and `descriptor.__set__`."""
         owner, action = wrapper.__self__, wrapper.__name__
         if action == "__get__":
             return self.attribute(args[0], owner.__name__)
@@ -546,7 +546,7 @@ class Recorder:
             self._mode = self.saved = None
 
     def mark_end(self) -> None:
-        """Captured code ends here: the torch state of this moment is what `finish` tells.  Only the first call counts.
+        """Captured code ends here: the torch state of this moment is what `finish` gives.  Only the first call counts.
 
         Called at an exit in the middle of `with` blocks, whose unwinding must not be mistaken for the program's doing.
         """

@@ -21,7 +21,7 @@ __all__ = ["note_function", "note_unbound"]
 def _default(world: World, value: Any, origin: Origin) -> Any:
     """What a parameter's default is seen as.
 
-    A frame does not tell whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
+    A frame does not show whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
     be that: so numbers are themselves, and guarded by their value.
     """
     if is_a(value, (int, float, complex)) and is_leaf(value):
@@ -51,7 +51,7 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
         _note_class_cell(session, (function.__closure__ or ())[code.co_freevars.index("__class__")])
     replaced = []
     defaults = function.__defaults__ or ()
-    if defaults:   # which parameters they belong to is told by their number
+    if defaults:   # which parameters they belong to follows from their number
         world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
     for i, value in enumerate(defaults):
         seen = _default(world, value, origin.to("default", i))

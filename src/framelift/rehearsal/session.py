@@ -34,7 +34,7 @@ from ..boundary.becomes.opaque import Opaque
 from ..boundary.records import DELETED, Effect, Shadow
 from ..boundary.attributes.special_methods import names_of
 from ..boundary.world import ABSENT, World, type_lookup
-from . import own_errors  # noqa: F401  (tells its judge to the core)
+from . import own_errors  # noqa: F401  (registers its judge with the core)
 from ..overriding import modes, tensor_attributes
 from ..recording import grad_flags
 from . import imports, called_functions, call_rule

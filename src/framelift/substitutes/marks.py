@@ -172,7 +172,7 @@ _OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimiz
 
 
 def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Not to be compiled: an interrupt that tells the reason given.  An exported program has no place to run it in, so there it is captured."""
+    """Not to be compiled: an interrupt with the reason given.  An exported program has no place to run it in, so there it is captured."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):

@@ -170,7 +170,7 @@ def keep_compiled() -> Any:
 
 
 def _describe(compiled: Any, model: Any, backend: Any) -> None:
-    """The attributes by which other libraries tell a compiled callable."""
+    """The attributes by which other libraries know a compiled callable."""
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = model
     compiled._torchdynamo_wrapper_id = id(compiled)
     compiled._is_torch_compile = True

@@ -1,6 +1,6 @@
 """What you know of sizes: marks on tensors, and what earlier runs showed, kept in a file.
 
-The marks are the attributes that `torch._dynamo.mark_dynamic` and its kin set, so either spelling is understood by either side.
+The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is understood by either side.
 
 >>> import torch, framelift
 >>> x = torch.ones(4, 3)

@@ -1,7 +1,7 @@
 """Attribute reads and writes on external objects: CPython's own algorithm, guarding exactly what it looked at.
 
 Handles and modules: `read_instance`, `write_instance`.  Classes: classes.py.  What can be answered without
-asking again is told to the probes with `_core.know`.
+asking again is registered with the probes by `_core.know`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _told(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
     if module_of(type(iterator)) != "itertools":
         return iterator.__reduce__()
-    with quietly():   # CPython 3.12 says that these will not tell for ever
+    with quietly():   # CPython 3.12 warns that this way is deprecated
         return iterator.__reduce__()
 
 
@@ -163,7 +163,7 @@ def import_stepper(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
 
 
 def _is_known(iterator: Any) -> bool:
-    """Whether steps of it run no code and are told by `stands_at`."""
+    """Whether steps of it run no code and show in `stands_at`."""
     kind = type(iterator)
     if kind is itertools.count:
         return count_of(iterator) is not None

@@ -139,7 +139,7 @@ def is_held(lock: Any) -> bool:
     """Whether any thread holds the lock."""
     if is_a(lock, _LOCK):
         return lock.locked()
-    return "count=0" not in repr(lock)   # a re-entrant lock tells in no other way
+    return "count=0" not in repr(lock)   # a re-entrant lock shows it in no other way
 
 
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())

@@ -25,7 +25,7 @@ def _moment(value: Any) -> Any:
     return repr(value) if type(value.tzinfo) in (type(None), datetime.timezone) else None
 
 
-#: type -> what tells two objects of it apart; None for one that is not known enough
+#: type -> what distinguishes two objects of it; None for one that is not known enough
 DESCRIPTIONS: dict[type, Callable[[Any], Any]] = {
     datetime.date: repr, datetime.timedelta: repr, datetime.timezone: repr, datetime.datetime: _moment, datetime.time: _moment, re.Match: _match,
 }

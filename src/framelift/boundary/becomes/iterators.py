@@ -63,7 +63,7 @@ def is_within(iterator: Any) -> bool:
 
 
 def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
-    """Another one of its type that is exhausted.  The empty sequence that it tells of is made when it is asked, so that is nothing to know it by."""
+    """Another one of its type that is exhausted.  The empty sequence that it shows is made when it is asked, so that is nothing to know it by."""
     copy = exhausted(type(value))
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", is_exhausted), "EQ", True)
@@ -86,7 +86,7 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", place_of), "EQ", place)
     copy = value.__reduce__()[0](inside)
-    if type(copy) is not type(value) or not is_within(value):   # exhausted, it tells of no sequence any more
+    if type(copy) is not type(value) or not is_within(value):   # exhausted, it shows no sequence any more
         return None
     if value.__reduce__()[2:] != (None,):
         copy.__setstate__(place)   # also 0: a reversed one begins at the other end
@@ -99,7 +99,7 @@ _COUNTER = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 
 
 def count_of(counter: Any) -> int | None:
-    """The number a counter gives next; None where that is no int.  (Its text tells; CPython 3.14 has no other way.)"""
+    """The number a counter gives next; None where that is no int.  (Read off its text; CPython 3.14 has no other way.)"""
     found = _COUNTER.fullmatch(repr(counter))
     return int(found[1]) if found else None
 

@@ -49,7 +49,7 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
 
 
 def end_acts(value: Any, depth: int = 0) -> bool:
-    """Whether code of the program runs when an object dies, as far as can be told: a finaliser's, or a generator's."""
+    """Whether code of the program runs when an object dies, as far as is known: a finaliser's, or a generator's."""
     cls = type(value)
     if depth == _DEEPEST or not _core.is_plain_class(cls) or cls in _UNSEEN:
         return _core.type_lookup(cls, "__del__", None) is not None

@@ -31,7 +31,7 @@ def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
     """What `cls.__dict__` gives."""
     setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__ and not is_a(setter, types.FunctionType):
-        # Some metaclasses of C code write there and tell nobody: neither lookups nor guards would see it.
+        # Some metaclasses of C code write there unnoticed: neither lookups nor guards would see it.
         raise Interrupt("opaque-object", f"the __dict__ of a {name_of(type(cls))}")
     return types.MappingProxyType(ClassDict(world, cls))
 

@@ -2,7 +2,7 @@
 
 The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
 A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the call.
-A graph that fails where eager mode does not is told of, and so is an exception that left the frame in the rehearsal alone.
+A graph that fails where eager mode does not is reported, and so is an exception that left the frame in the rehearsal alone.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:
-    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions tell whether they were."""
+    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions show whether they were."""
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:
@@ -254,7 +254,7 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
 
 
 def tell_of_failure(info: Any, error: BaseException) -> None:
-    """A graph or a rehearsal failed, and the same call in eager mode did not.  Told once per capture; with `config.strict` it is an error."""
+    """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with `config.strict` it is an error."""
     if info is None or is_a(error, AssumptionFailed):
         return
     place = f"{info.name} ({info.file}:{info.line})"

@@ -1,7 +1,7 @@
 """The parts of a run as ranges of a profiler: gather, graph, effects.
 
 Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls is, for that
-run, one that tells where it begins and ends.
+run, one that shows where it begins and ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Parts:
 
 
 class _Ranged:
-    """A graph that is told of; calls of other threads go straight through."""
+    """A graph that is shown; calls of other threads go straight through."""
 
     def __init__(self, graph: Callable[..., Any], name: str) -> None:
         self.graph = graph

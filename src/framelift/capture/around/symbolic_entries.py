@@ -147,7 +147,7 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def floats_told() -> Iterator[None]:
-    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be told, as a guard or by giving up.
+    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a guard or by giving up.
 
     Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
     """

@@ -24,7 +24,7 @@ class CallbackTrigger(enum.Enum):
 
 @dataclass(frozen=True)
 class CallbackArgs:
-    """What a callback is told."""
+    """What a callback gets."""
 
     callback_trigger: CallbackTrigger
     compile_id: str
@@ -105,7 +105,7 @@ def entry_made(code: Any, info: Any) -> None:
 
 @contextlib.contextmanager
 def capturing(compile_id: str) -> Iterator[None]:
-    """Around one capture; of nested ones only the outermost is told."""
+    """Around one capture; of nested ones only the outermost is reported."""
     _nested.depth += 1
     outermost, args = _nested.depth == 1, CallbackArgs(CallbackTrigger.DYNAMO, compile_id)
     try:

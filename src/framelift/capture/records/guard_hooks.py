@@ -39,7 +39,7 @@ class Hooks:
     recompile_limit: int | None = None
 
     def guards(self, guards: Any) -> Any:
-        """The guards that are to be kept, after the filter and told to the export hook."""
+        """The guards that are to be kept, after the filter and shown to the export hook."""
         if self.guard_filter_fn is not None:
             keep = self.guard_filter_fn([_entry(guard) for guard in guards])
             guards = [guard for guard, kept in zip(guards, keep) if kept]

@@ -243,7 +243,7 @@ class Capture:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a block, and tell of it."""
+        """Time a block, and report it to listeners."""
         tell("phase", self, name)
         start = time.perf_counter()
         try:

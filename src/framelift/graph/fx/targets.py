@@ -67,7 +67,7 @@ _METHODS = _tensor_methods()
 
 _WRITTEN = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "matmul": "matmul", "remainder": "mod", "neg": "neg", "ne": "ne", "lt": "lt",
             "le": "le", "gt": "gt", "ge": "ge", "add_": "iadd", "sub_": "isub", "mul_": "imul", "div_": "itruediv", "floor_divide_": "ifloordiv"}
-#: torch function tells of `x + y` as Tensor.add: id of that method -> the operator's own
+#: torch function reports `x + y` as Tensor.add: id of that method -> the operator's own
 WRITTEN_AS_OPERATORS: dict[int, Any] = {
     id(torch._C.TensorBase.__dict__[method]): torch._C.TensorBase.__dict__[f"__{name}__"] for method, name in _WRITTEN.items()
     if method in torch._C.TensorBase.__dict__ and f"__{name}__" in torch._C.TensorBase.__dict__ and f"__{name}__" in OPERATORS}
@@ -82,9 +82,9 @@ _C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.Built
 
 
 def method_behind(func: Any) -> Any:
-    """What runs where a C method of tensors tells torch function of itself as `func`.
+    """What runs where a C method of tensors reports itself to torch function as `func`.
 
-    It tells of what `torch.Tensor` has under its name, and that may be something that the program put there.
+    It reports what `torch.Tensor` has under its name, and that may be something that the program put there.
     """
     if type(func) in _C_KINDS:
         return func

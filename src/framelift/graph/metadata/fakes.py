@@ -1,6 +1,6 @@
 """One torch call over tensors without data: what its results are like.  Asked when the metadata cache does not know.
 
-Fake tensors know every device and tell of every operator that runs; plain meta tensors are cheaper and do for the
+Fake tensors know every device and show every operator that runs; plain meta tensors are cheaper and do for the
 operations of meta_kernels.py.  Both are made from facts for the occasion, so the answer depends on nothing but the arguments' facts and the torch
 state; that is what allows it to be cached.
 """

@@ -68,7 +68,7 @@ def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
         if not holds(now):
             return False
         if all(is_a(value, _SETTLED) for value in now.__dict__.values()):
-            # Tensors are not kept alive by a guard; a weak reference tells one from another that came to lie at its address.
+            # Tensors are not kept alive by a guard; a weak reference distinguishes one from another that was put at its address.
             values = tuple(weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values())
             last, seen = weakref.ref(now), found
         return True

@@ -30,7 +30,7 @@ def setting_of(name: str, getter: str, setter: str, *, cuda: bool = False) -> Se
 
 
 def _older(name: str, getter: str, setter: str, *, cuda: bool = False) -> Setting | None:
-    """One that raises where it cannot be told; read as None then."""
+    """One that raises where it cannot be read; read as None then."""
     found = setting_of(name, getter, setter, cuda=cuda)
     if found is None:
         return None
@@ -90,6 +90,6 @@ def read_precision() -> list[Any]:
 
 
 def is_plain(values: list[Any]) -> bool:
-    """Whether what was read is what was set: older ones can be told, and no parent has a value."""
+    """Whether what was read is what was set: older ones can be read, and no parent has a value."""
     older, parents = values[:len(_OLDER)], values[len(_OLDER):len(_OLDER) + len(_PARENTS)]
     return None not in older and all(value == "none" for value in parents)

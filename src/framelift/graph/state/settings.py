@@ -51,7 +51,7 @@ def _read(settings: tuple[Setting, ...] = _ALL) -> list[Any]:
 
 def _become(wanted: list[Any]) -> None:
     for setting, value in zip(_ALL, wanted):
-        if setting.get() != value and value is not None:   # None: told by those that follow
+        if setting.get() != value and value is not None:   # None: decided by those that follow
             setting.set(value)
 
 
@@ -150,7 +150,7 @@ class Settings:
         return (inference, tuple(others)) if inference != self._around or others else None
 
     def left(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-        """The calls after which settings are as the program leaves them; default dtype and determinism are told by LeftState."""
+        """The calls after which settings are as the program leaves them; default dtype and determinism are in LeftState."""
         if not self.before:
             return []
         if self._modes:

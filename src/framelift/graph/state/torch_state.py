@@ -2,7 +2,7 @@
 
 State is observed, not followed: whatever call changed it, the next recorded operation carries the state it met, and
 the graph gets the nodes that make the same state around the same operation.  State nobody records an operation in
-leaves no node.  Graphs end in the state they began with; what the program itself left changed is told by `LeftState`.
+leaves no node.  Graphs end in the state they began with; what the program itself left changed is in `LeftState`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _autocast() -> tuple[Any, ...] | None:
 
 
 def autocast_nesting() -> int:
-    """How many autocast regions are open; torch tells it only when it changes."""
+    """How many autocast regions are open; torch shows it only when it changes."""
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
 

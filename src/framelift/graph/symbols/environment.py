@@ -43,7 +43,7 @@ class _Text(str):
 
 
 class _Place(Source):
-    """Where a symbol comes from, as torch's shape environment wants to be told."""
+    """Where a symbol comes from, as torch's shape environment wants it."""
 
     def __init__(self, text: str) -> None:
         object.__setattr__(self, "text", _Text(text))

@@ -138,7 +138,7 @@ class NumberNodes:
         if found is None:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
             try:
-                with torch._C._EnableTorchFunction():   # by which torch.sym_max and its kin know a proxy
+                with torch._C._EnableTorchFunction():   # by which torch.sym_max and similar functions know a proxy
                     found = self._nodes[expression] = sympy_interp(_Analysis, leaves, expression).node
             except Exception as error:
                 raise Interrupt("symbolic-number", f"the calculation {expression}") from error

@@ -74,7 +74,7 @@ class Int(torch.SymInt):
         return self.home.decide(operator.ne, self, 0)
 
     def __hash__(self) -> int:
-        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(_KEEPING_TABLES):   # the order of a set would tell of it
+        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(_KEEPING_TABLES):   # the order of a set would show it
             return hash(self.hint)
         return hash(self.value())
 

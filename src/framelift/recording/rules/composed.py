@@ -90,7 +90,7 @@ rule(torch.combinations)(_combinations(torch.combinations))
 
 
 def _kept_whole(func: Any, name: str) -> Handler:
-    """Dropout that drops nothing gives its very input, which operations on symbolic sizes would tell as a copy."""
+    """Dropout that drops nothing gives its very input, which operations on symbolic sizes would give as a copy."""
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("input", "p", name, "inplace"), args)) | kwargs
         p, drops = given.get("p", 0.5), given.get(name, True)

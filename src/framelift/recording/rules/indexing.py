@@ -26,7 +26,7 @@ def _by_selection(recorder: Recorder, tensor: Any, index: Any) -> Any:
     rank = len(recorder.value_of(tensor).facts.size)
     taken = sum(part is not None and part is not Ellipsis for part in parts)
     if taken > rank or parts.count(Ellipsis) > 1:
-        return None   # an error, told by torch
+        return None   # an error, raised by torch
     rest = tuple(slice(None) if type(part) is Int else part for part in parts)
     plain = all(type(part) is slice and part == slice(None) for part in rest)
     selected = tensor if plain else recorder.call(torch.Tensor.__getitem__, (tensor, rest if type(index) is tuple else rest[0]), {})

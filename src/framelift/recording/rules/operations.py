@@ -28,7 +28,7 @@ _NOT_OPERATIONS = ("torch.distributed", "torch.sym_", "torch._sym_")
 
 @functools.cache
 def torch_operations() -> Mapping[int, Any]:
-    """id -> callable, for every operation known by itself.  Operators of torch.ops are told by their type instead."""
+    """id -> callable, for every operation known by itself.  Operators of torch.ops are known by their type instead."""
     found: dict[int, Any] = {}
     for func in torch.overrides.get_testing_overrides():
         if type(func) is not types.MethodWrapperType and not _excluded(func):

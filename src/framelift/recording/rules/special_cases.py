@@ -379,7 +379,7 @@ def _parameter(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 # ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state/torch_state.py),
-# ---- and what torch function tells of though no tensor is in it ---------------------------------------------------------
+# ---- and what torch function reports though no tensor is in it ---------------------------------------------------------
 
 def touch_settings(recorder: Recorder) -> None:
     """A setting is about to be changed that one graph has one choice of."""

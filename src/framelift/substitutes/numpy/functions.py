@@ -313,7 +313,7 @@ def _are_alike(data: Any) -> bool:
 
 
 def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """torch.from_numpy and its kin, given an array."""
+    """torch.from_numpy and similar functions, given an array."""
     if session.recorder.modes and callable_ is not torch.from_numpy:   # which torch shows to no mode
         return torch_call(session, callable_, args, kwargs)
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):

@@ -128,7 +128,7 @@ def _bound_to_class(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 
 @substitute(vars(types.GenericAlias)["__call__"])
 def _call_alias(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`list[int](...)`: what the class itself makes, which is told the alias where it can hold it."""
+    """`list[int](...)`: what the class itself makes, which gets the alias where it can hold it."""
     alias, *rest = args
     made = _core.captured(alias.__origin__, tuple(rest), kwargs)
     try:
