@@ -62,7 +62,7 @@ def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
     except Interrupt as stop:
         given = [one for one in (inputs if is_a(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
         values = map(recorder.value_of, given)
-        stop.whole = stop.whole or not recorder.options.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
+        stop.run_eagerly = stop.run_eagerly or not recorder.options.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
         raise
 
 

@@ -83,13 +83,13 @@ class Dynamism:
     """
 
     def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, whole: Container[str] | None = None, functions: bool = False,
+                 marks: bool = True, read_fully: Container[str] | None = None, functions: bool = False,
                  scalars: bool = False, general: bool = False) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
-        self.whole = whole   # dictionaries among the arguments that are not read key by key; None: none is
+        self.read_fully = read_fully   # dictionaries among the arguments that are not read key by key; None: none is
         self.functions = functions   # those that may be made anew at each call are guarded by their code and contents
         self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
         self.early: list[str] = []   # the places of those
@@ -160,7 +160,7 @@ class Dynamism:
         if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
             wanted = self.known.get(place) is None
         else:
-            wanted = self.whole is not None and origin.step == "arg" and place not in self.whole and not place.startswith(".")
+            wanted = self.read_fully is not None and origin.step == "arg" and place not in self.read_fully and not place.startswith(".")
         if wanted:
             self.keyed.append(place)
         return wanted

@@ -41,7 +41,7 @@ _MOST_REHEARSALS = 8
 
 
 def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-              whole: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
+              fullgraph: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
               begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset(),
               guesses: bool = True) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
@@ -51,11 +51,11 @@ def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: 
     """
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
-        session.whole, session.guesses = whole, guesses
+        session.fullgraph, session.guesses = fullgraph, guesses
         session.unread = unread if stop is None else stop.unread
         session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
         session.recorder.options.is_plain = moment is not None and moment.plain
-        session.recorder.options.unrolls = moment is not None and moment.unrolls and not whole
+        session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:
             made.append(session)
         plan, ended = rehearse(session, function, locals_, stop)
@@ -93,13 +93,13 @@ def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynami
     numbers = config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
     if dynamism is not NOTHING:
         with numbers:
-            found = rehearsed(function, locals_, dynamism, whole=True, guesses=False, **options)
+            found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
         if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
             return found   # an exception may be about the numbers: it is asked again without them
-    found = rehearsed(function, locals_, dynamism, whole=True, **options)
+    found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
         with numbers:
-            again = rehearsed(function, locals_, dynamism, whole=True, **options)
+            again = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
         return found if is_a(again[2], Interrupt) else again
     return found
 

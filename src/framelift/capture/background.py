@@ -16,7 +16,7 @@ from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
 from . import stance
-from .learned_shapes import Seen
+from .learned_shapes import Learned
 from .records.record import Capture
 
 __all__ = ["Interim", "compiling", "interim_entries", "is_wanted", "ready_entry", "submitting", "until_ready", "wait_for"]
@@ -51,7 +51,7 @@ class Interim:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.seen = Seen()
+        self.seen = Learned()
 
 
 def is_wanted(asked: str | bool | None) -> str:

@@ -68,7 +68,7 @@ from .around.ranges import Parts
 from .records.recompiles import what_was_done
 from .records.record import Capture, Record, counts, ending, spent
 from .attempts import break_off, rehearsed as rehearse, taking_values
-from .learned_shapes import Seen, dynamism_for, rehearse_with
+from .learned_shapes import Learned, dynamism_for, rehearse_with
 from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
     Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back,
@@ -92,8 +92,8 @@ class Driver:
         self.submit, self.background = submit, background
         self.blocking: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what failed to be compiled in the background
         self.dynamic = dynamic
-        self.seen: dict[types.CodeType, Seen] = {}
-        self.expected: dict[str, Seen] = {}   # from a file (shapes.load), by the code's name and line
+        self.seen: dict[types.CodeType, Learned] = {}
+        self.expected: dict[str, Learned] = {}   # from a file (shapes.load), by the code's name and line
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
@@ -149,7 +149,7 @@ class Driver:
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            if full or policy.is_worn(seen, limit):
+            if full or policy.is_at_total_limit(seen, limit):
                 times = max(len(entries), seen.captures if seen is not None else 0)
                 names = policy.called(function, locals_)
                 policy.at_limit(function, names, times, miss, self.fullgraph and root)
@@ -207,7 +207,7 @@ class Driver:
         return True
 
     def _captured(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None,
-                  pool: Pool | None, seen: Seen | None = None) -> tuple[Any, Capture] | None:
+                  pool: Pool | None, seen: Learned | None = None) -> tuple[Any, Capture] | None:
         """An entry and its record; None where the frame runs eagerly.  `seen`: of an interim entry, which this one is for."""
         start = time.process_time()
         sessions: list[Session] = []
@@ -233,7 +233,7 @@ class Driver:
         return entry, info
 
     def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
-                    sessions: list[Session], pool: Pool | None, known: Seen | None) -> tuple[Any, Capture]:
+                    sessions: list[Session], pool: Pool | None, known: Learned | None) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = going_on(self.breaks, code)
@@ -242,9 +242,9 @@ class Driver:
         if seen is None:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
             elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
-            seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Seen()
+            seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
             if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
-                seen.whole.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
+                seen.read_fully.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
         once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
                                  unread=self.breaks.unread(code))
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
@@ -275,7 +275,7 @@ class Driver:
         """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside takes back."""
         return self.fullgraph and root or session.blocks.is_error
 
-    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen, info: Capture,
+    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, info: Capture,
                  root: bool) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
         """Rehearse, up to a break where there is one, and compile; again with fewer symbols where these do not do.
 
@@ -332,8 +332,8 @@ class Driver:
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished, info))
             info.examples = ()
-            if finished.odd:
-                graph = with_histories(graph, finished.odd)
+            if finished.without_history:
+                graph = with_histories(graph, finished.without_history)
             graph = with_types(graph, finished.arguments or finished.inputs, plan.outputs)
             if session.active_modes or session.recorder.overrides:
                 graph = without_modes(graph)
@@ -448,7 +448,7 @@ def _has_fewer(session: Session) -> bool:
     return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
 
 
-def _fewer(session: Session, seen: Seen, dynamic: bool | None) -> Dynamism:
+def _fewer(session: Session, seen: Learned, dynamic: bool | None) -> Dynamism:
     """What is symbolic in the rehearsal after one whose symbols did not do."""
     return dynamism_for(seen, dynamic) if session.world.dynamism.general else NOTHING
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from ..boundary.world import World
 
-__all__ = ["Seen", "dynamism_for", "rehearse_with"]
+__all__ = ["Learned", "dynamism_for", "rehearse_with"]
 
 _NUMBERS = (int, float)
 
 
-class Seen:
+class Learned:
     """The sizes and numbers of one frame's captures: place -> what was found there last, and which of it changes."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Seen:
         self.captures = 0                       # so far, whatever became of their entries
         self.entered = False                    # whether a capture gave an entry
         self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
-        self.whole: set[str] = set()            # texts of origins of dictionaries that are not read key by key
+        self.read_fully: set[str] = set()            # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: World) -> None:
         """Take over what a capture relied on."""
@@ -120,7 +120,7 @@ class Seen:
         return {place: sorted(what) if is_a(what, frozenset) else what for place, what in self.changing.items()} | keyed
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Seen:
+    def from_data(cls, data: dict[str, Any]) -> Learned:
         """The inverse of `as_data`.  Raises ValueError for what is no such data."""
         made = cls()
         for place, what in data.items():
@@ -134,11 +134,11 @@ class Seen:
                 raise ValueError(f"{place}: {what!r}")
         return made
 
-    def copy(self, without: str = "") -> Seen:
+    def copy(self, without: str = "") -> Learned:
         """The same knowledge, for one more frame; but for what is reached from the parameter `without`."""
-        made = Seen()
+        made = Learned()
         made.values, made.changing = _outside(self.values, without), _outside(self.changing, without)
-        made.whole = set(self.whole)
+        made.read_fully = set(self.read_fully)
         return made
 
     def keep_static(self, place: str) -> None:
@@ -168,18 +168,18 @@ def _sources(value: Any) -> list[Any]:
     return [source for arg in args for source in _sources(arg)] if args else [value]
 
 
-def dynamism_for(seen: Seen, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
+def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
     """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`: also sizes 0 and 1."""
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
-    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, whole=seen.whole,
+    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, read_fully=seen.read_fully,
                     functions=True, scalars=scalars and automatic, general=general)
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
 
 
-def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned,
                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; sizes 0 and 1 too, where the graph is the same for these."""
     found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
@@ -194,7 +194,7 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
     return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
 
 
-def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Seen,
+def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned,
                    dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
     found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
@@ -203,7 +203,7 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
     if is_a(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
         for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
             seen.keep_static(place)
-            seen.whole.add(place)
+            seen.read_fully.add(place)
         found = rehearse(function, locals_, dynamism_for(seen, dynamic))
     if is_a(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
         return rehearse(function, locals_, NOTHING)
@@ -214,7 +214,7 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
         return found
     for place in written:
         seen.changing[place] = True
-    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, whole=seen.whole,
+    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, read_fully=seen.read_fully,
                                                         functions=True))
     if type(again[2]) is type(found[2]):
         return again

@@ -17,9 +17,9 @@ from ..guards.misses import Miss
 from ..vocabulary.log import topic, warn
 from . import stance
 from .records.names import MODULE_CALLS, Names, names_in
-from .learned_shapes import Seen
+from .learned_shapes import Learned
 
-__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_worn", "limit_message", "may_capture", "may_exchange", "suppressed"]
+__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_at_total_limit", "limit_message", "may_capture", "may_exchange", "suppressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Asked:
     why: str
     root: bool
     locals: tuple[Any, ...]
-    seen: dict[types.CodeType, Seen]   # what the driver knows of each frame's sizes and numbers
+    seen: dict[types.CodeType, Learned]   # what the driver knows of each frame's sizes and numbers
 
 
 def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
@@ -89,7 +89,7 @@ def _stance(asked: Asked) -> bool:
 
 def _remember(asked: Asked) -> None:
     """The first call's sizes and numbers: what differs in the second becomes symbolic there."""
-    seen = asked.seen.setdefault(asked.function.__code__, Seen())
+    seen = asked.seen.setdefault(asked.function.__code__, Learned())
     for name, value in zip(asked.function.__code__.co_varnames, asked.locals):
         if is_a(value, torch.Tensor):
             seen.meet(name, tuple(_core.of_tensor(value, "size")))
@@ -135,7 +135,7 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
     return same >= limit or len(mine) >= _CAUSES * limit or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
 
 
-def is_worn(seen: Seen | None, limit: int) -> bool:
+def is_at_total_limit(seen: Learned | None, limit: int) -> bool:
     """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own.
 
     So those of classes that a function makes each time it runs: at one place there are no more of them than of other values.

@@ -25,7 +25,7 @@ from .._core import is_a
 from ..vocabulary.options import OPTIONS
 from ..bytecode.resume import parameter_count
 from ..rehearsal.break_errors import Blocks
-from .learned_shapes import Seen
+from .learned_shapes import Learned
 from .records.guard_hooks import Hooks
 from .records.record import Note
 
@@ -52,7 +52,7 @@ class Pool:
 
     owners: tuple[weakref.ref[Any], ...] = ()
     offers: list[Offer] = field(default_factory=list)     # newest first
-    seen: Seen | None = None                              # what the last of them saw of sizes and numbers
+    seen: Learned | None = None                              # what the last of them saw of sizes and numbers
 
     def taken(self, entries: list[Any], locals_: tuple[Any, ...], uncompiled: bool) -> Iterator[Offer]:
         """Take over the captures that are for this call and not among `entries` yet; `uncompiled`: also those that wait for their backend."""
@@ -73,7 +73,7 @@ class Pool:
             return
         self.offers = [Offer(entry, note, options_now(), by, keeps), *self.offers][:_MOST_OFFERS]
 
-    def seen_elsewhere(self, code: types.CodeType, of_module: bool) -> Seen | None:
+    def seen_elsewhere(self, code: types.CodeType, of_module: bool) -> Learned | None:
         """What other callables saw of sizes and numbers, without what belongs to the module itself: another module has its own."""
         return None if self.seen is None else self.seen.copy(without=code.co_varnames[0] if of_module else "")
 

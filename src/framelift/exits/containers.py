@@ -54,24 +54,24 @@ def _tuple(walk: Walk, node: Node) -> Recipe:
 
 @exact(dict)
 def _dict(walk: Walk, node: Node) -> Recipe:
-    whole = check_keys(walk, iter(node.obj), dict)
+    complete_first = check_keys(walk, iter(node.obj), dict)
     shown = pairs(walk, node.obj.items())
-    return Recipe(shown, ("{}",), ((node, ".update(", *shown, ")"),), whole=whole)
+    return Recipe(shown, ("{}",), ((node, ".update(", *shown, ")"),), complete_first=complete_first)
 
 
 @exact(set)
 def _set(walk: Walk, node: Node) -> Recipe:
     items = insertion_order(tuple(node.obj), set)
-    whole = check_keys(walk, iter(items), set)
+    complete_first = check_keys(walk, iter(items), set)
     name, shown = walk.constant(set, "set"), display(walk, items)
-    return Recipe((name, "(", *(shown if items else ()), ")"), (name, "()"), ((node, ".update(", *shown, ")"),), whole=whole)
+    return Recipe((name, "(", *(shown if items else ()), ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first)
 
 
 @exact(frozenset)
 def _frozenset(walk: Walk, node: Node) -> Recipe:
     items = insertion_order(tuple(node.obj), frozenset)
-    whole = check_keys(walk, iter(items), frozenset)
-    return Recipe((walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"), whole=whole)
+    complete_first = check_keys(walk, iter(items), frozenset)
+    return Recipe((walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"), complete_first=complete_first)
 
 
 @exact(collections.deque)
@@ -85,10 +85,10 @@ def _deque(walk: Walk, node: Node) -> Recipe:
 @exact(collections.defaultdict)
 def _default(walk: Walk, node: Node) -> Recipe:
     name, factory = walk.constant(collections.defaultdict, "defaultdict"), walk.part(node.obj.default_factory)
-    whole = check_keys(walk, iter(node.obj), collections.defaultdict)
+    complete_first = check_keys(walk, iter(node.obj), collections.defaultdict)
     shown = pairs(walk, node.obj.items())
     fills = ((node, ".default_factory = ", factory), (node, ".update(", *shown, ")"))
-    return Recipe((name, "(", factory, ", ", *shown, ")"), (name, "()"), fills, whole=whole)
+    return Recipe((name, "(", factory, ", ", *shown, ")"), (name, "()"), fills, complete_first=complete_first)
 
 
 @exact(bytearray)

@@ -31,7 +31,7 @@ _ELEMENTWISE = {(t.__hash__, t.__eq__) for t in (tuple, frozenset)}
 
 def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "result-object") -> tuple[Node, ...]:
     """Interrupt unless all keys hash without running user code; gives the nodes that must be complete before."""
-    whole: list[Node] = []
+    complete_first: list[Node] = []
     pending = list(keys)
     while pending:
         key = pending.pop()
@@ -47,11 +47,11 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
             part = walk.part(key)
             if type(part) is Node:
                 part.uses -= 1
-                whole.append(part)
+                complete_first.append(part)
             pending += _hashed_fields(key)
         else:
             raise Interrupt(reason, f"{type_name(container)} with keys of type {type_name(cls)}")
-    return tuple(whole)
+    return tuple(complete_first)
 
 
 def has_fixed_order(elements: Iterable[Any]) -> bool:

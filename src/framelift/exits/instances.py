@@ -45,40 +45,40 @@ def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str 
 def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.__iter__(node.obj))
-        whole: tuple[Node, ...] = ()
+        complete_first: tuple[Node, ...] = ()
         if base is set:
             items = insertion_order(items, type(node.obj))
-            whole = check_keys(walk, iter(items), set)
+            complete_first = check_keys(walk, iter(items), set)
         shown = display(walk, items)
         name = walk.constant(base, name_of(base))
-        return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), whole)
+        return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), complete_first)
     return contents
 
 
 def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.items(node.obj))
-        whole = check_keys(walk, (k for k, _ in items), type(node.obj))
+        complete_first = check_keys(walk, (k for k, _ in items), type(node.obj))
         if update and items:
             name = walk.constant(base, name_of(base))
-            return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), whole
+            return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), complete_first
         part = walk.part
-        return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), whole
+        return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), complete_first
     return contents
 
 
 def _default_dict(walk: Walk, node: Node) -> Contents:
     kind = collections.defaultdict
-    fills, whole = _mapping(dict, True)(walk, node)
+    fills, complete_first = _mapping(dict, True)(walk, node)
     factory = walk.part(vars(kind)["default_factory"].__get__(node.obj))
-    return ((walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), whole
+    return ((walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), complete_first
 
 
 def _deque(walk: Walk, node: Node) -> Contents:
     kind = collections.deque
     limit = walk.part(kind.maxlen.__get__(node.obj))
-    fills, whole = _extend(kind, "extend")(walk, node)
-    return (_statement(walk, kind, "__init__", node, "()", limit), *fills), whole
+    fills, complete_first = _extend(kind, "extend")(walk, node)
+    return (_statement(walk, kind, "__init__", node, "()", limit), *fills), complete_first
 
 
 def _random_state(walk: Walk, node: Node) -> Contents:
@@ -202,11 +202,11 @@ def instance(walk: Walk, node: Node) -> Recipe:
     stores = _stores(walk, node, cls, layout)
     if stores is not None:
         return Recipe(None, (walk.constant(_core.new, "new"), "(", name, ")"), stores)
-    items, whole = kind.contents(walk, node)
+    items, complete_first = kind.contents(walk, node)
     fills, parts = _attributes(walk, node, cls, layout)
     if not items and not fills and not parts:
         return Recipe(make=shell)
-    return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, whole=whole)
+    return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, complete_first=complete_first)
 
 
 #: CPython keeps so many attributes of an instance without a dictionary
@@ -280,9 +280,9 @@ def _inner_dictionary(walk: Walk, node: Node, cls: type, layout: Layout, found: 
 
 
 def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
-    whole = check_keys(walk, iter(inner.obj), dict)
+    complete_first = check_keys(walk, iter(inner.obj), dict)
     fills = ((inner, ".update(", *pairs(walk, inner.obj.items()), ")"),) if inner.obj else ()
-    return Recipe(None, read, fills, interior=True, whole=whole)
+    return Recipe(None, read, fills, interior=True, complete_first=complete_first)
 
 
 #: the built-in types' own __getattribute__, all the generic one
@@ -307,9 +307,9 @@ def _ordered(walk: Walk, node: Node) -> Recipe:
     if attributes or is_shared(attributes):
         return instance(walk, node)
     name = walk.constant(collections.OrderedDict, "OrderedDict")
-    whole = check_keys(walk, iter(node.obj), collections.OrderedDict)
+    complete_first = check_keys(walk, iter(node.obj), collections.OrderedDict)
     shown = pairs(walk, node.obj.items())
-    return Recipe((name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), whole=whole)
+    return Recipe((name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first)
 
 
 @exact(types.SimpleNamespace)

@@ -63,7 +63,7 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
     walk.constant(range, "range"), walk.constant(next, "next")
     skip = len(of[0]) - left
     fills = ((f"for _ in range({skip}): next(", node, ")"),) if skip else ()
-    return Recipe(None, shell, fills, whole=(part,))
+    return Recipe(None, shell, fills, complete_first=(part,))
 
 
 @exact(enumerate, zip, map, filter)

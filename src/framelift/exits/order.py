@@ -97,7 +97,7 @@ class _Writer:
     def _cycle(self, component: list[Node]) -> None:
         inside = set(map(id, component))
         for node in component:
-            if any(id(part) in inside for part in node.recipe.whole):
+            if any(id(part) in inside for part in node.recipe.complete_first):
                 raise Interrupt("result-object", f"{type_name(type(node.obj))} that is part of its own keys")
         waiting = component
         while waiting:

@@ -51,7 +51,7 @@ class Recipe:
     """How one object is rebuilt: by `make` in one expression, or by `shell` and then the statements of `fills`.
 
     Only objects with a shell can be part of a cycle.  `interior`: the shell is a plain read of another object's part, and
-    is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with this one.  `whole`:
+    is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with this one.  `complete_first`:
     nodes that must be complete, not only made, before.
     """
 
@@ -60,7 +60,7 @@ class Recipe:
     fills: tuple[Text, ...] = ()
     interior: bool = False
     parts: tuple[Node, ...] = ()
-    whole: tuple[Node, ...] = ()
+    complete_first: tuple[Node, ...] = ()
 
     def children(self, of: Node) -> list[Node]:
         """The nodes this recipe mentions, `of` itself only where it contains itself."""

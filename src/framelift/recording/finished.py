@@ -26,7 +26,7 @@ class Finished:
     The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
     `settings` are those that the graph is to be compiled and run under, where it is not called under them (graph/state/settings.py).
     `transforms`: the graph opens and leaves function transforms.
-    `odd` are outputs that the graph gives without a history, and what they are to become (graph/analysis/replay.py).
+    `without_history` are outputs that the graph gives without a history, and what they are to become (graph/analysis/replay.py).
     """
 
     graph_module: GraphModule = field(repr=False)
@@ -40,7 +40,7 @@ class Finished:
     changes_state: bool = False
     without_grad: bool = False
     arguments: list[Any] | None = field(default=None, repr=False)
-    odd: tuple[tuple[int, str], ...] = ()
+    without_history: tuple[tuple[int, str], ...] = ()
     settings: tuple[Any, ...] | None = None
     transforms: bool = False
     in_region: bool = False

@@ -76,8 +76,8 @@ def _rather_plain(recorder: Recorder) -> Interrupt:
     before, or is written to or hooked, leaves the whole frame to eager mode.
     """
     stop = Interrupt("torch-operation", _LEAVES)
-    stop.whole = not recorder.options.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.gradients.retained.items())
-    if not stop.whole and recorder.options.code is not None:
+    stop.run_eagerly = not recorder.options.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.gradients.retained.items())
+    if not stop.run_eagerly and recorder.options.code is not None:
         stop.first = functools.partial(_BREAKING.add, recorder.options.code)
     return stop
 

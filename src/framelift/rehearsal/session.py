@@ -74,7 +74,7 @@ class Session:
         self.keep_functions = False   # autograd functions are nodes, whoever asks for gradients
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
         self.guesses = True  # what small external tensors hold may be guarded, and so be known
-        self.whole = False   # an interrupt is an error of the caller's: what can be captured at a price should be
+        self.fullgraph = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
         self.is_stopped = False                       # the exit is a break: the frame goes on behind it
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
@@ -226,10 +226,10 @@ class Session:
         return let_in(self.world, _core.of_tensor(tensor, "grad"), record.origin.to("attr", "grad"))
 
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
-        return self.guesses and guard_values(self.world, self.function.__code__, tensors, self.whole)
+        return self.guesses and guard_values(self.world, self.function.__code__, tensors, self.fullgraph)
 
     def _guard_result(self, tensor: torch.Tensor, check: Any) -> bool:
-        return self.guesses and guard_result(self.world, self.function.__code__, tensor, check, self.whole)
+        return self.guesses and guard_result(self.world, self.function.__code__, tensor, check, self.fullgraph)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..substitutes.marks import forbidden, on_code
-from ..capture.learned_shapes import Seen
+from ..capture.learned_shapes import Learned
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -152,7 +152,7 @@ for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_a
 
 # ---- what earlier calls showed -----------------------------------------------------------------------------------------
 
-def _table(compiled: Any) -> dict[Any, Seen]:
+def _table(compiled: Any) -> dict[Any, Learned]:
     driver: Any = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
     if not isinstance(getattr(driver, "seen", None), dict):
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
@@ -204,7 +204,7 @@ def load(compiled: Any, path: str | PathLike[str]) -> None:
             data = json.load(file)
         if data["format"] != _FORMAT:
             raise ValueError("written by another version of framelift")
-        expected = {name: Seen.from_data(row) for name, row in data["frames"].items()}
+        expected = {name: Learned.from_data(row) for name, row in data["frames"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
     getattr(compiled, "_compiled", compiled).miss.expected = expected

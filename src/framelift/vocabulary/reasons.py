@@ -47,7 +47,7 @@ class Interrupt(BaseException):
         self.detail = detail
         self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to eager mode then
         self.error: BaseException | None = None   # to be raised where the frame would otherwise go on in eager mode
-        self.whole = False   # the frame is to run eagerly from its start
+        self.run_eagerly = False   # the frame is to run eagerly from its start
         self.before: tuple[int, int] | None = None   # as `root`: where a break would rather be
         self.root = (-1, 0)   # the root's code unit in its twin, and how many probes it had called
         self.places: tuple[Any, ...] = ()   # the program's frames when it was raised, as `_core.places()` gives them

@@ -252,7 +252,7 @@ def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return session.whole or source_of(caller().f_code) is not _OTHER_RESULT
+    return session.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
 
 
 #: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there is no nested tensor.

@@ -62,7 +62,7 @@ def _depend(session: Session, generator: Any) -> None:
     if _is_known(session, generator):
         return
     code = session.function.__code__
-    if code in _guarded and not session.whole:   # the state changes with every draw: one more capture would be as short-lived
+    if code in _guarded and not session.fullgraph:   # the state changes with every draw: one more capture would be as short-lived
         raise Interrupt("random-state", qualname_of(type(generator)))
     _guarded.add(code)
     _known(session)[id(generator)] = generator
@@ -88,7 +88,7 @@ def may_follow(session: Session, generator: str) -> bool:
     """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where eager mode is to draw it."""
     if session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body() or session.recorder.in_transform():
         return False
-    if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.whole:
+    if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.fullgraph:
         raise Interrupt("random-state", generator)
     session.notes["drawn"] = drawn = session.notes.get("drawn", 0) + 1
     if drawn > _MOST_DRAWN:
