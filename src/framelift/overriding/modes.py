@@ -18,6 +18,7 @@ from torch.utils._device import DeviceContext
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import qualname_of
 from ..graph.metadata.live_fakes import described_transforms, transforms_off
 from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
@@ -229,6 +230,11 @@ def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args:
     """
     stack = session.recorder.modes
     found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
+    if types_ and found:
+        among = [arg for arg in found if any(type(arg) is kind for kind in types_)]
+        if not among and not stack:   # torch looks at one operand alone, and that one's class overrides nothing
+            raise Interrupt("tensor-subclass", f"{qualname_of(type(found[0]))} as the other operand of {getattr(func, '__name__', func)}")
+        found = among
     if not stack:
         if found:
             return call_override(session, func, found, args, kwargs)

@@ -68,6 +68,8 @@ def _calls(source: str, wrap: Callable[[Any], Any]) -> list[tuple[list[str], str
     exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     program = wrap(module.program)
     found = []
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)   # once in a process would be in the first of two runs
     try:
         with module.around():
             made = module.make()
@@ -81,6 +83,7 @@ def _calls(source: str, wrap: Callable[[Any], Any]) -> list[tuple[list[str], str
                 log = list(module.LOG)
                 found.append((log, result, [str(one.message)[:300] for one in caught]))
     finally:
+        torch.set_warn_always(before)
         linecache.cache.pop(filename, None)
     return found
 

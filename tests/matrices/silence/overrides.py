@@ -22,6 +22,8 @@ _LEFT_OUT = frozenset("""share_memory_ module_load register_hook register_post_a
     _make_subclass _make_wrapper_subclass __cuda_array_interface__ __torch_function__ __torch_dispatch__ __getattribute__ __setattr__ __delattr__
     __repr__ __str__ __format__ _view_func _view_func_unsafe _rev_view_func_unsafe _lazy_clone _is_view __deepcopy__ __hash__""".split())
 
+_ADDRESSES = frozenset({"_cdata"})
+
 
 @functools.cache
 def override_uses() -> dict[str, str]:
@@ -36,14 +38,15 @@ def _methods() -> Iterator[tuple[str, str]]:
         if name not in _LEFT_OUT and callable(getattr(torch.Tensor, name, None)) and type(getattr(torch.Tensor, name)) is not type:
             call = _first_that_fits(f"o.{name}")
             if call is not None:
-                yield f"method_{name}", f"return {call}"
+                yield f"method_{name}", f"return {_filled(name, call)}"
 
 
 def _properties() -> Iterator[tuple[str, str]]:
     for name in sorted(dir(torch.Tensor)):
         member = next((vars(base)[name] for base in torch.Tensor.__mro__ if name in vars(base)), None)
         if name not in _LEFT_OUT and name not in ("__dict__", "__weakref__", "__class__", "__doc__", "__abstractmethods__") and hasattr(type(member), "__set__"):
-            yield f"property_{name}", f"return o.{name}, x + 1"
+            read = f"o.{name}" if name not in _ADDRESSES else f"type(o.{name}).__name__"
+            yield f"property_{name}", f"return {read}, x + 1"
 
 
 def _functions() -> Iterator[tuple[str, str]]:
@@ -53,7 +56,12 @@ def _functions() -> Iterator[tuple[str, str]]:
         if name not in _LEFT_OUT and not name.startswith("__"):
             fitting = _first_that_fits(call, "o")
             if fitting is not None:
-                yield call.replace(".", "_"), f"return {fitting}"
+                yield call.replace(".", "_"), f"return {_filled(name, fitting)}"
+
+
+def _filled(name: str, call: str) -> str:
+    """What lies in new memory is no result."""
+    return f"{call}.zero_()" if "empty" in name else call
 
 
 def _first_that_fits(callable_: str, first: str = "") -> str | None:

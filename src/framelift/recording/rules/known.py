@@ -80,8 +80,11 @@ def _if_known(func: Any, otherwise: Handler) -> Handler:
                 known = recorder.known(args[0], outside=True)
                 if known is None:
                     raise
-        if func.__name__ in _TEXTS and recorder.callbacks.guard_text is not None:
-            recorder.callbacks.guard_text()
+        if func.__name__ in _TEXTS:
+            if type(known) is not type(args[0]):   # a text begins with the class
+                return otherwise(recorder, args, kwargs)
+            if recorder.callbacks.guard_text is not None:
+                recorder.callbacks.guard_text()
         return func(known, *args[1:], **kwargs)
     return handler
 

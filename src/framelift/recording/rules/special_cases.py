@@ -198,6 +198,15 @@ def _contiguous(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
     return made
 
 
+@rule(*_named("detach_", *_ANYWHERE))
+def _detach_in_place(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view cannot be detached in place: of a tensor from outside only torch knows whether it is one."""
+    value = recorder.value_of(args[0])
+    if value.external is not None or len(value.storage.values) > 1:
+        raise Interrupt("torch-operation", "detach_, of what may be a view,")
+    return recorder.record(target_of(torch.Tensor.detach_), args, kwargs)
+
+
 @rule(torch.Tensor.__len__)
 def _len(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     size = recorder.value_of(args[0]).facts.size

@@ -20,7 +20,7 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, mro_of
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...graph.fx.targets import target_of
@@ -200,7 +200,10 @@ def _len(session: Session, args: tuple[Any, ...]) -> Any:
     """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be symbolic."""
     if not session.recorder.is_stand_in(args[0]) or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__:
         return NotImplemented
-    return torch_call(session, torch.Tensor.__len__, args, {})
+    length = torch_call(session, torch.Tensor.__len__, args, {})
+    if type(length) not in (int, Int):   # of an override, which C code may not want
+        raise Interrupt("unknown-callable", f"len() of a tensor, where __torch_function__ gives a {qualname_of(type(length))}")
+    return length
 
 
 def _extreme(builtin: Any, symbolic: Any) -> None:
