@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "outside.h"
 #include "set_order.h"
 
 namespace framelift {
@@ -100,7 +101,7 @@ static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callabl
     PausedScope paused;
     result = Ref::steal(PyObject_Vectorcall(handler, stack, 4, nullptr));
   }
-  if (!result) note_interrupt(r);
+  left_own_code(r, result);
   return result.release();
 }
 

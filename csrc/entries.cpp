@@ -198,6 +198,11 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
     made = run_entry(entry, slots);
   }
   if (!made) {
+    // An exception from outside may have struck while a region of torch's was being left; guards held in this state.
+    if (entry->program && entry->program->program->has_state) {
+      KeepError keep;
+      entry->program->program->state.put_back();
+    }
     if (error_stands || !(entry->replayable || taken_back) || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     return keep_failure(entry) ? 2 : -1;
   }

@@ -177,7 +177,7 @@ static Ref run_in_place(Rehearsal* r, CodeInfo* info, PyObject* function, Frame*
       PausedScope paused;
       result = Ref::steal(call_handler(handler, r->session, function, frame->localsplus));
     }
-    if (!result) note_interrupt(r);
+    left_own_code(r, result);
     return result;
   }
   PyCodeObject* code = frame_code(frame);
@@ -229,13 +229,13 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   }
   if (info->kind == CodeInfo::Own) {
-    PyObject* result;
+    Ref result;
     {
       PausedScope paused;
-      result = _PyEval_EvalFrameDefault(ts, frame, throwflag);
+      result = Ref::steal(_PyEval_EvalFrameDefault(ts, frame, throwflag));
     }
-    if (!result) note_interrupt(r);
-    return result;
+    left_own_code(r, result);
+    return result.release();
   }
   if (throwflag) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   return finish_frame(ts, frame, slot<answer_frame>(r, info, ts, frame), trampoline);
@@ -519,7 +519,10 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
     check_hook(&rehearsal);
     if (rehearsal.interrupt) {  // whatever the program made of it, the root's record decides
       result.reset();
-      PyErr_Clear();
+      SavedError error;
+      error.normalize();
+      // An exception from outside is known by where it struck.
+      if (error.value() == rehearsal.interrupt && error.traceback()) PyException_SetTraceback(error.value(), error.traceback());
       PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
     }
   }

@@ -43,6 +43,30 @@ bool is_signal_handler(Frame* frame) {
   return is_one;
 }
 
+// A handler's exception that struck torch's code or ours waits until that code is left: torch calls Python code in places where an
+// exception ends the process, and neither takes long.  Everywhere else it is raised at once.
+static PyObject* own_folders = nullptr;  // a tuple
+
+static PyObject* struck_frame(Frame* handler) {
+  for (int i = 0, n = parameter_count(frame_code(handler)); i < n; i++) {
+    PyObject* value = handler->localsplus[i];
+    if (value && PyFrame_Check(value)) return value;
+    for (Py_ssize_t j = 0; value && PyTuple_CheckExact(value) && j < PyTuple_GET_SIZE(value); j++)
+      if (PyFrame_Check(PyTuple_GET_ITEM(value, j))) return PyTuple_GET_ITEM(value, j);
+  }
+  return nullptr;
+}
+
+static bool strikes_own_code(Frame* handler) {
+  PyObject* frame = struck_frame(handler);
+  if (!frame || !own_folders) return false;
+  Ref code = Ref::steal((PyObject*)PyFrame_GetCode((PyFrameObject*)frame));
+  PyObject* file = ((PyCodeObject*)code.get())->co_filename;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(own_folders); i++)
+    if (PyUnicode_Tailmatch(file, PyTuple_GET_ITEM(own_folders, i), 0, PY_SSIZE_T_MAX, -1) == 1) return true;
+  return false;
+}
+
 static void end_by(Rehearsal* r, PyObject* value) {
   Py_XSETREF(r->interrupt, Py_NewRef(value));
   r->outside = Ref::new_ref(value);
@@ -59,6 +83,7 @@ PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag) {
   state.mode = Mode::Paused;
   set_current_rehearsal(nullptr);
   PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);
+  bool waits = before.mode == Mode::Paused && strikes_own_code(frame);
   PyObject* result = pass_on(ts, frame, throwflag);
   PythonTorchFunctionTLS::set_disabled_state(torch_before);
   set_current_rehearsal(r);
@@ -67,9 +92,23 @@ PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
+  if (value && traceback) PyException_SetTraceback(value, traceback);
   if (value) end_by(r, value);
+  if (value && waits) {
+    Py_XDECREF(type);
+    Py_DECREF(value);
+    Py_XDECREF(traceback);
+    return Py_NewRef(Py_None);
+  }
   PyErr_Restore(type, value, traceback);
   return nullptr;
+}
+
+void left_own_code(Rehearsal* r, Ref& result) {
+  if (!result) return note_interrupt(r);
+  if (!r->outside) return;
+  result.reset();
+  PyErr_SetObject((PyObject*)Py_TYPE(r->outside.get()), r->outside.get());
 }
 
 // 0: it is the program's or ours; 1: from outside; 2: so too, unless the instruction it struck raised it.
@@ -140,10 +179,17 @@ static PyObject* set_outside_judges(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_own_folders(PyObject*, PyObject* folders) {
+  if (!PyTuple_Check(folders)) return PyErr_Format(PyExc_TypeError, "set_own_folders takes a tuple");
+  Py_XSETREF(own_folders, Py_NewRef(folders));
+  Py_RETURN_NONE;
+}
+
 bool came_from_outside(PyObject* error) { return judged(error) != 0; }
 
 static MethodTable caught_probe({method<caught, METH_O>("caught")});
 static MethodTable methods({
+    method<set_own_folders, METH_O>("set_own_folders", "set_own_folders(beginnings of file names): framelift's code and torch's"),
     method<set_outside_judges, METH_VARARGS>("set_outside_judges",
                                              "(function -> handles a signal, exception -> 0, 1: from outside, 2: unless a C function raised it)"),
 });

@@ -3,6 +3,7 @@
 
 #include "barrier.h"
 #include "evaluator.h"
+#include "outside.h"
 #include "places.h"
 
 namespace framelift {
@@ -100,13 +101,13 @@ PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, siz
   PyObject** stack = many.empty() ? few : many.data();
   stack[0] = r->session;
   for (size_t i = 0; i < n; i++) stack[i + 1] = args[i];
-  PyObject* result;
+  Ref result;
   {
     PausedScope paused;
-    result = PyObject_VectorcallMethod(method, stack, n + 1, nullptr);
+    result = Ref::steal(PyObject_VectorcallMethod(method, stack, n + 1, nullptr));
   }
-  if (!result) note_interrupt(r);
-  return result;
+  left_own_code(r, result);
+  return result.release();
 }
 
 void set_fault_judge(PyObject* judge) { Py_XSETREF(fault_judge, Py_NewRef(judge)); }

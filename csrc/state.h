@@ -59,5 +59,6 @@ bool init_sets(PyObject* module);
 bool init_tensor_reads(PyObject* module);
 bool init_evaluator(PyObject* module);
 bool init_outside(PyObject* module);
+bool init_scopes(PyObject* module);
 
 }  // namespace framelift

@@ -18,6 +18,8 @@ namespace at::autocast {
 TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
 TORCH_API bool is_autocast_enabled(at::DeviceType device_type);
 TORCH_API bool is_autocast_cache_enabled();
+TORCH_API void set_autocast_dtype(at::DeviceType device_type, at::ScalarType dtype);
+TORCH_API void set_autocast_cache_enabled(bool enabled);
 }  // namespace at::autocast
 
 namespace framelift {
@@ -82,6 +84,42 @@ TorchState TorchState::now() {
 bool TorchState::matches() const {
   TorchState present = now();
   return present.dispatch_modes == 0 && present == *this;
+}
+
+static void put_flags_back(uint32_t flags) {
+  auto is_on = [flags](size_t bit) { return (bool)(flags >> bit & 1); };
+  c10::AutogradState autograd = c10::AutogradState::get_tls_state();
+  autograd.set_grad_mode(is_on(0));
+  autograd.set_inference_mode(is_on(1));
+  autograd.set_fw_grad_mode(is_on(2));
+  c10::AutogradState::set_tls_state(autograd);
+  at::autocast::set_autocast_cache_enabled(is_on(3));
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(is_on(4), is_on(5));
+  context.setDeterministicFillUninitializedMemory(is_on(6));
+  context.setUserEnabledCuDNN(is_on(7));
+  context.setDeterministicCuDNN(is_on(8));
+  context.setBenchmarkCuDNN(is_on(9));
+  context.setUserEnabledMkldnn(is_on(10));
+}
+
+void TorchState::put_back() const {
+  TorchState present = now();
+  if (present == *this) return;
+  if (present.flags != flags) put_flags_back(flags);
+  for (int i = 0; i < kAutocastDevices; i++)
+    if (present.autocast_dtype[i] != autocast_dtype[i])
+      at::autocast::set_autocast_dtype(kAutocast[i].device, (at::ScalarType)autocast_dtype[i]);
+  if (present.default_dtype != default_dtype)
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta((at::ScalarType)default_dtype));
+  while (at::impl::PythonTorchFunctionTLS::stack_len() > function_modes) at::impl::PythonTorchFunctionTLS::pop_stack();
+  while (c10::impl::TorchDispatchModeTLS::stack_len() > dispatch_modes) c10::impl::TorchDispatchModeTLS::pop_stack();
+  at::impl::PythonTorchFunctionTLS::set_disabled_state((at::impl::TorchFunctionDisabledState)function_disabled);
+  // Last, since those before write keys too.
+  c10::impl::PODLocalDispatchKeySet keys;
+  keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included));
+  keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded));
+  c10::impl::_force_tls_local_dispatch_key_set(c10::impl::LocalDispatchKeySet(keys));
 }
 
 // ---- the Python object ----

@@ -18,6 +18,8 @@ struct TorchState {
   static TorchState now();
   // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is guarded apart.
   bool matches() const;
+  // Makes the present state this one.  Modes that were there and are gone cannot be put back from here.
+  void put_back() const;
   bool operator==(const TorchState& other) const = default;
 };
 

@@ -25,7 +25,7 @@ def flat(out: Any) -> list[torch.Tensor]:
 
 def record(function, *inputs) -> Finished:
     recorder = Recorder()
-    with recorder:
+    with recorder.recording():
         outs = flat(function(*(recorder.stand_in(tensor) for tensor in inputs)))
     return recorder.finish(outs)
 

@@ -26,7 +26,7 @@ def flat(out: Any) -> list[torch.Tensor]:
 def record(function, *inputs) -> tuple[Finished, list[dict[str, Any]]]:
     """The graph of a function, and what its results' stand-ins say of themselves."""
     recorder = Recorder()
-    with recorder:
+    with recorder.recording():
         outs = flat(function(*(recorder.stand_in(tensor, "x") for tensor in inputs)))
         said = [describe(out) for out in outs]
     return recorder.finish(outs), said
@@ -192,7 +192,7 @@ def test_one_tensor_one_stand_in() -> None:
     assert recorder.stand_in(x) is recorder.stand_in(x)
     assert recorder.external(recorder.stand_in(x)) is x
     assert recorder.is_stand_in(recorder.stand_in(x)) and not recorder.is_stand_in(x)
-    with recorder:
+    with recorder.recording():
         y = recorder.stand_in(x) + 1
     assert recorder.is_stand_in(y) and recorder.external(y) is None
 
@@ -206,7 +206,7 @@ def test_cuda_stand_in_says_cuda() -> None:
     value = Value(new_stand_in(facts), facts, Storage(True))
     value.external = torch.ones(2, 3)
     recorder._values[id(value.stand_in)] = value
-    with recorder:
+    with recorder.recording():
         x = value.stand_in
         y = (x * 2).relu()
         assert x.is_cuda and y.is_cuda and not y.is_cpu and not y.is_meta
@@ -277,7 +277,7 @@ def test_default_dtype_inside() -> None:
 def test_an_exit_inside_with_blocks_leaves_their_state() -> None:
     recorder = Recorder()
     real = torch.ones(2, 2)
-    with recorder:
+    with recorder.recording():
         x = recorder.stand_in(real)
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
             y = x @ x
@@ -318,7 +318,7 @@ def test_state_is_restored_after_an_exception() -> None:
 
 
 def test_active_modes_are_refused() -> None:
-    with torch.device("meta"), pytest.raises(Interrupt) as caught, Recorder():
+    with torch.device("meta"), pytest.raises(Interrupt) as caught, Recorder().recording():
         pass
     assert caught.value.reason.id == "active-mode"
 
@@ -359,7 +359,7 @@ def test_nothing_is_kept_alive() -> None:
     import weakref
     x = torch.ones(3)
     recorder = Recorder()
-    with recorder:
+    with recorder.recording():
         y = recorder.stand_in(x) * 2
     finished = recorder.finish([y])
     seen = [weakref.ref(y), weakref.ref(recorder.stand_in(x)), weakref.ref(x)]
@@ -389,7 +389,7 @@ def test_strides_chosen_by_kernels_are_not_told() -> None:
 def test_direct_call_is_the_same_as_through_the_mode() -> None:
     recorder = Recorder()
     x = torch.randn(3, 4)
-    with recorder:
+    with recorder.recording():
         s = recorder.stand_in(x)
         a = recorder.call(F.relu, (s,), {"inplace": False})
         b = recorder.call(torch.Tensor.add, (a, 1), {"alpha": 2})
@@ -408,7 +408,7 @@ def test_a_hit_is_cheap() -> None:
     recorder = Recorder()
     x, w = torch.randn(4, 8), torch.randn(8, 8)
     n = 300
-    with recorder:
+    with recorder.recording():
         s, v = recorder.stand_in(x), recorder.stand_in(w)
         for _ in range(2):
             F.linear(s, v).relu()

@@ -6,7 +6,6 @@ read is guarded; a backward that changes anything outside of itself is refused.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 import types
@@ -33,6 +32,7 @@ from ..substitutes import marks
 from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
 from ..calls.call_tables import substitute
+from ..vocabulary.scopes import scope
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -175,7 +175,7 @@ def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[lis
     return list(bound.args), bound.kwargs
 
 
-@contextlib.contextmanager
+@scope
 def _no_grad() -> Iterator[None]:
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)
@@ -326,7 +326,7 @@ class _Tracked:
         return self.recorder.adopt(value)
 
 
-@contextlib.contextmanager
+@scope
 def backward_state() -> Iterator[None]:
     """What autograd's engine sets for a backward: no grad mode; and it is mostly called outside of autocast."""
     autocast = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]

@@ -6,7 +6,6 @@ then adds to the leaves' `.grad`, as the engine does.  Histories that begin outs
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from .tensor_hooks import REGISTERING
 from ..calls.call_tables import substitute
 from ..recording.retained_gradients import retain, retained
 from ..recording.tensor_writes import store_attribute
+from ..vocabulary.scopes import scope
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -53,7 +53,7 @@ def _check(session: Session) -> None:
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
 
 
-@contextlib.contextmanager
+@scope
 def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
     """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame, all of it is plain Python's: the results of a
     graph of a compiler's have one history, and none of them leads by another."""

@@ -10,6 +10,7 @@ from torch.fx.graph_module import GraphModule
 
 from ..exc import VerificationFailed
 from ..graph.state.torch_state import SavedState
+from ..vocabulary.scopes import insist
 
 __all__ = ["checked", "difference", "reference"]
 
@@ -35,7 +36,7 @@ def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     try:
         return function(*[_copy(value) for value in inputs])
     finally:
-        saved.restore()
+        insist(saved.restore)
 
 
 def _copy(value: Any) -> Any:

@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import functools
 import importlib.metadata
-import random
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,13 +18,14 @@ from torch.fx.graph_module import GraphModule
 
 from .. import config
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
-from ..graph.state.torch_state import SavedState
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.scopes import insist
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
+from .surroundings import Surroundings
 
 __all__ = ["Backend", "compile_graph", "get_default_backend", "list_backends", "lookup", "lookup_backend", "names", "register", "register_backend",
            "reset_backends", "set_default_backend", "submit_graph"]
@@ -196,12 +196,6 @@ def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode
     return _Context(fake_mode, example_inputs, bodies)
 
 
-#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
-_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
-    (sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-    (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
-
-
 def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,
                   fake_mode: FakeTensorMode | None = None) -> Callable[..., Any]:
     """Run a backend on one graph, in the torch state the graph will be called in.
@@ -211,13 +205,13 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     Shapes are static unless `fake_mode` brings a shape environment.
     """
     compiler = lookup(backend) if isinstance(backend, str) else backend
-    saved = SavedState()
-    settings = [(write, read()) for read, write in _SETTINGS]
+    surroundings = Surroundings()
     context = _context(graph_module, example_inputs, fake_mode)
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context), contextlib.closing(context):
             compiled = compiler(graph_module, list(example_inputs))
+        surroundings.failed = False
     except SkipFrame:
         raise
     except Exception as error:
@@ -226,9 +220,7 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
             raise SkipFrame(str(error)) from error
         raise BackendCompilerFailed(name_of(compiler), error) from error
     finally:
-        saved.restore()
-        for write, value in settings:
-            write(value)
+        insist(surroundings.restore)
     if not callable(compiled):
         error = TypeError(f"it returned an object of type {type(compiled).__name__}, which is not callable")
         raise BackendCompilerFailed(name_of(compiler), error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from ..vocabulary.reasons import Interrupt
 from ..overriding.modes import Moment
 from ..rehearsal.session import Session
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
+from ..vocabulary.scopes import insist
 from .breaks import Breaks, Stopping, Tried
 from .around.failing import place_of
 from .profiling import profiled
@@ -67,21 +69,26 @@ def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: 
 def rehearse(session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None) -> tuple[Any, BaseException | None]:
     """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
     try:
-        with no_collections(), untraced(), untold(), watching_warnings(), profiled(function.__qualname__), session.recorder:
-            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
+        with no_collections(), untraced(), untold(), watching_warnings(), profiled(function.__qualname__), session.recorder.recording():
+            try:
+                _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
+            except BaseException as error:
+                session.ended = error
+                raise
         return session.plan, None
     except (Interrupt, _core.HookLost) as interrupt:
         return None, _bare(interrupt)
     except InternalError:
         raise
     except Exception as error:
-        if session.outside is not None:
+        if session.outside is not None or error is not session.ended:   # it struck the program, or the end of the rehearsal
             raise
         session.left_at = place_of(error)
         return None, _bare(error)
     finally:
+        session.ended = None
         for leave in reversed(session.world.leaving):
-            leave()
+            insist(leave)
 
 
 def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC,
@@ -90,15 +97,15 @@ def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynami
 
     Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no symbols (NOTHING).
     """
-    numbers = config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
     if dynamism is not NOTHING:
-        with numbers:
+        with numbers():
             found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
         if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
             return found   # an exception may be about the numbers: it is asked again without them
     found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
-        with numbers:
+        with numbers():
             again = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
         return found if is_a(again[2], Interrupt) else again
     return found

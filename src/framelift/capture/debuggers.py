@@ -5,20 +5,20 @@ Interrupts that generators meet when they are closed are not shown either.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import insist, scope
 
 __all__ = ["untold", "untraced"]
 
 _TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
 
 
-@contextlib.contextmanager
+@scope
 def untraced() -> Iterator[None]:
     """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice nothing."""
     trace, profile = sys.gettrace(), sys.getprofile()
@@ -27,20 +27,27 @@ def untraced() -> Iterator[None]:
     if trace is None and profile is None and not monitored:
         yield
         return
+    silent = False
+
+    def end() -> None:
+        nonlocal silent
+        if silent:
+            silent = False
+            _core.silence(False)
+        sys.setprofile(profile)
+        sys.settrace(trace)
     try:
         sys.settrace(None)
         sys.setprofile(None)
         if monitored:   # events are the process's, so they stay: this thread does as if it were in a callback
+            silent = True
             _core.silence(True)
         yield
     finally:
-        if monitored:
-            _core.silence(False)
-        sys.setprofile(profile)
-        sys.settrace(trace)
+        insist(end)
 
 
-@contextlib.contextmanager
+@scope
 def untold() -> Iterator[None]:
     """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
 
@@ -51,9 +58,12 @@ def untold() -> Iterator[None]:
     def quiet(unraisable: Any) -> None:
         if unraisable.exc_type is not Interrupt:
             before(unraisable)
-    sys.unraisablehook = quiet
-    try:
-        yield
-    finally:
+
+    def end() -> None:
         if sys.unraisablehook is quiet:   # else somebody set his own meanwhile
             sys.unraisablehook = before
+    try:
+        sys.unraisablehook = quiet
+        yield
+    finally:
+        insist(end)

@@ -41,7 +41,7 @@ from ..guards.sentences import explain
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
 from ..vocabulary.log import topic, warn
-from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
@@ -107,6 +107,9 @@ class Driver:
         """The root missed: True when an entry was added, False to run eagerly."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
+        except BaseException as error:
+            _tidy(error)
+            raise
         finally:
             _core.let_go(locals_)
 
@@ -544,8 +547,17 @@ def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[A
     driver = compiled.miss
     try:
         return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)
+    except BaseException as error:
+        _tidy(error)
+        raise
     finally:
         _core.let_go(locals_)
+
+
+def _tidy(error: BaseException) -> None:
+    """What leaves a capture and came from outside shows nothing of it."""
+    if not is_a(error, Exception) or from_outside(error):
+        without_own_context(error)
 
 
 def _trampoline(result: Any) -> Any:

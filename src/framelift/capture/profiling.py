@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import cProfile
 import io
 import itertools
@@ -12,13 +11,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..vocabulary.scopes import scope
+
 __all__ = ["profiled"]
 
 _numbers = itertools.count(1)
 _ROWS = 15
 
 
-@contextlib.contextmanager
+@scope
 def profiled(name: str) -> Iterator[None]:
     """Profile a block when the environment asks for it.  Twins show as the functions they stand for."""
     where = os.environ.get("FRAMELIFT_PROFILE", "")

@@ -70,8 +70,9 @@ def _apply() -> None:
 
 
 def _plainly(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    before = _core.set_mode(0)   # nothing below it is captured either
+    before = _core.get_mode()
     try:
+        _core.set_mode(0)   # nothing below it is captured either
         return compiled.function(*args, **kwargs)
     finally:
         _core.set_mode(before)

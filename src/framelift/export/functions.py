@@ -7,7 +7,6 @@ Graphs without autograd have no need of this.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from torch.utils import _pytree as pytree
 from ..exc import Unsupported
 from ..graph.fx.node_functions import apply_function, hook_gradient, hooked_argument, hooked_result
 from ..graph.fx.saved_tensor_nodes import enter_hooks
+from ..vocabulary.scopes import insist, scope
 
 __all__ = ["keep_gradients", "watching_functions"]
 
@@ -90,7 +90,7 @@ _watched = threading.local()
 _SAME_GRADIENT = (torch.utils.checkpoint.CheckpointFunction,)
 
 
-@contextlib.contextmanager
+@scope
 def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
     """Call `met` where this thread's program applies an autograd function; with whether the call tracks a gradient."""
     apply = torch.autograd.Function.__dict__["apply"]
@@ -101,13 +101,17 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
             asked(any(isinstance(x, torch.Tensor) and x.requires_grad for x in args))
         return apply.__get__(None, cls)(*args, **kwargs)
 
-    before, _watched.met = getattr(_watched, "met", None), met
-    torch.autograd.Function.apply = classmethod(watched)
-    try:
-        yield
-    finally:
+    before = getattr(_watched, "met", None)
+
+    def end() -> None:
         torch.autograd.Function.apply = apply
         _watched.met = before
+    try:
+        _watched.met = met
+        torch.autograd.Function.apply = classmethod(watched)
+        yield
+    finally:
+        insist(end)
 
 
 def _is_traced(args: Any) -> bool:

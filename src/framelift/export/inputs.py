@@ -6,7 +6,6 @@ put back as they were.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 import sys
@@ -23,6 +22,7 @@ from ..guards.sentences import where
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT
 from ..boundary.dynamism import Dynamism, marks_of
+from ..vocabulary.scopes import scope
 
 __all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything", "separated"]
 
@@ -136,7 +136,7 @@ def _is_mark(name: str) -> bool:
     return name.startswith("_dynamo_") or name in ("_has_dynamo_dim_marking", "_specialize_on")
 
 
-@contextlib.contextmanager
+@scope
 def marks_kept(call: Call) -> Iterator[None]:
     """Whatever marks are left on the example tensors inside, they are afterwards as they were."""
     tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]

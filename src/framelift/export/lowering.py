@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from .. import config
 from ..graph.fx.targets import getter_target
+from ..vocabulary.scopes import scope
 from .capture import Captured, called_as
 from .functions import keep_gradients, refused, watching_functions
 from .inputs import Call, Fakes
@@ -150,7 +151,7 @@ def _function_met(preserved: bool, tracked: bool) -> None:
         raise refused("an autograd function in a program whose call signatures are preserved")
 
 
-@contextlib.contextmanager
+@scope
 def _dynamo_options() -> Iterator[None]:
     """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these are export's options for that."""
     from torch.export import _trace

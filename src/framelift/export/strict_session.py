@@ -225,7 +225,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     made: list[Any] = []
     options = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True,
                "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK}}
-    with capture_lock, config.patch(options), at_rest() as moment:
+    with capture_lock, config.patch.block(**options), at_rest() as moment:
         session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
                                         begin=functools.partial(_ExportSession, root, of_fakes, keep_functions))
     if stop is None:

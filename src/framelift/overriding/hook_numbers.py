@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import gc
 from collections.abc import Iterator
 
 from torch.utils.hooks import RemovableHandle
 
+from ..vocabulary.scopes import scope
+
 __all__ = ["uncounted_hooks"]
 
 
-@contextlib.contextmanager
+@scope
 def uncounted_hooks() -> Iterator[None]:
     """Hooks that a compiler registers are nobody's afterwards: they count for nothing.  Those of other threads do."""
     before = RemovableHandle.next_id

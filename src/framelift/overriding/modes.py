@@ -6,7 +6,6 @@ other.  What the program leaves on the stack, or takes from it, is an effect.
 
 from __future__ import annotations
 
-import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +26,7 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..boundary.gateway import let_in
 from ..boundary.becomes.opaque import refuse_opaque
+from ..vocabulary.scopes import scope
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_class
 from ..calls.call_tables import substitute
@@ -71,23 +71,18 @@ class Moment(NamedTuple):
     unrolls: bool = False            # a compiler that writes out every step of a recurrent network
 
 
-@contextlib.contextmanager
+@scope
 def modes_off() -> Iterator[Moment]:
     """Take the thread's modes off torch's stack; they are put back afterwards."""
     switch = torch._C._get_torch_function_state()
     inert, off = switch == torch._C._TorchFunctionState.ALL_DISABLED, switch != torch._C._TorchFunctionState.ENABLED
-    state = _core.torch_state()
-    found = [_pop() for _ in range(_length())][::-1]
-    try:
+    with _core.TorchKept():
+        state = _core.torch_state()
+        found = [_pop() for _ in range(_length())][::-1]
         yield Moment(state, [] if inert else found, off)
-    finally:
-        for _ in range(_length()):
-            _pop()
-        for mode in found:
-            _push(mode)
 
 
-@contextlib.contextmanager
+@scope
 def _saved_hooks_off() -> Iterator[None]:
     """They are about tensors that a backward needs; the graph meets them when it runs."""
     off = []
@@ -101,7 +96,7 @@ def _saved_hooks_off() -> Iterator[None]:
             torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
-@contextlib.contextmanager
+@scope
 def at_rest() -> Iterator[Moment]:
     """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture."""
     with (uncounted_hooks(), modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms,

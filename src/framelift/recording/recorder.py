@@ -7,11 +7,10 @@ knows of frames, probes or origins.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from .. import config
 from .._core import is_a
@@ -21,7 +20,7 @@ from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
 from ..graph.metadata.fakes import UNKNOWN, Fakes
 from ..graph.state.random_draws import Drawing
 from ..graph.metadata.facts import (
-    SymbolicFacts, check_kind, facts_of, is_overriding, is_tensor_like, new_stand_in, plain_kind,
+    SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind,
 )
 from ..graph.metadata.meta_kernels import is_light, laid_out_by
 from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
@@ -37,15 +36,17 @@ from ..graph.state.settings import Settings, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols.environment import NO_MARKS, Marks, Symbols
 from ..graph.fx.tape import Step, build_graph
-from ..graph.fx.targets import WRITTEN_AS_OPERATORS, Getter, OneNode, Target, getter_target, method_behind, target_of
+from ..graph.fx.targets import Getter, OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
 from ..graph.analysis.in_place import apply_writes
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import insist, scope
 from .finished import Finished
 from .live_recording import record_live
 from .overlapping_writes import check_overlaps
+from .recording_mode import RecordingMode
 from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
 from .recorder_parts import Callbacks, Gradients, Options
 from .histories import is_leaf_view, without_histories
@@ -93,7 +94,7 @@ class Recorder:
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
-        self._mode: _RecordingMode | None = None
+        self._mode: RecordingMode | None = None
         self.symbols: Symbols | None = None         # made when the first number becomes symbolic
         self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
 
@@ -517,7 +518,19 @@ class Recorder:
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
             return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
-    def __enter__(self) -> Recorder:
+    @scope
+    def recording(self) -> Iterator[None]:
+        """A block whose torch calls are recorded; torch's state is as it was afterwards."""
+        try:
+            self._begin()
+            yield
+            self._take_mode_off()
+            self.mark_end()
+        finally:
+            if self.saved is not None:
+                insist(self._end)
+
+    def _begin(self) -> None:
         if torch._C._len_torch_function_stack():
             raise Interrupt("active-mode", "a torch function mode")   # modes_off takes them off before
         if torch._C._len_torch_dispatch_stack():
@@ -526,24 +539,23 @@ class Recorder:
             raise Interrupt("active-mode", "a hook on saved tensors")
         self.saved = SavedState()
         self._base, self._left = read_state(), None
-        self._mode = _RecordingMode(self)
+        self._mode = RecordingMode(self)
         self._mode.__enter__()
-        return self
 
-    def __exit__(self, *exc: Any) -> None:
-        assert self._mode is not None and self.saved is not None
+    def _take_mode_off(self) -> None:
         while torch._C._len_torch_function_stack():
             torch._C._pop_torch_function_stack()
-        try:
-            if exc[0] is None:
-                self.mark_end()
-        finally:
-            if self._live is not None:
-                self._live.close()
-            self.settings.restore()
+
+    def _end(self) -> None:
+        self._take_mode_off()
+        if self._live is not None:
+            self._live.close()
+        self.settings.restore()
+        if self.saved is not None:
             self.saved.restore()
+        if self._mode is not None:
             self._mode.recorder = None
-            self._mode = self.saved = None
+        self._mode = self.saved = None
 
     def mark_end(self) -> None:
         """Captured code ends here: the torch state of this moment is what `finish` gives.  Only the first call counts.
@@ -564,23 +576,3 @@ class Recorder:
         if is_a(self._left, Interrupt):
             raise self._left
         return self._left
-
-
-class _RecordingMode(TorchFunctionMode):
-    """Sends every torch call to the recorder.  Torch takes the mode off the stack while this runs."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder: Recorder | None = recorder
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        recorder = self.recorder
-        assert recorder is not None
-        if recorder.callbacks.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
-                recorder.overrides or any(map(is_tensor_like, types)))):
-            with self:   # what overrides is captured code, whose calls must come here again
-                return recorder.callbacks.dispatch(func, tuple(types), args, kwargs)
-        func = method_behind(func)
-        if not kwargs:   # calls by name were seen by a probe: here it is an operator
-            func = WRITTEN_AS_OPERATORS.get(id(func), func)
-        return recorder._call(func, args, kwargs or {})

@@ -82,6 +82,8 @@ class Session:
         self.unread: frozenset[str] = frozenset()   # the root's parameters that are only handed over there
         self.raised_at = -1                   # offset at which the root met an exception that has to be raised again
         self.left_at = ""                     # where the exception was raised that left the root
+        self.outside: BaseException | None = None   # an exception from outside of the program that ended the rehearsal
+        self.ended: BaseException | None = None     # whatever ended it early
         self.generators: list[tuple[int, int]] = []   # (root's unit, root's probes) whenever a generator was made
         self.times: list[tuple[types.CodeType, int, float, float]] = []   # (code, frames, seconds in it, with what it calls)
         self.function_origin = const(function)

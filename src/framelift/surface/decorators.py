@@ -69,8 +69,8 @@ def _disabled(fn: Any) -> Any:
         before = _core.get_mode()
         if before not in (_RUN_ONLY, _CAPTURE):
             return fn(*args, **kwargs)
-        _core.set_mode(_OFF)
         try:
+            _core.set_mode(_OFF)
             return fn(*args, **kwargs)
         finally:
             _core.set_mode(before)
@@ -156,8 +156,8 @@ def run(fn: Any = None) -> Any:
         before = _core.get_mode()
         if before not in (_OFF, _CAPTURE):
             return fn(*args, **kwargs)
-        _core.set_mode(_RUN_ONLY)
         try:
+            _core.set_mode(_RUN_ONLY)
             return fn(*args, **kwargs)
         finally:
             _core.set_mode(before)

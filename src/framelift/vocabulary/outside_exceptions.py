@@ -8,20 +8,30 @@ instruction at which it struck.)
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import threading
 import types
 from opcode import opname
 from typing import Any
 
-from .. import _core
+import torch
 
-__all__ = ["NOT_OUTSIDE", "MAYBE_OUTSIDE", "OUTSIDE", "from_outside", "outside_cause", "raise_outside"]
+from .. import _core
+from .own_code import FRAMELIFT
+
+__all__ = ["NOT_OUTSIDE", "MAYBE_OUTSIDE", "OUTSIDE", "from_outside", "outside_cause", "raise_outside", "without_own_context"]
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
 _SIGNALS = tuple(int(number) for number in signal.valid_signals())
 _ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (   # without asking code of the program
     vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__"))
+_SET_CONTEXT = vars(BaseException)["__context__"].__set__
+#: where Python's own library is, and what is installed beside it
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_PACKAGES = os.path.join(_LIBRARY, "site-packages") + os.sep
+#: where framelift's own code is, and torch's; entries and graphs are made by them
+_OWN_FOLDERS = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, "<framelift", "<eval_with_key>")
 #: instructions that look for signals, and raise nothing else
 _ONLY_LOOK = frozenset({"RESUME", "JUMP_BACKWARD"})
 #: instructions that may raise by themselves, and look for signals when they are done
@@ -98,6 +108,45 @@ def outside_cause(error: BaseException) -> BaseException | None:
     return None
 
 
+def without_own_context(error: BaseException) -> None:
+    """An exception from outside that leaves a compiled call: what framelift or torch handled when it struck is no business of the program's."""
+    frames = _frames(error)
+    at, seen = error, {id(error)}
+    while (context := _CONTEXT(at)) is not None and id(context) not in seen:
+        seen.add(id(context))
+        if _is_own(context, frames):
+            _SET_CONTEXT(at, _CONTEXT(context))
+        else:
+            at = context
+
+
+def _frames(error: BaseException) -> list[types.FrameType]:
+    """The frames that an exception passed, outermost first."""
+    found, trace = [], _TRACEBACK(error)
+    while trace is not None:
+        found.append(trace.tb_frame)
+        trace = trace.tb_next
+    return found
+
+
+def _is_own(error: BaseException, around: list[types.FrameType]) -> bool:
+    """Whether the frame that handled an exception is framelift's or torch's, or of Python's library on their behalf.
+
+    That frame is the first of its traceback, and one of those `around`, which the exception after it passed.
+    """
+    passed = _frames(error)
+    if not passed:
+        return type(error).__module__.partition(".")[0] == "framelift"
+    place = next((i for i, frame in enumerate(around) if frame is passed[0]), None)
+    for frame in passed[:1] if place is None else around[place::-1]:
+        file = frame.f_code.co_filename
+        if file.startswith(_OWN_FOLDERS):
+            return True
+        if file.startswith(_PACKAGES) or not file.startswith((_LIBRARY, "<frozen ")):
+            return False
+    return True
+
+
 def raise_outside(error: BaseException) -> None:
     """Raise what came from outside; for those who catch all exceptions."""
     found = outside_cause(error)
@@ -106,3 +155,4 @@ def raise_outside(error: BaseException) -> None:
 
 
 _core.set_outside_judges(_handles_signals, from_outside)
+_core.set_own_folders(_OWN_FOLDERS)

@@ -7,7 +7,6 @@ match in one thread alone; and collections are held back by a threshold of zero,
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
+from .scopes import insist, scope
 
 __all__ = ["Watched", "no_collections", "quietly", "thresholds", "watching_warnings"]
 
@@ -66,7 +66,7 @@ class Watched(list):
     def __init__(self, outside: list[Any]) -> None:
         super().__init__((*_ROWS, *outside))
         self.outside, self.before = outside, list(outside)
-        self.users: list[int] = []   # threads
+        self.users: list[_Use] = []
 
     def leave(self) -> None:
         """Filters that code beside the rehearsal added (modules do so when they are imported) stay."""
@@ -80,26 +80,41 @@ class Watched(list):
 _lock = threading.RLock()
 
 
-@contextlib.contextmanager
-def watching_warnings() -> Iterator[None]:
-    """Our rows stand before the filters of the process."""
-    with _lock:
-        watched = warnings.filters
-        if type(watched) is list:
-            warnings.filters = watched = Watched(watched)
-        if isinstance(watched, Watched):
-            watched.users.append(threading.get_ident())
-    try:
-        yield
-    finally:
+class _Use:
+    """A block of one thread that our rows stand for."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.filters: Watched | None = None
+
+    def end(self) -> None:
         with _lock:
-            if isinstance(watched, Watched):
-                watched.users.remove(threading.get_ident())
+            watched = self.filters
+            if watched is not None:
+                watched.users[:] = [use for use in watched.users if use is not self]
                 if not watched.users:
                     watched.leave()
 
 
-@contextlib.contextmanager
+@scope
+def watching_warnings() -> Iterator[None]:
+    """Our rows stand before the filters of the process."""
+    use = _Use()
+    try:
+        with _lock:
+            watched = warnings.filters
+            if type(watched) is list:
+                watched = Watched(watched)
+            if isinstance(watched, Watched):
+                use.filters = watched
+                watched.users.append(use)
+                warnings.filters = watched
+        yield
+    finally:
+        insist(use.end)
+
+
+@scope
 def quietly(raising: bool = False) -> Iterator[None]:
     """Warnings of this thread are nothing, or exceptions."""
     if not isinstance(warnings.filters, Watched):
@@ -107,11 +122,12 @@ def quietly(raising: bool = False) -> Iterator[None]:
             yield
         return
     name = "raising" if raising else "silent"
-    setattr(_thread, name, getattr(_thread, name) + 1)
+    before = getattr(_thread, name)
     try:
+        setattr(_thread, name, before + 1)
         yield
     finally:
-        setattr(_thread, name, getattr(_thread, name) - 1)
+        setattr(_thread, name, before)
 
 
 # ---- collections ----
@@ -119,33 +135,46 @@ def quietly(raising: bool = False) -> Iterator[None]:
 class _Held:
     """Who holds collections back, and the thresholds before."""
 
-    threads: list[int] = []
+    blocks: list[_Block] = []
     before: tuple[int, ...] = ()
 
 
-@contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    """No collection begins by itself: finalisers it runs would be taken for captured code."""
-    if not _Held.threads:
-        _Held.before = gc.get_threshold()
-        gc.set_threshold(0, *_Held.before[1:])
-    _Held.threads.append(threading.get_ident())
-    try:
-        yield
-    finally:
-        _Held.threads.remove(threading.get_ident())
+class _Block:
+    """A block of one thread in which no collection begins."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def end(self) -> None:
+        if self in _Held.blocks:
+            _Held.blocks.remove(self)
         _let_collect()
 
 
+@scope
+def no_collections() -> Iterator[None]:
+    """No collection begins by itself: finalisers it runs would be taken for captured code."""
+    block = _Block()
+    try:
+        if not _Held.blocks:
+            _Held.before = gc.get_threshold()
+        _Held.blocks.append(block)
+        if gc.get_threshold()[0]:
+            gc.set_threshold(0, *_Held.before[1:])
+        yield
+    finally:
+        insist(block.end)
+
+
 def _let_collect() -> None:
-    if not _Held.threads and gc.get_threshold()[0] == 0:
+    if not _Held.blocks and gc.get_threshold()[0] == 0:
         gc.set_threshold(*_Held.before)
 
 
 def thresholds() -> tuple[int, ...]:
     """The collector's thresholds outside of rehearsals."""
     now = gc.get_threshold()
-    return _Held.before if _Held.threads and now[0] == 0 else now
+    return _Held.before if _Held.blocks and now[0] == 0 else now
 
 
 def _after_fork() -> None:
@@ -153,12 +182,12 @@ def _after_fork() -> None:
     own = threading.get_ident()
     if not _lock._is_owned():   # type: ignore[attr-defined]
         _lock._at_fork_reinit()   # type: ignore[attr-defined]
-    if _Held.threads:
-        _Held.threads[:] = [thread for thread in _Held.threads if thread == own]
+    if _Held.blocks:
+        _Held.blocks[:] = [block for block in _Held.blocks if block.thread == own]
         _let_collect()
     watched = warnings.filters
     if isinstance(watched, Watched) and watched.users:
-        watched.users[:] = [thread for thread in watched.users if thread == own]
+        watched.users[:] = [use for use in watched.users if use.thread == own]
         if not watched.users:
             watched.leave()
 

@@ -52,6 +52,6 @@ def enter_decimal(world: World) -> None:
         if after != before:
             world.write("decimal", set_decimal_context, None, after)
 
-    decimal.setcontext(inside)
     world.leaving.append(leave_decimal)
+    decimal.setcontext(inside)
     world.finishing.append(finish_decimal)

@@ -33,6 +33,7 @@ from ...graph.metadata.wrappers import is_wrapper
 from ...vocabulary.reasons import Interrupt
 from ...recording.recorder import Finished
 from ...overriding.subclasses import plain_examples
+from ...vocabulary.scopes import insist
 
 __all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "tell_of_failure", "undoing"]
 
@@ -141,7 +142,7 @@ def _blame_the_compiler(again: Callable[[], Any]) -> None:
     except Exception:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
         return
     finally:
-        put_back(*before)
+        insist(lambda: put_back(*before))
     _core.stands()
 
 
@@ -182,7 +183,7 @@ def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
             return graph(*inputs)
         except BaseException:
             settings.nesting = nesting
-            settings.restore()
+            insist(settings.restore)
             raise
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _random
-import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.places import place_of
 from ..records.names import names_in
 from ..records.record import Input
+from ...vocabulary.scopes import insist, scope
 
 if TYPE_CHECKING:
     from ...recording.finished import Finished
@@ -102,8 +102,8 @@ def putting_back(entry: Any, before: Preamble) -> Any:
             done = result is not _core.MISS and result is not _core.PLAIN
             return result
         finally:
-            for generator, state in () if done else kept:
-                put_state(generator, state)
+            if not done:
+                insist(lambda: [put_state(generator, state) for generator, state in kept])
     return run if places else entry
 
 
@@ -145,7 +145,7 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
     return tuple(map(concrete, finished.arguments or ()))
 
 
-@contextlib.contextmanager
+@scope
 def floats_told() -> Iterator[None]:
     """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a guard or by giving up.
 
@@ -154,16 +154,15 @@ def floats_told() -> Iterator[None]:
     module = sys.modules.get("torch._dynamo.symbolic_convert")
     given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
     before = set(given_up)
-    given_up.clear()
     try:
+        given_up.clear()
         with functorch_config.patch(enable_autograd_cache=False):
             yield
     except BackendCompilerFailed as error:
         error.floats = frozenset(given_up)
         raise
     finally:
-        given_up.clear()
-        given_up.update(before)
+        insist(lambda: (given_up.clear(), given_up.update(before)))
 
 
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from ...vocabulary.scopes import scope
 
 __all__ = ["CallbackArgs", "CallbackTrigger", "Handle", "capturing", "clear", "entry_made", "on_compile_end", "on_compile_start", "register_entry_hook"]
 
@@ -103,17 +104,18 @@ def entry_made(code: Any, info: Any) -> None:
         hook(code, info)
 
 
-@contextlib.contextmanager
+@scope
 def capturing(compile_id: str) -> Iterator[None]:
     """Around one capture; of nested ones only the outermost is reported."""
-    _nested.depth += 1
-    outermost, args = _nested.depth == 1, CallbackArgs(CallbackTrigger.DYNAMO, compile_id)
+    depth, args = _nested.depth, CallbackArgs(CallbackTrigger.DYNAMO, compile_id)
+    outermost = depth == 0
     try:
+        _nested.depth = depth + 1
         if outermost and _starts:
             _tell(_starts, args)
         yield
     finally:
-        _nested.depth -= 1
+        _nested.depth = depth
         if outermost and _ends:
             _tell(_ends, args)
 

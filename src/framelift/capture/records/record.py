@@ -11,7 +11,6 @@ import time
 import types
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from ...graph.analysis.provenance import Link
 from ...guards.sentences import described, path
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
+from ...vocabulary.scopes import scope
 from .events import tell
 from ..resumed import GoingOn
 
@@ -241,7 +241,7 @@ class Capture:
             return tuple(Input.of(tensor, f"input {number}") for number, tensor in enumerate(self.examples))
         return tuple(Input.guarded(self.explain, node) for node in self.explain.inputs)
 
-    @contextmanager
+    @scope
     def phase(self, name: str) -> Iterator[None]:
         """Time a block, and report it to listeners."""
         tell("phase", self, name)

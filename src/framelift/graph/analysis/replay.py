@@ -5,7 +5,6 @@ Metadata alone does not say which inputs a result depends on; autograd itself is
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..state.torch_state import AUTOCAST_DEVICES, State
 from ..symbols.environment import Symbols
 from ..fx.tape import Step, build_graph
 from ..fx.values import Value
+from ...vocabulary.scopes import scope
 
 __all__ = ["replay", "with_histories"]
 
@@ -35,7 +35,7 @@ def replay(fakes: Fakes, name: str, tape: Sequence[Step], asked: Sequence[Value]
     return fakes.run(name, run, inputs)
 
 
-@contextlib.contextmanager
+@scope
 def _beginning(state: State) -> Iterator[None]:
     """Torch's state as it was when the tape began."""
     grad = torch.is_grad_enabled()

@@ -168,8 +168,8 @@ def trained_lstm(*args: Any) -> Any:
     if not is_a(args[0], FunctionalTensor):
         return torch.lstm(*args)
     before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
     try:
+        torch._C._set_mkldnn_enabled(False)
         return torch.lstm(*args)
     finally:
         torch._C._set_mkldnn_enabled(before)

@@ -6,13 +6,14 @@ traces the graph; a compiler that traces it finds their operations in the forwar
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx.graph_module import GraphModule
+
+from ...vocabulary.scopes import scope
 
 __all__ = ["Pair", "SavedHooks", "compiling_hooks", "enter_hooks", "kind_of", "leave_hooks", "leaving_no_hooks"]
 
@@ -104,7 +105,7 @@ def leave_hooks(hooks: SavedHooks) -> None:
     hooks.leave()
 
 
-@contextlib.contextmanager
+@scope
 def leaving_no_hooks(hooks: Sequence[SavedHooks], ended: bool = False) -> Iterator[None]:
     """A graph that fails leaves no region open; nor does one that ends within one (`ended`)."""
     try:
@@ -119,7 +120,7 @@ def leaving_no_hooks(hooks: Sequence[SavedHooks], ended: bool = False) -> Iterat
             pass
 
 
-@contextlib.contextmanager
+@scope
 def compiling_hooks(hooks: Sequence[SavedHooks]) -> Iterator[None]:
     """The same for a compiler; which may save other tensors than torch itself does."""
     try:

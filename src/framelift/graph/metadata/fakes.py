@@ -7,7 +7,6 @@ state; that is what allows it to be cached.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import functools
 import threading
@@ -215,9 +214,10 @@ class Fakes:
     def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
              fakes: list[FakeTensor]) -> Any:
         cache = torch.is_autocast_cache_enabled()
-        _thread.silent += 1   # torch logs what fails; the interrupt says it
-        torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
+        silent = _thread.silent
         try:
+            _thread.silent = silent + 1   # torch logs what fails; the interrupt says it
+            torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
             # Without the Python dispatcher composite operations would take the values of symbolic sizes.
             if mode.shape_env is None:
                 try:
@@ -243,8 +243,8 @@ class Fakes:
             raise_outside(error)
             raise Interrupt("torch-operation-failed", f"{name}: {name_of(type(error))}: {error}") from error
         finally:
+            _thread.silent = silent
             torch.set_autocast_cache_enabled(cache)
-            _thread.silent -= 1
 
     def run(self, name: str, call: Callable[[list[Any]], Any], fakes: list[Any]) -> Any:
         """What `call` gives for these fakes, which are the caller's own."""

@@ -16,6 +16,7 @@ from torch._C import _functorch
 
 from ... import _core
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.scopes import scope
 from .fakes import Fakes
 from .facts import Facts, facts_of
 from ..fx.values import Storage, Value
@@ -96,7 +97,7 @@ class Live:
         known = self._of.get(id(value))
         return known is not None and is_wrapped(known[2])
 
-    @contextlib.contextmanager
+    @scope
     def interpreters(self) -> Iterator[None]:
         """Put the interpreters on torch's stack; what is there afterwards is the new stack."""
         while self._stack:
@@ -187,7 +188,7 @@ def _allow_hooks(disabled: str | None) -> None:
         torch._C._autograd._saved_tensors_hooks_disable(disabled)
 
 
-@contextlib.contextmanager
+@scope
 def leaving_none_open() -> Iterator[None]:
     """Leave the transforms that were opened in here, and put their switches back, where what runs in here fails."""
     depth, forward = len(_functorch.get_interpreter_stack() or ()), torch._C._is_fwd_grad_enabled()
@@ -205,7 +206,7 @@ def leaving_none_open() -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
+@scope
 def transforms_off() -> Iterator[list[Any]]:
     """Take the interpreters off torch's stack and give them, outermost first; they are put back afterwards."""
     found: list[Any] = []

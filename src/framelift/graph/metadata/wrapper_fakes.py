@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.scopes import scope
 from .facts import facts_of
 from .fakes import with_history
 from .live_fakes import Live, LiveOutcome
@@ -113,7 +113,7 @@ class Wrapped(Live):
         """Nothing of torch's was changed."""
 
 
-@contextlib.contextmanager
+@scope
 def _asking(found: Sequence[Value]) -> Iterator[None]:
     """Torch's own wrapper classes override torch functions below what is captured."""
     kinds: list[Any] = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]

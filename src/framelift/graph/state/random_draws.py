@@ -20,6 +20,7 @@ import torch
 from ..._core import note_place
 from ...vocabulary.reasons import Interrupt
 from ..symbols.number_nodes import numbers_in
+from ...vocabulary.scopes import insist
 
 __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
 
@@ -176,7 +177,7 @@ class Drawing:
                 for action in self.after:
                     action.call(self, action)
             except BaseException:
-                put_back(*outside)
+                insist(lambda: put_back(*outside))
                 raise
             for own, given, origin in zip(self.own, self._given, self.origins):
                 if origin is not None:

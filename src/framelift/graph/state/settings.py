@@ -15,6 +15,7 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..._core import is_a, note_place
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.scopes import insist, scope
 from .precision import PRECISION, Setting, is_plain, setting_of
 
 __all__ = ["SETTERS", "Settings", "asks_default_dtype", "inside"]
@@ -174,7 +175,7 @@ def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool
     return not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
 
 
-@contextlib.contextmanager
+@scope
 def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
     """Torch under the settings that a graph was made for."""
     inference, wanted = chosen
@@ -186,4 +187,4 @@ def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
                     _ALL[i].set(value)
             yield
         finally:
-            _become(before)
+            insist(lambda: _become(before))

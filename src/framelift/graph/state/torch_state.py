@@ -7,7 +7,6 @@ leaves no node.  Graphs end in the state they began with; what the program itsel
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.scopes import insist, scope
 
 __all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "asked_of_nesting", "autocast_nesting", "check_state",
            "kernel_choice", "nest_autocast", "new_autocast_cache", "read_state"]
@@ -134,14 +134,14 @@ def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
     return before
 
 
-@contextlib.contextmanager
+@scope
 def keeping_kernels() -> Iterator[None]:
     """Attention may use what it could use before, where what runs in here chooses other kernels and fails."""
     before = _attention_kernels()
     try:
         yield
     except BaseException:
-        choose_kernels(before)
+        insist(lambda: choose_kernels(before))
         raise
 
 

@@ -1,0 +1,207 @@
+// Blocks that end whatever strikes them.  The interpreter raises exceptions from outside (outside.cpp) between two instructions of
+// Python code, also where a context manager or a `finally` block puts back what it changed.  It never does so in C code, nor
+// between the end of a `with` block and the call of an `__exit__` that is written in C.
+#include <ATen/ThreadLocalState.h>
+
+#include <memory>
+
+#include "barrier.h"
+#include "reference.h"
+#include "state.h"
+#include "torch_state.h"
+
+// Declared here because their header pulls in all of ATen.
+namespace at::autocast {
+TORCH_API int increment_nesting();
+TORCH_API int decrement_nesting();
+TORCH_API void clear_cache();
+}  // namespace at::autocast
+
+namespace framelift {
+
+// ---- insist ----
+
+constexpr int kMostTries = 16;
+
+// insist(function): calls it until it ends well, then raises what struck it.  For functions that put something back, and may do so
+// again from the start.  An error of its own comes at every try, and leaves with the last.
+static PyObject* insist(PyObject*, PyObject* function) {
+  Ref struck, result;
+  for (int i = 0; i < kMostTries && !result; i++) {
+    result = Ref::steal(PyObject_CallNoArgs(function));
+    if (result) break;
+    SavedError error;
+    error.normalize();
+    PyObject* value = error.value();
+    if (!value || !PyExceptionInstance_Check(value)) return nullptr;
+    if (error.traceback()) PyException_SetTraceback(value, error.traceback());
+    struck = Ref::new_ref(value);
+  }
+  if (!struck) return result.release();
+  PyErr_SetObject((PyObject*)Py_TYPE(struck.get()), struck.get());
+  return nullptr;
+}
+
+// ---- Scope: a generator as a context manager ----
+
+struct ScopeObject {
+  PyObject_HEAD
+  PyObject* generator;
+};
+static PyTypeObject Scope_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+static PyObject* name_throw;
+
+static PyObject* scope_create(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* generator;
+  if (!PyArg_ParseTuple(args, "O!", &PyGen_Type, &generator)) return nullptr;
+  ScopeObject* self = (ScopeObject*)type->tp_alloc(type, 0);
+  if (self) self->generator = Py_NewRef(generator);
+  return (PyObject*)self;
+}
+
+static int scope_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(((ScopeObject*)self)->generator);
+  return 0;
+}
+static int scope_clear(PyObject* self) noexcept {
+  Py_CLEAR(((ScopeObject*)self)->generator);
+  return 0;
+}
+static void scope_dealloc(PyObject* self) noexcept {
+  PyObject_GC_UnTrack(self);
+  scope_clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject* scope_enter(PyObject* self, PyObject*) {
+  PyObject* value = nullptr;
+  Ref generator = Ref::new_ref(((ScopeObject*)self)->generator);
+  PySendResult how = PyIter_Send(generator.get(), Py_None, &value);
+  if (how == PYGEN_RETURN) {
+    Py_XDECREF(value);
+    return PyErr_Format(PyExc_RuntimeError, "the generator of a scope did not yield");
+  }
+  return value;
+}
+
+static PyObject* went_on(Ref value) { return PyErr_Format(PyExc_RuntimeError, "the generator of a scope yielded twice"); }
+
+// Whether the exception that is set is this one, or what a generator makes of a StopIteration that passes through it.
+static bool is_same(PyObject* error, PyObject* given) {
+  if (error == given) return true;
+  if (!PyErr_GivenExceptionMatches(given, PyExc_StopIteration) || !PyErr_GivenExceptionMatches(error, PyExc_RuntimeError)) return false;
+  Ref cause = Ref::steal(PyException_GetCause(error));
+  return cause.get() == given;
+}
+
+// As contextlib does it.
+static PyObject* scope_exit(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3) return PyErr_Format(PyExc_TypeError, "__exit__(type, value, traceback)");
+  Ref generator = Ref::new_ref(((ScopeObject*)self)->generator);
+  if (args[0] == Py_None) {
+    PyObject* value = nullptr;
+    PySendResult how = PyIter_Send(generator.get(), Py_None, &value);
+    Ref given = Ref::steal(value);
+    if (how == PYGEN_ERROR) return nullptr;
+    if (how == PYGEN_NEXT) return went_on(std::move(given));
+    Py_RETURN_FALSE;
+  }
+  Ref given = Ref::new_ref(args[1]), traceback = Ref::new_ref(args[2]);
+  PyObject* thrown[] = {generator.get(), given.get()};
+  Ref value = Ref::steal(PyObject_VectorcallMethod(name_throw, thrown, 2, nullptr));
+  if (value) return went_on(std::move(value));
+  SavedError error;
+  error.normalize();
+  if (is_same(error.value(), given.get())) {
+    PyException_SetTraceback(given.get(), traceback.get());
+    Py_RETURN_FALSE;
+  }
+  if (PyErr_GivenExceptionMatches(error.type(), PyExc_StopIteration)) Py_RETURN_TRUE;
+  error.restore();
+  return nullptr;
+}
+
+static MethodTable scope_methods({
+    method<scope_enter, METH_NOARGS>("__enter__"),
+    method<scope_exit>("__exit__"),
+});
+
+// ---- TorchKept: torch's state after a block is what it was before ----
+
+struct Kept {
+  at::ThreadLocalState thread;   // with the stacks of modes, transforms and hooks
+  TorchState state = TorchState::now();
+  int nesting;
+  Kept() {
+    at::autocast::increment_nesting();
+    nesting = at::autocast::decrement_nesting();
+  }
+  void put_back() const {
+    at::ThreadLocalState::setThreadLocalState(thread);
+    state.put_back();
+    int present = at::autocast::increment_nesting();
+    for (present = at::autocast::decrement_nesting(); present < nesting;) present = at::autocast::increment_nesting();
+    while (present > nesting) present = at::autocast::decrement_nesting();
+    if (!nesting) at::autocast::clear_cache();
+  }
+};
+
+struct KeptObject {
+  PyObject_HEAD
+  std::unique_ptr<Kept> kept;
+};
+static PyTypeObject Kept_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* kept_create(PyTypeObject* type, PyObject*, PyObject*) {
+  KeptObject* self = (KeptObject*)type->tp_alloc(type, 0);
+  if (self) new (&self->kept) std::unique_ptr<Kept>();
+  return (PyObject*)self;
+}
+static void kept_dealloc(PyObject* self) {
+  ((KeptObject*)self)->kept.~unique_ptr();
+  Py_TYPE(self)->tp_free(self);
+}
+static PyObject* kept_enter(PyObject* self, PyObject*) {
+  ((KeptObject*)self)->kept = std::make_unique<Kept>();
+  Py_RETURN_NONE;
+}
+static PyObject* kept_exit(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  std::unique_ptr<Kept> kept = std::move(((KeptObject*)self)->kept);
+  if (!kept) Py_RETURN_FALSE;
+  bool may_differ = !n || args[0] != Py_None || kept->state.function_modes || TorchState::now() != kept->state;
+  if (may_differ) kept->put_back();
+  Py_RETURN_FALSE;
+}
+static MethodTable kept_methods({
+    method<kept_enter, METH_NOARGS>("__enter__"),
+    method<kept_exit>("__exit__"),
+});
+
+static MethodTable functions({
+    method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
+});
+
+bool init_scopes(PyObject* module) {
+  name_throw = PyUnicode_InternFromString("throw");
+  Scope_Type.tp_name = "framelift._core.Scope";
+  Scope_Type.tp_basicsize = sizeof(ScopeObject);
+  Scope_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  Scope_Type.tp_doc = "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from ending.";
+  Scope_Type.tp_new = slot<scope_create>;
+  Scope_Type.tp_dealloc = slot<scope_dealloc>;
+  Scope_Type.tp_traverse = traversal<scope_traverse>;
+  Scope_Type.tp_clear = slot<scope_clear>;
+  Scope_Type.tp_methods = scope_methods.rows;
+  Kept_Type.tp_name = "framelift._core.TorchKept";
+  Kept_Type.tp_basicsize = sizeof(KeptObject);
+  Kept_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  Kept_Type.tp_doc = "TorchKept(): a context manager after which torch's state of this thread is what it was before.";
+  Kept_Type.tp_new = slot<kept_create>;
+  Kept_Type.tp_dealloc = slot<kept_dealloc>;
+  Kept_Type.tp_methods = kept_methods.rows;
+  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Kept_Type) == 0 && add_functions(module, functions) &&
+         PyModule_AddObjectRef(module, "Scope", (PyObject*)&Scope_Type) == 0 &&
+         PyModule_AddObjectRef(module, "TorchKept", (PyObject*)&Kept_Type) == 0;
+}
+
+}  // namespace framelift

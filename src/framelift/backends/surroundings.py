@@ -1,0 +1,45 @@
+"""What a compiler may change beside its work: torch's state, settings of the interpreter, classes that torch.fx replaces parts of."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+
+from ..graph.state.torch_state import SavedState
+
+__all__ = ["Surroundings"]
+
+#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
+
+
+#: what torch.fx replaces while it traces, and leaves replaced where an exception strikes the end of that
+_PATCHED = ((torch.nn.Module, "__call__"), (torch.nn.Module, "__getattr__"), (torch.fx._symbolic_trace, "_is_fx_tracing_flag"))
+
+
+class Surroundings:
+    """All that as it is now.  `restore` may be struck, and called again."""
+
+    def __init__(self) -> None:
+        self.failed = True   # until the compiler is done
+        self._saved = SavedState()
+        self._settings = [(write, read()) for read, write in _SETTINGS]
+        self._patched = [(owner, name, vars(owner)[name]) for owner, name in _PATCHED]
+        self._context = TracingContext.try_get()
+
+    def restore(self) -> None:
+        """Put it back."""
+        self._saved.restore()
+        for write, value in self._settings:
+            write(value)
+        torch._guards._TLS.tracing_context = self._context
+        for owner, name, value in self._patched if self.failed else ():
+            if vars(owner)[name] is not value:
+                setattr(owner, name, value)
