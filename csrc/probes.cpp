@@ -12,7 +12,7 @@
 
 namespace framelift {
 
-static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_store_attr, *name_delete_attr,
+static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_fall_back, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
     *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *name_is_new, *name_cell_contents, *name_callback, *mark_address, *mark_star, *mark_stars;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
@@ -138,6 +138,17 @@ static PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return ask_session(r, name_delete_global, args, 2);
 }
 
+// A getter raised AttributeError: `__getattr__` is asked, where the class has one; else the error stays.
+static PyObject* fall_back(Rehearsal* r, PyObject* obj, PyObject* name) {
+  SavedError missing;
+  PyObject* args[] = {obj, name};
+  Ref answers = Ref::steal(ask_session(r, name_fall_back, args, 2));
+  if (!answers) return nullptr;
+  if (PyTuple_GET_SIZE(answers.get())) return Py_NewRef(PyTuple_GET_ITEM(answers.get(), 0));
+  missing.restore();
+  return nullptr;
+}
+
 // The answer may run code that changes the table it was found in.
 static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
   Ref kept = Ref::new_ref(known.payload.get());
@@ -151,7 +162,8 @@ static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObjec
       return PyObject_GetAttr(obj, name);
     case Answer::Getter: {
       PyObject* args[] = {obj};
-      return dispatch(r, payload, args, 1, nullptr);
+      PyObject* value = dispatch(r, payload, args, 1, nullptr);
+      return value || !PyErr_ExceptionMatches(PyExc_AttributeError) ? value : fall_back(r, obj, name);
     }
     case Answer::Instance: {
       PyObject** dict = _PyObject_GetDictPtr(obj);
@@ -576,7 +588,7 @@ bool init_probes(PyObject* module) {
   if (PyModule_AddIntConstant(module, "INTERNAL_GLOBALS", 1) < 0) return false;
   struct { PyObject** slot; const char* text; } names[] = {
       {&name_load_global, "load_global"}, {&name_store_global, "store_global"}, {&name_delete_global, "delete_global"},
-      {&name_load_attr, "load_attr"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
+      {&name_load_attr, "load_attr"}, {&name_fall_back, "fall_back"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
       {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&name_is_new, "is_new"},

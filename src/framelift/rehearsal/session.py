@@ -315,6 +315,10 @@ class Session:
             return shown(self, obj, name)
         return _reader(obj)(self.world, obj, name)
 
+    def fall_back(self, obj: Any, name: str) -> tuple[Any, ...]:
+        """What `__getattr__` gives where a property raised AttributeError; empty where there is none."""
+        return instances.fallback_read(self.world, obj, name)
+
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
         if is_a(obj, torch.Tensor):
             self.store_tensor(obj, name, value)

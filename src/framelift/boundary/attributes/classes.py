@@ -69,16 +69,14 @@ def read_class(world: World, cls: type, name: str) -> Any:
         value = let_in(world, found, const(cls).to("attr", name))
         _core.know(cls, name, VALUE, value)
         return value
+    generic = getter is type.__getattribute__
     missing: AttributeError | None = None
-    if getter is type.__getattribute__:
-        value = _generic_read(world, cls, name)
-        if value is not ABSENT:
+    try:
+        value = _generic_read(world, cls, name) if generic else call_special(world, cls, "__getattribute__", getter, name)
+        if value is not ABSENT or not generic:
             return value
-    else:
-        try:
-            return call_special(world, cls, "__getattribute__", getter, name)
-        except AttributeError as error:
-            missing = error
+    except AttributeError as error:   # of a property of the metaclass, or a descriptor
+        missing = error
     fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
         return call_special(world, cls, "__getattr__", fallback, name)

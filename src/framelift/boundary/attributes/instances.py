@@ -27,7 +27,7 @@ from .owners import own_dict
 from ..records import DELETED
 from ..world import ABSENT, World
 
-__all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "generic_read", "generic_write", "generic_delete",
+__all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "fallback_read", "generic_read", "generic_write", "generic_delete",
            "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
            "bound_as", "bound_to_class", "call_special"]
 
@@ -89,27 +89,31 @@ def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
 
 def read_instance(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
-    cls = type(obj)
-    getter = world.lookup(cls, "__getattribute__")
-    value = ABSENT
+    getter = world.lookup(type(obj), "__getattribute__")
+    generic = getter in _GENERIC
     missing: AttributeError | None = None
-    if getter in _GENERIC:
-        value = generic_read(world, obj, name)
-    else:
-        try:
-            return call_special(world, obj, "__getattribute__", getter, name)
-        except AttributeError as error:
-            missing = error
-    if value is not ABSENT:
-        return value
-    fallback = world.lookup(cls, "__getattr__")
+    try:
+        value = generic_read(world, obj, name) if generic else call_special(world, obj, "__getattribute__", getter, name)
+        if value is not ABSENT or not generic:
+            return value
+    except AttributeError as error:   # of a property, a descriptor, an empty slot: `__getattr__` is asked then too
+        missing = error
+    answers = fallback_read(world, obj, name)
+    if not answers:
+        raise missing or no_attribute(obj, name)
+    return answers[0]
+
+
+def fallback_read(world: World, obj: Any, name: str) -> tuple[Any, ...]:
+    """What `__getattr__` gives for a handle or module; empty where there is none."""
+    fallback = world.lookup(type(obj), "__getattr__")
     if fallback is not ABSENT:
-        return _fall_back(world, obj, name, fallback)
+        return (_fall_back(world, obj, name, fallback),)
     if is_a(obj, types.ModuleType):
         fallback = instance_entry(world, obj, "__getattr__")
         if fallback is not ABSENT:
-            return _core.captured(fallback, (name,), None)
-    raise missing or no_attribute(obj, name)
+            return (_core.captured(fallback, (name,), None),)
+    return ()
 
 
 def call_special(world: World, obj: Any, special: str, found: Any, *args: Any) -> Any:
