@@ -6,9 +6,16 @@ Keys are the real callables.  The native core asks `verdict` once per callable a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["CODE_HANDLERS", "HIGHER_ORDER", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
+__all__ = ["CODE_HANDLERS", "HIGHER_ORDER", "Handler", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
+
+#: handler(session, callable, args, kwargs): what runs in place of a callable
+Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
+_Handler = TypeVar("_Handler", bound=Handler)
 
 #: safe with any argument: reads nothing of its arguments but through Python frames, which are watched
 PURE: dict[int, Any] = {}
@@ -17,9 +24,9 @@ PURE_ON_INTERNALS: dict[int, Any] = {}
 #: as pure, but it calls its arguments: C callables among them must be declared too
 HIGHER_ORDER: dict[int, Any] = {}
 #: handler(session, callable, args, kwargs) runs instead, with the probes paused
-SUBSTITUTES: dict[int, tuple[Any, Callable[..., Any]]] = {}
+SUBSTITUTES: dict[int, tuple[Any, Handler]] = {}
 #: the same for every Python function of one code: wrappers that one decorator makes
-CODE_HANDLERS: dict[Any, Callable[..., Any]] = {}
+CODE_HANDLERS: dict[Any, Handler] = {}
 
 
 def pure(*callables: Any) -> None:
@@ -32,9 +39,9 @@ def pure_on_internals(*callables: Any) -> None:
     PURE_ON_INTERNALS.update((id(c), c) for c in callables)
 
 
-def substitute(*callables: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def substitute(*callables: Any) -> Callable[[_Handler], _Handler]:
     """Register a handler for exactly these callables: `handler(session, callable, args, kwargs)`."""
-    def register(handler: Callable[..., Any]) -> Callable[..., Any]:
+    def register(handler: _Handler) -> _Handler:
         assert all(map(callable, callables)), callables
         again = [c for c in callables if id(c) in SUBSTITUTES]
         assert not again, f"{again} have a handler already"

@@ -27,6 +27,7 @@ from ..boundary.facts.finalisers import end_acts, end_is_seen
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
+    from .._core import Compiled
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 
@@ -233,14 +234,14 @@ def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tupl
     return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
 
 
-def plain_step(compiled: Any, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
+def plain_step(compiled: Compiled, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
     """The function that runs the broken instruction in eager mode."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     made = frames.resumed(handover.point, True)
     return _function(function, made, handover.values, handover.point, frames.code)
 
 
-def resume_step(compiled: Any, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
+def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function that goes on behind it, to be captured."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     point, values = point_of(handed, end_is_seen)

@@ -76,6 +76,9 @@ from .around.symbolic_entries import (
 
 if TYPE_CHECKING:
     from ..recording.finished import Finished
+    from .._core import Compiled, Entry
+    from ..exits.entry import EntryPlan
+    from ..graph.symbols.environment import Symbols
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
@@ -103,7 +106,7 @@ class Driver:
         self.backend_name = ""
         self.settings: Settings | None = None   # with which captures are shared; None: with nobody
 
-    def __call__(self, compiled: Any, locals_: tuple[Any, ...]) -> bool:
+    def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run eagerly."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
@@ -113,7 +116,7 @@ class Driver:
         finally:
             _core.let_go(locals_)
 
-    def capture_frame(self, compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
         """A callee of a frame that runs plainly missed."""
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -317,7 +320,7 @@ class Driver:
                 dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
             again = functools.partial(once, function, locals_, dynamism)
 
-    def _compile(self, session: Session, plan: Any, info: Capture) -> tuple[Any, list[Any]]:
+    def _compile(self, session: Session, plan: EntryPlan, info: Capture) -> tuple[Any, list[Any]]:
         """The entry's function, and its inputs: tensors, and origins of numbers."""
         info.interim = None   # of an attempt before
         with info.phase("graph"):
@@ -487,19 +490,19 @@ def _is_below_autograd() -> bool:
     return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
-def _holds(entry: Any, info: Capture, locals_: tuple[Any, ...]) -> bool:
+def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
     """Guards must hold for the very call they came from; where they do not, the entry is not used."""
     failure = entry.program.check(locals_)
     if failure is None:
         return True
-    text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(info.explain, failure, locals_)}"
+    text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(entry.program, failure, locals_)}"
     if config.strict:
         raise InternalError(text)
     warn(f"{text}; it runs eagerly. Please report this.")
     return False
 
 
-def _plain_where(symbols: Any, info: Capture) -> tuple[Any, list[Any]]:
+def _plain_where(symbols: Symbols, info: Capture) -> tuple[Any, list[Any]]:
     """A frame that runs plainly does so where the relations hold that led there."""
     try:
         lines = preamble_of(symbols, None)
@@ -543,7 +546,7 @@ def _has_tensor(values: Any, depth: int = 0) -> bool:
 _core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))
 
 
-def _capture_frame(compiled: Any, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
     driver = compiled.miss
     try:
         return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
+
+if TYPE_CHECKING:
+    from .._core import Compiled
 
 __all__ = ["STANCES", "Stance", "current", "follow_torch", "put"]
 
@@ -69,7 +72,7 @@ def _apply() -> None:
         _core.set_redirect(REDIRECTS.get("force_backend" if stance.backend is not None else stance.name))
 
 
-def _plainly(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _plainly(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     before = _core.get_mode()
     try:
         _core.set_mode(0)   # nothing below it is captured either
@@ -78,7 +81,7 @@ def _plainly(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         _core.set_mode(before)
 
 
-def _invalid(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _invalid(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise RuntimeError(f"invalid torch.compile stance '{current().name}'; there are {', '.join(STANCES)}")
 
 

@@ -14,7 +14,7 @@ import sys
 import types
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -29,6 +29,10 @@ from ..rehearsal.session import Session
 from ..capture.driver import capture_lock, rehearse
 from ..capture.records.messages import break_of, full_graph_message, uncaptured_message
 from ..boundary.dynamism import Dynamism
+
+if TYPE_CHECKING:
+    from ..overriding.modes import Moment
+    from ..graph.fx.tape import Step
 
 __all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "rehearse_call"]
 
@@ -66,7 +70,7 @@ class ModuleTape(list[Any]):
         self._calls: dict[Any, tuple[str, str]] = {}    # frames of module calls: key and path
         self._counts: dict[int, int] = {}
 
-    def append(self, step: Any) -> None:
+    def append(self, step: Step) -> None:
         step.modules = self._stack()
         super().append(step)
 
@@ -102,7 +106,7 @@ class _ExportSession(Session):
     """A session whose root is an exported call."""
 
     def __init__(self, root: Any, of_fakes: bool, keep_functions: bool, function: types.FunctionType, _plan: Any,
-                 dynamism: Dynamism, moment: Any) -> None:
+                 dynamism: Dynamism, moment: Moment) -> None:
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"

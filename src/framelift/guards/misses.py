@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import is_a
 from ..vocabulary.places import Place, place_of
 from .sentences import _show, explain, path
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
+
+if TYPE_CHECKING:
+    from .._core import GuardProgram
 
 __all__ = ["Miss", "items", "miss_of"]
 
@@ -29,7 +32,7 @@ class Miss:
         return self.sentence
 
 
-def miss_of(program: Any, failure: tuple[int, int], arguments: tuple[Any, ...]) -> Miss:
+def miss_of(program: GuardProgram, failure: tuple[int, int], arguments: tuple[Any, ...]) -> Miss:
     """What `GuardProgram.check` returned, in words and as data."""
     node, check = failure
     sentence = explain(program, failure, arguments)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITES", "delete_attribute", "store_attribute"]
 
-Write = Callable[[Any, torch.Tensor, Any], None]
+Write = Callable[["Session", torch.Tensor, Any], None]
 
 WRITES: dict[str, Write] = {}
 

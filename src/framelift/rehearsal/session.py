@@ -65,11 +65,11 @@ _BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_
 class Session:
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
-    def __init__(self, function: types.FunctionType, plan_return: Callable[[Any, Any], Any], dynamism: Dynamism = STATIC,
+    def __init__(self, function: types.FunctionType, plan_return: Callable[[Session, Any], Any], dynamism: Dynamism = STATIC,
                  moment: modes.Moment | None = None, tape: list[Any] | None = None) -> None:
         self.function = function
         self.plan_return = plan_return
-        self.plan: Any = None
+        self.plan: Any = None   # an exits.EntryPlan; of an export, an Exit
         self.exporting = False
         self.keep_functions = False   # autograd functions are nodes, whoever asks for gradients
         self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture

@@ -111,7 +111,7 @@ class Causes:
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
         result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""
         full = events[-1].note.capture()
-        settled = kind in ("EQ", "TENSOR") and full is not None and is_free(full.explain, last.origin)
+        settled = kind in ("EQ", "TENSOR") and full is not None and full.explain is not None and is_free(full.explain, last.origin)
         fix = (result_fix(origin) if result else settled_fix(kind, origin) if settled else
                recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
         functions = tuple(dict.fromkeys(event.function for event in events))

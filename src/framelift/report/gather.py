@@ -177,14 +177,14 @@ class _Gathering:
             _inputs(full, event) if full is not None else (), self.causes.id_of(event), self.causes.followed(event),
             resume_source(note.resumed, note.line) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
             note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
-            guard_tree(full.explain, event.origin) if full is not None else (), note.shared_with)
+            guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (), note.shared_with)
 
     def _specialisations(self) -> tuple[Specialisation, ...]:
         """Constants by the place that made them: seen from several captured functions, they are one."""
         found: dict[tuple[Any, ...], Specialisation] = {}
         for event in sorted(self.events, key=lambda event: event.library):     # the user's own names first
             full = event.note.capture()
-            if full is None:
+            if full is None or full.explain is None:
                 continue
             rows = [(*row, row[3]) for row in relied_on(full.relations)]
             rows += [(*row, event.place(row[0], row[3])) for row in constants(full.explain)]

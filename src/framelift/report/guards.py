@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import is_a
 from ..guards.sentences import _show, path
@@ -15,6 +15,9 @@ from ..vocabulary.origins import STEPS
 from ..vocabulary.places import Place, brief, place_of
 from .model import Guard
 
+if TYPE_CHECKING:
+    from .._core import GuardProgram
+
 __all__ = ["constants", "guard_tree", "is_free", "relied_on"]
 
 _WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN": "has length", "KEYS": "has the keys", "ABSENT": "has no entry",
@@ -22,7 +25,7 @@ _WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN":
           "SAME": "is the same object as", "CHECK": "satisfies"}
 
 
-def guard_tree(program: Any, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
+def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
     """The nodes in the order of the program, each with its depth; nodes without checks below them are left out.
 
     `named` says a path in the user's words.
@@ -53,7 +56,7 @@ def guard_tree(program: Any, named: Callable[[str], str] = str) -> tuple[Guard, 
     return tuple(rows)
 
 
-def check_words(program: Any, kind: str, value: Any) -> str:
+def check_words(program: GuardProgram, kind: str, value: Any) -> str:
     """A check in words."""
     word = _WORDS.get(kind, kind)
     if kind == "SAME":
@@ -79,11 +82,11 @@ def tensor_words(facts: TensorFacts) -> str:
     return f"{str(facts.dtype).removeprefix('torch.')} {facts.python_type.__name__} {size} on {facts.device}{extra}"
 
 
-def _lines(program: Any, node: int) -> tuple[Any, ...]:
+def _lines(program: GuardProgram, node: int) -> tuple[Any, ...]:
     return program.info[node] if program.info else ()
 
 
-def _where(program: Any, node: int) -> str:
+def _where(program: GuardProgram, node: int) -> str:
     for line in _lines(program, node):
         if is_a(line, tuple):
             place = place_of(*line)
@@ -93,7 +96,7 @@ def _where(program: Any, node: int) -> str:
     return ""
 
 
-def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
+def constants(program: GuardProgram) -> Iterator[tuple[str, str, str, Place | None]]:
     """(path, value, kind, place of the read) for every value that the captured code is specialized on."""
     if program is None:
         return
@@ -112,7 +115,7 @@ def constants(program: Any) -> Iterator[tuple[str, str, str, Place | None]]:
             yield path(program, node), found[0], found[1], place_of(*line) if is_a(line, tuple) else None
 
 
-def is_free(program: Any, origin: str) -> bool:
+def is_free(program: GuardProgram, origin: str) -> bool:
     """Whether a capture holds for other sizes or values at `origin` too: these are symbolic in it."""
     if program is None:
         return False

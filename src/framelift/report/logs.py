@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import CompileContext, CompileId, compile_context
@@ -18,11 +18,14 @@ from .recompile_fixes import recapture_fix, settled_fix
 from .graphs import readable
 from .guards import guard_tree, is_free
 
+if TYPE_CHECKING:
+    from ..capture.records.record import Capture
+
 __all__: list[str] = []
 
 
 @listen("done")
-def _log(capture: Any) -> None:
+def _log(capture: Capture) -> None:
     name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
     if capture.miss is not None and topic("recompiles").isEnabledFor(logging.INFO):
         topic("recompiles").info("%s recompiled: %s\n  fix: %s", name, capture.recompile, _fix(capture))
@@ -37,19 +40,20 @@ def _log(capture: Any) -> None:
         topic("entry").info("%s\n%s", name, capture.source)
 
 
-def _fix(capture: Any) -> str:
+def _fix(capture: Capture) -> str:
     miss = capture.miss
-    settled = miss.kind in ("EQ", "TENSOR") and is_free(capture.explain, miss.origin)
+    assert miss is not None
+    settled = miss.kind in ("EQ", "TENSOR") and capture.explain is not None and is_free(capture.explain, miss.origin)
     return settled_fix(miss.kind, plain(miss.origin)) if settled else recapture_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
 
 
-def _guards(capture: Any, lines: bool) -> str:
-    rows = [(g, f"   {g.source}" if lines and g.source else "") for g in guard_tree(capture.explain)]
+def _guards(capture: Capture, lines: bool) -> str:
+    rows = [(g, f"   {g.source}" if lines and g.source else "") for g in (guard_tree(capture.explain) if capture.explain is not None else ())]
     return "\n".join(f"  {'  ' * g.depth}{g.step} {'; '.join(g.checks)}{line}" for g, line in rows)
 
 
 @listen("done")
-def _trace(capture: Any) -> None:
+def _trace(capture: Capture) -> None:
     """What torch's own structured trace has a place for: the graph, and a record of the compile."""
     internal = torch._logging._internal
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
@@ -61,7 +65,7 @@ def _trace(capture: Any) -> None:
 _frames: dict[tuple[str, int, str], list[int]] = {}     # function -> its number, and how often it was captured
 
 
-def _numbered(capture: Any) -> CompileId:
+def _numbered(capture: Capture) -> CompileId:
     """tlparse keeps what belongs to one capture together by the function's number and the capture's."""
     row = _frames.setdefault((capture.file, capture.line, capture.name), [len(_frames), -1])
     row[1] += 1
@@ -74,7 +78,7 @@ def _stack() -> list[Any]:
     return torch._logging.structured.from_traceback([frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)])
 
 
-def _traced(capture: Any, internal: Any) -> None:
+def _traced(capture: Capture, internal: Any) -> None:
     internal.trace_structured("dynamo_start", lambda: {"stack": _stack()})
     if capture.graph_module is not None:
         internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},

@@ -11,10 +11,13 @@ import shutil
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..vocabulary.places import Place, brief, places_of, users
 from ..capture.records.events import listen
+
+if TYPE_CHECKING:
+    from ..capture.records.record import Capture
 
 __all__ = ["wanted"]
 
@@ -30,7 +33,7 @@ def wanted() -> bool:
     return issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()   # anything else is the program's own, which counts its calls
 
 
-def sentence(capture: Any, phase: str, waited: float) -> str:
+def sentence(capture: Capture, phase: str, waited: float) -> str:
     """What is being done now: the function, the line it has come to, the backend."""
     rows = [f"framelift: {_WORDS.get(phase, phase)} {capture.name}"]
     if phase == "rehearse":
@@ -42,7 +45,7 @@ def sentence(capture: Any, phase: str, waited: float) -> str:
     return "".join(rows) + f", {waited:.0f} s"
 
 
-def _reached(capture: Any) -> Place | None:
+def _reached(capture: Capture) -> Place | None:
     """The program's line whose operation was recorded last."""
     try:
         tape = capture.sessions[-1].recorder.tape
@@ -62,12 +65,12 @@ class _Line:
     def __init__(self) -> None:
         self.busy = threading.Event()
         self.thread: threading.Thread | None = None
-        self.capture: Any = None
+        self.capture: Capture | None = None
         self.phase = ""
         self.since = 0.0
         self.shown = False
 
-    def begin(self, capture: Any, phase: str) -> None:
+    def begin(self, capture: Capture, phase: str) -> None:
         if self.capture is not capture:
             self.capture, self.since = capture, time.monotonic()
         self.phase = phase
@@ -105,7 +108,7 @@ _line = _Line()
 
 
 @listen("phase")
-def _begin(capture: Any, phase: str) -> None:
+def _begin(capture: Capture, phase: str) -> None:
     if wanted():
         _line.begin(capture, phase)
 

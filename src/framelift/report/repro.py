@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from ..exc import BackendCompilerFailed
 from ..capture.records.events import listen
 from ..capture.records.record import Input
 from .gather import entries_of, native_of, versions
+
+if TYPE_CHECKING:
+    from ..capture.records.record import Capture
 
 __all__ = ["module_source", "repro_source", "save_repro"]
 
@@ -140,7 +143,7 @@ _MOST_FILES = 5
 
 
 @listen("failed")
-def _on_failure(capture: Any, phase: str, error: BaseException) -> None:
+def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
     """A backend failed: write the graph down, and say where in the exception."""
     if phase != "backend" or not is_a(error, BackendCompilerFailed) or capture.graph_module is None:
         return

@@ -27,7 +27,7 @@ from ..boundary.lazy.view import View
 from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.attributes.owners import own_dict
 from ..boundary.facts.unwatched_reads import UnwatchedReads
-from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
+from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
 from .python.code_objects import optimizer_break
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ __all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "f
 
 _mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-Handler = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 #: id -> (the callable or a weak reference to it, its handler)
 MARKS: dict[int, tuple[Any, Handler]] = {}

@@ -12,7 +12,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +25,9 @@ from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_leaf
 from ..becomes.containers import KINDS
 from ..world import World
+
+if TYPE_CHECKING:
+    from ..records import Shadow
 
 __all__ = ["UnwatchedReads"]
 
@@ -269,7 +272,7 @@ def _is_so(place: Origin, kind: str, value: Any) -> bool:
     return now is value or kind == "EQ" and same_leaf(now, value)
 
 
-def _is_changed(shadow: Any) -> bool:
+def _is_changed(shadow: Shadow) -> bool:
     kind = type(shadow.copy)
     if kind not in _CONTAINERS or kind not in KINDS:
         return True

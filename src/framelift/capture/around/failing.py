@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
@@ -34,6 +34,9 @@ from ...vocabulary.reasons import Interrupt
 from ...recording.recorder import Finished
 from ...overriding.subclasses import plain_examples
 from ...vocabulary.scopes import insist
+
+if TYPE_CHECKING:
+    from ..records.record import Capture
 
 __all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "tell_of_failure", "undoing"]
 
@@ -254,7 +257,7 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
     return True
 
 
-def tell_of_failure(info: Any, error: BaseException) -> None:
+def tell_of_failure(info: Capture, error: BaseException) -> None:
     """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with `config.strict` it is an error."""
     if info is None or is_a(error, AssumptionFailed):
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...guards.sentences import described
 from ...guards.kinds import builtin_length, dict_keys
@@ -17,10 +17,13 @@ from ...guards.misses import Miss
 from ...vocabulary.places import first_use, place_of
 from .names import Names
 
+if TYPE_CHECKING:
+    from ..._core import GuardProgram
+
 __all__ = ["of_call"]
 
 
-def of_call(miss: Miss, program: Any, function: types.FunctionType, names: Names, locals_: tuple[Any, ...]) -> Miss:
+def of_call(miss: Miss, program: GuardProgram, function: types.FunctionType, names: Names, locals_: tuple[Any, ...]) -> Miss:
     """`miss` about the parameters of the function below the root; as it is where it is about something else."""
     code = function.__code__
     packed = _packed(code)
@@ -57,7 +60,7 @@ def _packed(code: types.CodeType) -> dict[str, str]:
     return found
 
 
-def _expected(program: Any, packed: dict[str, str]) -> tuple[int | None, tuple[Any, ...] | None]:
+def _expected(program: GuardProgram, packed: dict[str, str]) -> tuple[int | None, tuple[Any, ...] | None]:
     """How many positional arguments and which keywords an entry is for; None where it does not mind."""
     length = keys = None
     for node, checks in described(program):

@@ -7,7 +7,10 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .record import Capture
 
 from ...vocabulary.scopes import scope
 
@@ -98,7 +101,7 @@ def register_entry_hook(hook: Callable[[Any, Any], Any]) -> Handle:
     return Handle(_entry_hooks, hook)
 
 
-def entry_made(code: Any, info: Any) -> None:
+def entry_made(code: Any, info: Capture) -> None:
     """Tell the entry hooks."""
     for hook in list(_entry_hooks):
         hook(code, info)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ... import _core
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
 from .names import Names, names_of
 from .record import record_of
+
+if TYPE_CHECKING:
+    from .record import Capture
+    from ..._core import Compiled
 
 __all__ = ["Recompile", "recompiles", "what_was_done"]
 
@@ -40,7 +44,7 @@ class Recompile:
         return f"{self.function}: {self.sentence}; {self.done}"
 
 
-def recompiles(compiled: Any) -> list[Recompile]:
+def recompiles(compiled: Compiled) -> list[Recompile]:
     """Every recompile of a compiled callable or module, in order, and the causes that reached their limit."""
     record = record_of(compiled)
     if record is None:
@@ -59,7 +63,7 @@ def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile
     return Recompile(names.title if root and names.title else name, names.origin(miss.origin, root), miss.kind, old, new, place, done, sentence)
 
 
-def what_was_done(miss: Miss | None, info: Any) -> str:
+def what_was_done(miss: Miss | None, info: Capture) -> str:
     """What a recompile does about the value that caused it, noted while it is being made."""
     if miss is None:
         return ""

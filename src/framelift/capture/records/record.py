@@ -27,6 +27,7 @@ from ..resumed import GoingOn
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
+    from ..._core import GuardProgram
 
 __all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Refused", "Spent", "counts", "ending", "record_of", "spent"]
 
@@ -118,7 +119,7 @@ class Input:
 
 
     @classmethod
-    def guarded(cls, program: Any, node: int) -> Input:
+    def guarded(cls, program: GuardProgram, node: int) -> Input:
         """The facts that a guard program knows of one of its inputs."""
         facts = next((value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None)
         if facts is None:
@@ -220,7 +221,7 @@ class Capture:
     given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     refusal: Miss | None = None # why the last call for which all guards held was not for this entry
-    explain: Any = None         # the guard program; holds user objects weakly
+    explain: GuardProgram | None = None         # the guard program; holds user objects weakly
     interim: Any = None         # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
 

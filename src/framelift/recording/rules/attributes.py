@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
 
-Answer = Callable[[Any, Value], Any]
+Answer = Callable[["Recorder", Value], Any]
 
 ATTRIBUTES: dict[str, Answer] = {
     "shape": lambda _, v: v.facts.size,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:

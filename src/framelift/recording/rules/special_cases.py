@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for", "touch_settings"]
 
-Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 
 #: id of the callable -> (the callable, to keep it alive; its handler)
 RULES: dict[int, tuple[Any, Handler]] = {}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["handle", "taken_by_c_code"]
 
-Handler = Callable[[Any, tuple[Any, ...]], Any]
+Handler = Callable[["Session", tuple[Any, ...]], Any]
 
 #: only pass numbers on, or use them by Python's own protocols, which the numbers answer themselves
 _PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print

@@ -36,7 +36,7 @@ def _code(session: Session, frame: types.FrameType) -> types.CodeType:
     return original_of(frame.f_code)
 
 
-_FRAME: dict[str, Callable[[Any, types.FrameType], Any]] = {
+_FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
     "f_globals": module_globals, "f_locals": frame_locals, "f_back": _back, "f_code": _code,
     "f_lineno": lambda session, frame: frame.f_lineno,   # twins keep the lines of their originals
     "clear": lambda session, frame: frame.clear,
@@ -65,7 +65,7 @@ def _read_traceback(session: Session, traceback: types.TracebackType, name: str)
 
 
 #: C types made inside whose attributes show twins
-READERS: dict[type, Callable[[Any, Any, str], Any]] = {
+READERS: dict[type, Callable[[Session, Any, str], Any]] = {
     types.FrameType: _read_frame, types.GeneratorType: _read_generator, types.TracebackType: _read_traceback}
 
 
