@@ -136,6 +136,7 @@ class Breaks:
         frames, made = self.of(code)
         places = self.let_go.get(id(code))
         if places is None:
+            assert made is not None   # it is code that goes on
             places = self.let_go[id(code)] = let_go(frames.flow, made)
         return any(end_acts(locals_[i]) for i in places)
 

@@ -12,7 +12,7 @@ __all__ = ["base_of", "bases_of", "basicsize_of", "dictoffset_of", "flags_of", "
 
 
 def _reader(name: str) -> Callable[[type], Any]:
-    return type.__dict__[name].__get__  # type: ignore[no-any-return]
+    return type.__dict__[name].__get__
 
 
 mro_of: Callable[[type], tuple[type, ...]] = _reader("__mro__")
