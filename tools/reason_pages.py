@@ -22,7 +22,7 @@ def page(reason: Reason) -> str:
         parts.append(f"In a report, with your expression in place of `expr`: {FIXES[reason.id].format(e='expr')}")
     example = FOLDER / "examples" / f"{reason.id}.py"
     if example.exists():
-        parts += ["## Example", "`broken` is not captured whole for this reason, `fixed` is.", f"```python\n{example.read_text().strip()}\n```"]
+        parts += ["## Example", "`broken` has a graph break for this reason, `fixed` has none.", f"```python\n{example.read_text().strip()}\n```"]
     parts.append("[All reasons](index.md) · [How to find and remove a break](../howto/find_a_break.md)")
     return "\n\n".join(parts) + "\n"
 

@@ -30,7 +30,7 @@ def eager_noexcept(graph_module: GraphModule, example_inputs: Sequence[torch.Ten
 
 @register("eager_debug", "debug")
 def eager_debug(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
-    """As eager; every operation is held against its schema: what it says it writes to and aliases."""
+    """As eager; every operation is compared with its schema: what it writes to and aliases."""
     from torch._subclasses.schema_check_mode import SchemaCheckMode
     forward = _forward(graph_module)
 

@@ -1,4 +1,4 @@
-"""Finding a backend by name, and running it on one graph.  What a backend is, is said in registrations.py."""
+"""Finding a backend by name, and running it on one graph.  registrations.py says what a backend is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph breaks: a frame is stopped before the instruction that cannot be captured, and resumed behind it.
+"""Graph breaks: a frame is stopped before the instruction that cannot be captured, and resumed after it.
 
 What the frame holds is handed over as values.  The instruction runs eagerly (`plain_step`), the rest is a function of
 its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over them.

@@ -1,4 +1,4 @@
-"""A capture that resumes behind a graph break: where it begins, and which expressions gave the values on the stack.
+"""A capture that resumes after a graph break: where it begins, and which expressions gave the values on the stack.
 
 Such a capture's parameters are the frame's locals, which have names, and its stack, which has none: `.0`, `.1`.
 """

@@ -222,7 +222,7 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
                   keep_functions: bool = False) -> tuple[Any, Exit]:
     """Rehearse one call of `root`.  The session is to be closed by the caller.  `of_fakes`: its tensors may be fakes.
 
-    Raises `framelift.exc.Unsupported` where the call cannot be captured whole, and what the call itself raises.
+    Raises `framelift.exc.Unsupported` where the call has a graph break, and what the call itself raises.
     """
     function = _scope["around"](root, pytree.tree_flatten)
     name = getattr(root, "__qualname__", type(root).__qualname__)

@@ -60,7 +60,7 @@ class GraphCapture:
     def forward_callable(self, compiled_fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """A callable with the signature of what was captured, that runs `compiled_fn` (the graph itself by default) for the graph.
 
-        A call for which the guards do not hold is a RuntimeError: nothing is captured anew.
+        A call for which the guards do not hold is a RuntimeError: nothing is recompiled.
 
         >>> import torch, framelift
         >>> found = framelift.fullgraph_capture(lambda x: {"y": x + 1}, (torch.ones(1),))
@@ -77,9 +77,9 @@ class GraphCapture:
 
 
 def fullgraph_capture(fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, *, dynamic: bool | None = None) -> GraphCapture:
-    """Capture one call of a function or module whole, without running it: no effect, no result.
+    """Capture one call of a function or module as one graph, without running it: no effect, no result.
 
-    Raises `framelift.exc.Unsupported` where it cannot be captured whole, and what the call itself would raise.
+    Raises `framelift.exc.Unsupported` where there is a graph break, and what the call itself would raise.
 
     >>> import torch, framelift
     >>> found = framelift.fullgraph_capture(torch.nn.Linear(2, 1), (torch.ones(3, 2),))

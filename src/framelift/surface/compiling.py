@@ -269,7 +269,7 @@ def _check_platform() -> None:
 
 
 def reset() -> None:
-    """Forget every capture, all counts and callbacks; compiled callables stay usable and capture anew.
+    """Forget every capture, all counts and callbacks; compiled callables stay usable and recompile.
 
     >>> import framelift
     >>> framelift.reset()

@@ -354,7 +354,7 @@ substitute(skip_frame, step_unsupported)(marks.refusing("skip-frame"))
 class error_on_graph_break:
     """Within the block, or in the decorated function, a graph break is an error (True) or not (False).
 
-    With `fullgraph=True` every graph break is an error, whatever this says.
+    With `fullgraph=True` every graph break is an error, whatever this is set to.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")

@@ -117,7 +117,7 @@ def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
-    """The size of this dimension decides nothing: a program that asks for it cannot be captured whole; 0 and 1 are no special cases.
+    """The size of this dimension decides nothing: a program that asks for it has a graph break; 0 and 1 are no special cases.
 
     >>> import torch, framelift
     >>> framelift.mark_unbacked(torch.ones(4, 3), 0)

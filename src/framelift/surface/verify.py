@@ -1,6 +1,6 @@
 """`compile(..., verify=n)`: the first calls run twice, compiled and eagerly, and are compared.
 
-Plain Python runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals, files)
+Eager mode runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals, files)
 happen twice, so this is for finding out, not for production.
 """
 

@@ -28,7 +28,7 @@ def break_of(stop: Interrupt, session: Session) -> Break:
 
 def full_graph_message(name: str, stop: Break) -> str:
     """What `framelift.exc.Unsupported` says."""
-    rows = [f"fullgraph=True, but {name} cannot be captured whole: {stop.sentence}", shown_stack(stop.places)]
+    rows = [f"fullgraph=True, but there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
     rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
     return "\n".join(row for row in rows if row)
