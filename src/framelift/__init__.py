@@ -4,9 +4,15 @@
 >>> f = framelift.compile(lambda x: x * 2, backend="eager")
 >>> f(torch.ones(2))
 tensor([2., 2.])
+
+Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name is used for the first
+time.  All of them are loaded then, so that nothing depends on which name came first.  `__init__.pyi` tells type checkers the names.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 import torch  # noqa: F401  (the native core needs its libraries)
 
@@ -16,31 +22,33 @@ except ImportError as error:
     raise ImportError(f"framelift's native core does not fit or was not built for this Python and torch {torch.__version__}: in framelift's source folder, "
                       f"run `pip install --no-build-isolation .` or `make build`.  ({error})") from None
 
-from . import config, exc, export, testing
-from .surface import decorators, drop_in, dynamic_shapes as shapes
-from .surface.compiling import compile, is_supported, reset, stats, wait
-from .backends.builtin import aot_autograd
-from .backends.registry import (
-    get_default_backend, list_backends, lookup_backend, register_backend, set_default_backend,
-)
-from .surface.capturing import GraphCapture, fullgraph_capture
-from .surface.comptime import comptime
-from .surface.drop_in import install, installed, is_installed, uninstall
-from .surface.decorators import (
-    allow_in_graph, assume_constant_result, disable, disallow_in_graph, dont_skip_tracing, error_on_graph_break,
-    forbid_in_graph, graph_break, is_dynamo_disable_recursive, nonstrict_trace, run, skip, skip_frame,
-    step_unsupported, substitute_in_graph,
-)
-from .surface.explain import dry_run, explain
-from .vocabulary.log import set_logs
-from .report import save_repro
-from .capture.records.callbacks import on_compile_end, on_compile_start, register_entry_hook
-from .capture.records.counters import counters
-from .capture.module_wrapper import OptimizedModule
-from .capture.records.recompiles import Recompile
-from .surface.dynamic_shapes import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
-from .surface.stances import set_stance
+from . import config, exc  # noqa: F401
 
+#: public modules
+_MODULES = {"export": "export", "testing": "testing", "decorators": "surface.decorators", "drop_in": "surface.drop_in", "shapes": "surface.dynamic_shapes"}
+#: where the other public names are defined
+_HOMES = {
+    "surface.compiling": "compile is_supported reset stats wait",
+    "backends.builtin": "aot_autograd",
+    "backends.registry": "get_default_backend list_backends lookup_backend register_backend set_default_backend",
+    "surface.capturing": "GraphCapture fullgraph_capture",
+    "surface.comptime": "comptime",
+    "surface.drop_in": "install installed is_installed uninstall",
+    "surface.decorators": (
+        "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing "
+        "error_on_graph_break forbid_in_graph graph_break is_dynamo_disable_recursive "
+        "nonstrict_trace run skip skip_frame step_unsupported substitute_in_graph"
+    ),
+    "surface.explain": "dry_run explain",
+    "vocabulary.log": "set_logs",
+    "report": "save_repro",
+    "capture.records.callbacks": "on_compile_end on_compile_start register_entry_hook",
+    "capture.records.counters": "counters",
+    "capture.module_wrapper": "OptimizedModule",
+    "capture.records.recompiles": "Recompile",
+    "surface.dynamic_shapes": "mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic",
+    "surface.stances": "set_stance",
+}
 # one a line, so that additions do not collide
 __all__ = [
     "GraphCapture",
@@ -99,3 +107,25 @@ __all__ = [
     "wait",
 ]
 __version__ = "0.1.0"
+
+
+def _load() -> None:
+    """Load every public name; from then on the module is like any other."""
+    found: dict[str, Any] = {name: importlib.import_module(f".{home}", __name__) for name, home in _MODULES.items()}
+    for home, names in _HOMES.items():
+        module = importlib.import_module(f".{home}", __name__)
+        found.update({name: getattr(module, name) for name in names.split()})
+    globals().update(found)
+    globals().pop("__getattr__", None)
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        _load()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

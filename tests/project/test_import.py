@@ -1,0 +1,50 @@
+"""What importing framelift loads: next to nothing.  Its parts come with the first use of a public name, all at once."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import framelift
+
+#: all that `import framelift` may load on top of torch
+LOADED = {"framelift", "framelift._core", "framelift.config", "framelift.exc", "framelift.vocabulary", "framelift.vocabulary.options"}
+
+
+def in_a_new_process(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_importing_loads_no_module_of_torch() -> None:
+    program = "import sys, torch\nbefore = set(sys.modules)\nimport framelift\nprint(*sorted(set(sys.modules) - before))"
+    assert set(in_a_new_process(program).split()) <= LOADED
+
+
+def test_options_and_exceptions_load_nothing() -> None:
+    program = ("import sys, torch, framelift\nbefore = set(sys.modules)\nframelift.config.recompile_limit = 4\nframelift.exc.Unsupported\n"
+               "framelift.__version__, hasattr(framelift, '__wrapped__'), dir(framelift)\nprint(*sorted(set(sys.modules) - before))")
+    assert in_a_new_process(program) == ""
+
+
+@pytest.mark.parametrize("first", ["framelift.report", "import framelift.export", "from framelift import *"])
+def test_the_first_name_does_not_matter(first: str) -> None:
+    program = (f"import torch, framelift\n{first}\nframelift.compile\nf = framelift.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(1))\n"
+               "print(f.report().graphs, '__getattr__' in vars(framelift), set(framelift.__all__) <= set(vars(framelift)))")
+    assert in_a_new_process(program) == "1 False True"
+
+
+def test_a_name_that_does_not_exist() -> None:
+    program = "import torch, framelift\ntry:\n    framelift.nonsense\nexcept AttributeError as error:\n    print(error)"
+    assert in_a_new_process(program) == "module 'framelift' has no attribute 'nonsense'"
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    stub = ast.parse((Path(framelift.__file__).with_suffix(".pyi")).read_text())
+    named = {alias.asname: f"{node.module or ''}.{alias.name}".strip(".") for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    loaded = {name: f"{home}.{name}" for home, names in framelift._HOMES.items() for name in names.split()}
+    assert named == {**loaded, **framelift._MODULES, "config": "config", "exc": "exc"}
+    assert set(framelift.__all__) <= set(named)
