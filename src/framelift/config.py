@@ -127,12 +127,17 @@ class patch:
         """The same for a block of framelift's own, which ends whatever strikes it."""
         module = sys.modules[__name__]
         before = {name: getattr(module, name) for name in changes}
+
+        def restore() -> None:
+            for name, value in before.items():
+                setattr(module, name, value)
+
         try:
             for name, value in changes.items():
                 setattr(module, name, value)
             yield
         finally:
-            insist(lambda: [setattr(module, name, value) for name, value in before.items()])
+            insist(restore)
 
     def __exit__(self, *exc: Any) -> None:
         for name, value in self.before.pop().items():

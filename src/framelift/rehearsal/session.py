@@ -89,7 +89,6 @@ class Session:
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
-        self.outside: BaseException | None = None     # an exception from outside of the program; set by the core when the rehearsal is over
         self.recorder = Recorder(tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet

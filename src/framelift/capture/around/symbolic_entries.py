@@ -90,6 +90,11 @@ def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
     return {**NAMESPACE, **before.constants, "MISS": _core.MISS, "missed": relations.missed, "PLAIN": _core.PLAIN}
 
 
+def _put_states(kept: list[tuple[Any, Any]]) -> None:
+    for generator, state in kept:
+        put_state(generator, state)
+
+
 def putting_back(entry: Any, before: Preamble) -> Any:
     """An entry that draws from generators outside: they are as they were where it is not for this call, and where it fails."""
     places = [len(before.tensors) + i for i in before.drawn.generators]
@@ -103,7 +108,7 @@ def putting_back(entry: Any, before: Preamble) -> Any:
             return result
         finally:
             if not done:
-                insist(lambda: [put_state(generator, state) for generator, state in kept])
+                insist(lambda: _put_states(kept))
     return run if places else entry
 
 
@@ -154,6 +159,11 @@ def floats_told() -> Iterator[None]:
     module = sys.modules.get("torch._dynamo.symbolic_convert")
     given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
     before = set(given_up)
+
+    def put_back() -> None:
+        given_up.clear()
+        given_up.update(before)
+
     try:
         given_up.clear()
         with functorch_config.patch(enable_autograd_cache=False):
@@ -162,7 +172,7 @@ def floats_told() -> Iterator[None]:
         error.floats = frozenset(given_up)
         raise
     finally:
-        insist(lambda: (given_up.clear(), given_up.update(before)))
+        insist(put_back)
 
 
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
