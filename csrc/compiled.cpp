@@ -290,7 +290,7 @@ static PyObject* compiled_reduce(PyObject* object, PyObject*) {
 
 static MethodTable compiled_methods({
     method<compiled_reduce, METH_NOARGS>("__reduce__", "By name, as functions."),
-    method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was captured again: a list of framelift.Recompile."),
+    method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
     method<compiled_report, METH_NOARGS>("report", "All that is known of what was captured: a framelift.report.Report."),
 });
 
@@ -393,7 +393,7 @@ static MethodTable functions({
         "set_make_successor", "function(compiled): makes what is called once the class of its object has another __call__."),
     method<set_follow_torch_stance, METH_O>(
         "set_follow_torch_stance", "Called with TorchDynamo's record of the stance when that changed."),
-    method<set_disabled, METH_O>("set_disabled", "Make all compiled callables run plain Python, or not; returns what was."),
+    method<set_disabled, METH_O>("set_disabled", "Make all compiled callables run eagerly, or not; returns what was."),
 });
 
 bool init_compiled(PyObject* module) {

@@ -66,9 +66,9 @@ static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_d
 
 static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
-    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: plain Python"},
+    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: the frame runs eagerly"},
     {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
-    {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again in plain Python"},
+    {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again eagerly"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
     {nullptr, 0, 0, 0, nullptr}};
 static GetterTable entry_getters({getter<entry_dead>("dead", "Its guards can never hold again.")});
@@ -179,10 +179,10 @@ static PyObject* stands(PyObject*, PyObject*) {
 }
 
 static MethodTable methods({
-    method<stands, METH_NOARGS>("stands", "stands(): what the run is about to raise leaves the call, plain Python does not get it"),
+    method<stands, METH_NOARGS>("stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
     method<set_failure_teller, METH_O>(
-        "set_failure_teller", "set_failure_teller(f): f(info, exception) when a graph failed and plain Python did not"),
+        "set_failure_teller", "set_failure_teller(f): f(info, exception) when a graph failed and the eager frame did not"),
 });
 
 // The guards hold: run the entry.  As try_entries.
