@@ -8,6 +8,7 @@ The program is a stack of twelve decoder layers, captured once per length of its
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ def measure(entries: int, calls: int, rounds: int) -> Row:
             turns(compiled)
         for _ in range(rounds):
             for name, compiled in ready.items():
-                seen[name].append(cpu_seconds(lambda: turns(compiled)) / calls)
+                seen[name].append(cpu_seconds(functools.partial(turns, compiled)) / calls)
     return Row(f"{entries} entries", median(seen["framelift"]), median(seen["dynamo"]))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -149,7 +150,7 @@ def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
     return seen
 
 
-def figures(package: Package, native: list[Path] = []) -> list[tuple[str, str]]:
+def figures(package: Package, native: Sequence[Path] = ()) -> list[tuple[str, str]]:
     """The figures as (name, text)."""
     sizes = sorted((m.lines, m.name) for m in package.modules.values())
     functions = sorted((f for m in package.modules.values() for f in m.functions), key=lambda f: f.lines)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
-TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic", "mypy==2.4.1"]
+TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic", "mypy==2.4.1", "ruff==0.17.4"]
 BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
 
@@ -42,8 +42,8 @@ def usable_torch(python: str) -> bool:
 
 def missing(python: str) -> list[str]:
     """Names the tests import that this interpreter does not have."""
-    names = ["pytest", "hypothesis", "numpy", "transformers", "rich", "mypy", "setuptools"]
-    text = "import importlib.util as u; print(' '.join(n for n in %r if u.find_spec(n) is None))" % names
+    names = ["pytest", "hypothesis", "numpy", "transformers", "rich", "mypy", "ruff", "setuptools"]
+    text = f"import importlib.util as u; print(' '.join(n for n in {names!r} if u.find_spec(n) is None))"
     return subprocess.run([python, "-c", text], capture_output=True, text=True).stdout.split()
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import io
 import itertools
 import json
 import operator
@@ -178,7 +177,7 @@ class _Worker:
         """Payloads go through a file: a pipe takes little before somebody reads it."""
         assert self.process is not None and self.process.stdin is not None and job.payload is not None
         descriptor, path = tempfile.mkstemp(prefix="framelift_job_")
-        with io.open(descriptor, "wb") as file:
+        with open(descriptor, "wb") as file:
             file.write(job.payload)
         line = json.dumps({"number": job.number, "path": path, "environment": dict(os.environ)})
         try:

@@ -198,6 +198,6 @@ def skipped(code: types.CodeType) -> bool:
         return not code.co_qualname.startswith(_CALLS)
     if name.startswith(_TORCH):
         return name == _FUNCTIONS or not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
-    if name.startswith(FRAMELIFT) or name.startswith("<") or _of_triton(code):
+    if name.startswith((FRAMELIFT, "<")) or _of_triton(code):
         return True
     return name.startswith(_STDLIB) and not name.startswith(_PACKAGES)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from .._core import is_a
-from ..vocabulary.class_reads import name_of
 from ..guards.sentences import name_of
 from ..guards.kinds import class_name
 from ..vocabulary.origins import Origin

@@ -15,7 +15,7 @@ import types
 from typing import Any
 
 from .graph_export import ExportGuard, ExportResult, export_graph
-from .exported_program import _export, export
+from .exported_program import _export as _export, export
 
 __all__ = ["ExportGuard", "ExportResult", "export", "export_graph", "legacy"]
 

@@ -32,7 +32,7 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
         others = [other for other in found if other is not value and other.storage is value.storage]
         if others:
             part = kept[1] if target in _SETTERS and kept[0] is value else ()
-            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], lambda fakes: _apart(fakes[0][part], fakes[1:])):
+            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], lambda fakes: _apart(fakes[0][part], fakes[1:])):  # noqa: B023  (asked at once)
                 raise Interrupt("torch-operation-failed", f"{target.name} into memory that another argument looks at")
 
 

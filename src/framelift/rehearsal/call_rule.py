@@ -273,7 +273,7 @@ def unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
             return _core.captured(method.fget, (callable_,), None), args, kwargs
         inside, place = session.world.place_of(type(callable_), "__call__")
         return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
-    method = getattr(type(callable_), "__call__", None)
+    method = getattr(type(callable_), "__call__", None)   # noqa: B004  (the method itself is wanted)
     if is_a(method, _core.Compiled):
         return method.function, (*method.bound, callable_, *args), kwargs
     inside = _core.read(callable_, "_call")

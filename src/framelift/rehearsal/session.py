@@ -6,7 +6,6 @@ recorder's.  This file only joins them.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import sys
 import types

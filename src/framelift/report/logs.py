@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from typing import TYPE_CHECKING, Any
 

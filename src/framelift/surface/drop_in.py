@@ -17,7 +17,6 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-import torch
 
 from .. import config, exc, export
 from . import decorators, dynamic_shapes

@@ -98,7 +98,7 @@ OPTIONS: dict[str, Option] = {
         ("record_compile_time_instruction_count", False), ("debug_dir_root", ""), ("cudagraph_backend_keep_input_mutation", False),
         ("cudagraph_backend_support_input_mutation", False), ("only_allow_pt2_compliant_ops", False), ("capture_autograd_function", True),
         ("capture_func_transforms", True), ("capture_profiler_record_function", False), ("log_compilation_metrics", True),
-        
+
         ("inject_BUILD_SET_unimplemented_TESTING_ONLY", False), ("fake_tensor_cache_enabled", True),
         ("fake_tensor_cache_crosscheck_enabled", False), ("fake_tensor_disable_inference_mode", True), ("caching_precompile", False),
         ("strict_precompile", False), ("compiled_autograd", False), ("compiled_autograd_kwargs_override", None),

@@ -19,7 +19,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ...vocabulary.reasons import Interrupt
 from ..metadata.facts import SymbolicFacts
-from .numbers import Float, Int, NUMBERS
+from .numbers import Float, NUMBERS
 from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 from ..fx.values import Value
 from ..metadata.wrappers import with_parts

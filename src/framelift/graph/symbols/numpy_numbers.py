@@ -157,7 +157,7 @@ for _name in ("dtype", "ndim", "shape", "size", "itemsize", "nbytes"):
     setattr(NumpyNumber, _name, _fact(_name))
 _OWN = frozenset(vars(NumpyNumber)) | frozenset(vars(object)) - {"__hash__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__sizeof__"}
 for _name in {name for kind in (torch.SymFloat, int, *SCALARS) for name in dir(kind)} - _OWN - {"__dict__", "__weakref__", "__module__"}:
-    if callable(getattr(next((kind for kind in (int, *SCALARS, torch.SymFloat) if hasattr(kind, _name))), _name)):
+    if callable(getattr(next(kind for kind in (int, *SCALARS, torch.SymFloat) if hasattr(kind, _name)), _name)):
         setattr(NumpyNumber, _name, _through(_name))
     else:
         setattr(NumpyNumber, _name, _read_through(_name))

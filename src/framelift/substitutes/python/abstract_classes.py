@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import _abc
 import abc
-import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -6,7 +6,6 @@ import contextvars
 import decimal
 from typing import TYPE_CHECKING, Any
 
-from ... import _core
 from ...vocabulary.origins import const
 from ...graph.symbols.numbers import NUMBERS
 from ...vocabulary.reasons import Interrupt
