@@ -79,7 +79,7 @@ class CompileCounter:
         return graph_module.forward
 
     def clear(self) -> None:
-        """Start counting anew."""
+        """Start counting again."""
         self.frame_count = self.op_count = 0
         self.graphs = []
 

@@ -1,6 +1,6 @@
-"""Compiling in another process, while this one goes on with the uncompiled graph.
+"""Compiling in another process, while this one runs the uncompiled graph.
 
-The other process fills the disk caches of AOTAutograd and Inductor, and this one loads from them once it is told.  Nothing is compiled in a
+The other process fills the disk caches of AOTAutograd and Inductor, and this one loads from them once it is done.  Nothing is compiled in a
 thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide flags and puts random generators back, and all that
 would happen in the middle of the program's own work.
 

@@ -47,7 +47,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Layer:
-    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used behind it."""
+    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used after it."""
 
     nodes: list[Node]
     inputs: list[Node]

@@ -59,12 +59,12 @@ def original_of(code: CodeType) -> CodeType:
 
 
 def note_resumed(made: CodeType, code: CodeType) -> None:
-    """`made` goes on with frames of `code` behind a break."""
+    """`made` resumes frames of `code` after a break."""
     _note(_resumed, made, code)
 
 
 def source_of(code: CodeType) -> CodeType:
-    """The program's own code object that `code` was made from, as a twin or to go on behind a break."""
+    """The program's own code object that `code` was made from, as a twin or to resume after a break."""
     return _looked_up(_resumed, original_of(code))
 
 

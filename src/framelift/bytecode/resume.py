@@ -55,7 +55,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Code that goes on at a point; `order` says which handed over values are its arguments (negative: contents of a cell)."""
+    """Code that resumes at a point; `order` says which handed over values are its arguments (negative: contents of a cell)."""
 
     code: CodeType
     order: tuple[int, ...]

@@ -22,7 +22,7 @@ class _Mark:
     """A constant that says something about its code."""
 
 
-#: among the constants of code that was made to go on with a frame
+#: among the constants of code that was made to resume a frame
 GOES_ON = _Mark()
 
 
@@ -55,7 +55,7 @@ class Writer:
         self.name = _Loads(consts, code.co_names.__getitem__)
         self.const = _Loads(consts, _itself)
         self.first_free = _first_free(code) if code.co_freevars else 0
-        # Code that goes on with a frame has that frame's cells, which are from outside to whoever captures it.
+        # Code that resumes a frame has that frame's cells, which are external to whoever captures it.
         self.first_outer = len(code.co_varnames) if code.co_cellvars and GOES_ON in code.co_consts else self.first_free
 
     def index(self, value: Any) -> int:

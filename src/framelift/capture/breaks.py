@@ -80,7 +80,7 @@ class _Frames:
         return found
 
     def resumed(self, point: Point, plain: bool) -> Made:
-        """Code that goes on at a point; `plain`: only until the next instruction."""
+        """Code that resumes at a point; `plain`: only until the next instruction."""
         found = self.made.get((point, plain))
         if found is None:
             stops = stops_after(self.flow, point.unit) if plain else ()
@@ -90,7 +90,7 @@ class _Frames:
         return found
 
 
-# By the address of a code object that the value keeps alive.  A callable that goes on with a frame keeps the value.
+# By the address of a code object that the value keeps alive.  A callable that resumes a frame keeps the value.
 _made_of: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # code made for going on
 _originals: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # the program's code
 
@@ -125,7 +125,7 @@ class Breaks:
         return _made_of.get(id(code)) or self.frames.get(id(code))
 
     def is_resumed(self, code: types.CodeType) -> bool:
-        """Whether the code goes on with a frame after a break."""
+        """Whether the code resumes a frame after a break."""
         return id(code) in _made_of
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
@@ -230,7 +230,7 @@ def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...],
 
 
 def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tuple[Any, ...]:
-    """The cells of the original's free variables, from the original's function or one that goes on with it."""
+    """The cells of the original's free variables, from the original's function or one that resumes it."""
     found = function.__closure__ or ()
     return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
 
@@ -243,7 +243,7 @@ def plain_step(compiled: Compiled, function: types.FunctionType, handover: Hando
 
 
 def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that goes on behind it, to be captured."""
+    """The function that resumes after it, to be captured."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     point, values = point_of(handed, end_is_seen)
     made = frames.resumed(point, False)

@@ -29,7 +29,7 @@ class GoingOn:
     after: tuple[Place, ...]                # what ran eagerly before
     names: tuple[tuple[str, str], ...]      # parameter -> expression
     arguments: tuple[str, ...]              # all parameters
-    loops: tuple[Place, ...]                # the loops that are gone on with
+    loops: tuple[Place, ...]                # the loops that are resumed
 
     def said(self, text: str) -> str:
         """A path or sentence with such parameters called by their expressions."""
@@ -42,7 +42,7 @@ class GoingOn:
 
 
 def going_on(breaks: Breaks, code: types.CodeType) -> GoingOn | None:
-    """For code made to go on behind a break; None for the program's own code."""
+    """For code made to resume after a break; None for the program's own code."""
     if not breaks.is_resumed(code):
         return None
     frames, made = breaks.of(code)

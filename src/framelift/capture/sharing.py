@@ -43,7 +43,7 @@ class Offer:
     note: Note
     options: tuple[Any, ...]     # the process's, when it was made
     by: str                      # the name of the callable it was made for
-    keeps: Any                   # what code that goes on behind its break was made from
+    keeps: Any                   # what code that resumes after its break was made from
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

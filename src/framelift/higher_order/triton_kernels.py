@@ -62,7 +62,7 @@ def _with_grid(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 def _launch(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
-    """`kernel[grid](*args, **kwargs)`, where it is called behind a break."""
+    """`kernel[grid](*args, **kwargs)`, where it is called after a break."""
     kernel[grid](*args, **kwargs)
 
 

@@ -75,7 +75,7 @@ class Session:
         self.guesses = True  # what small external tensors hold may be guarded, and so be known
         self.fullgraph = False   # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
-        self.is_stopped = False                       # the exit is a break: the frame goes on behind it
+        self.is_stopped = False                       # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None       # where the root was stopped
         self.unread: frozenset[str] = frozenset()   # the root's parameters that are only handed over there
@@ -137,7 +137,7 @@ class Session:
             return self.world.handed_on(value, arg(index, name))
         self.world.line = (code, ~index)   # its first use, found when somebody asks
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
-            return let_in_opaque(self.world, value, arg(index, name))   # a loop that is gone on with: its position is not a fact to guard
+            return let_in_opaque(self.world, value, arg(index, name))   # a loop that is resumed: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
         if name.startswith(".") and any(type(value) is kind for kind in _BUILT) and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
             raise Interrupt("too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built")   # its opcodes ask nobody

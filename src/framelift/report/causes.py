@@ -25,13 +25,13 @@ class Causes:
         self.events = events
         self.break_ids: dict[tuple[Any, ...], str] = {}
         self.recapture_ids: dict[tuple[Any, ...], str] = {}
-        self.after: dict[int, tuple[Any, ...]] = {}     # number of a note that goes on behind a break -> that break
+        self.after: dict[int, tuple[Any, ...]] = {}     # number of a note that resumes after a break -> that break
         self._follow()
         self.breaks = self._breaks()
         self.recaptures = self._recaptures()
 
     def _follow(self) -> None:
-        """A capture that goes on behind an expression follows the break that was last seen below it."""
+        """A capture that resumes after an expression follows the break that was last seen below it."""
         last: dict[Place, tuple[Any, ...]] = {}
         for event in self.events:
             note = event.note
@@ -55,7 +55,7 @@ class Causes:
         return self.recapture_ids.get(event.change, "") if event.note.miss is not None else ""
 
     def followed(self, event: Event) -> str:
-        """The break that an event goes on behind."""
+        """The break after which an event resumes."""
         cause = self.after.get(event.note.number)
         return self.break_ids.get(cause, "") if cause is not None else ""
 
@@ -86,7 +86,7 @@ class Causes:
             break_fix(stop.reason, expression(place) if place is not None else "", stop.detail), page(stop.reason))
 
     def _made_necessary(self, event: Event, cause: tuple[Any, ...]) -> bool:
-        """What goes on behind a break, and callees that are captured on their own because it strikes inside them."""
+        """What resumes after a break, and callees that are captured on their own because it strikes inside them."""
         after = self.after.get(event.note.number)
         if after is not None:
             return after == cause

@@ -58,7 +58,7 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
 
 
 def resume_source(resumed: GoingOn, first: int) -> str:
-    """Where a capture behind a break begins, what it is given, and the source from there of the function that begins at line `first`.
+    """Where a capture after a break begins, what it is given, and the source from there of the function that begins at line `first`.
 
     The code itself is made from the function's bytecode: what is shown is what it stands for.
     """

@@ -160,8 +160,8 @@ class Capture:
     guards: int
     inputs: tuple[str, ...]     # what the graph is given
     reason: str                 # id of the break that ended it, or ""
-    after: str                  # id of the break it goes on behind, or ""
-    resume: str                 # where and with which values it goes on, and the source from there; "" for a whole function
+    after: str                  # id of the break after which it resumes, or ""
+    resume: str                 # where and with which values it resumes, and the source from there; "" for a whole function
     recapture: str              # id of the recompile that caused it, or ""
     phases: tuple[Phase, ...]
     seconds: float

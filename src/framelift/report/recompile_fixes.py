@@ -42,7 +42,7 @@ def settled_fix(kind: str, origin: str) -> str:
 
 
 def result_fix(origin: str) -> str:
-    """For a value that changes because a break gives it anew at each call."""
+    """For a value that changes because a break gives a new one at each call."""
     return f"`{origin}` is the result of a graph break: fix that break, and this recompile goes away."
 
 

@@ -46,7 +46,7 @@ class Interrupt(BaseException):
         self.reason = REASONS[reason]
         self.detail = detail
         self.operator = ""   # the control-flow operator whose body it struck: nothing falls back to eager mode then
-        self.error: BaseException | None = None   # to be raised where the frame would otherwise go on in eager mode
+        self.error: BaseException | None = None   # to be raised where the frame would otherwise run eagerly
         self.run_eagerly = False   # the frame is to run eagerly from its start
         self.before: tuple[int, int] | None = None   # as `root`: where a break would rather be
         self.root = (-1, 0)   # the root's code unit in its twin, and how many probes it had called

@@ -81,7 +81,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 
 def is_referred_to(value: Any, stack: Any) -> bool:
-    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive behind the instruction."""
+    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive after the instruction."""
     return weakrefoffset_of(type(value)) != 0 and not is_a(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
 
 

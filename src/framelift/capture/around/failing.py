@@ -195,7 +195,7 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
     """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
 
     `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts its writes as it goes; of others nothing
-    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so behind a break inside a block (`resumed`): who would leave the block?
+    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so after a break inside a block (`resumed`): who would leave the block?
     """
     given = {id(finished.inputs[i]) for i in finished.mutated}
     places = [i for i, one in enumerate(inputs) if id(one) in given]

@@ -53,7 +53,7 @@ class Break:
 
 
     def follows_from(self, resumed: GoingOn | None) -> bool:
-        """Whether it is no cause of its own, but the break before it going on.
+        """Whether it is no cause of its own, but follows from the break before it.
 
         That is so for the next step of a loop that one interrupted, and for an expression that uses what one gave back.
         """
@@ -214,7 +214,7 @@ class Capture:
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
     spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
-    resumed: GoingOn | None = None          # for a capture that goes on behind a break
+    resumed: GoingOn | None = None          # for a capture that resumes after a break
     backend: str = ""                       # its name
     sessions: list[Any] = field(default_factory=list)   # its rehearsals, while it is being made: for who looks on
     examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail

@@ -141,7 +141,7 @@ class _HookedResult(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
         if grad is None:
-            raise RuntimeError("a module with backward hooks was captured, and an operation behind it gave no gradient")
+            raise RuntimeError("a module with backward hooks was captured, and an operation after it gave no gradient")
         for hook, around in ctx.before:
             made = hook(grad, *around)
             grad = grad if made is None else made

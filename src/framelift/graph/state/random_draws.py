@@ -186,7 +186,7 @@ class Drawing:
         return run
 
     def entry(self, entry: Callable[..., Any]) -> Callable[..., Any]:
-        """The entry that is given the real generators behind its other externals."""
+        """The entry that is given the real generators after its other externals."""
         places = [i for i, origin in enumerate(self.origins) if origin is not None]
         count = len(places)
 

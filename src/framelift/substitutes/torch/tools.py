@@ -117,7 +117,7 @@ def _record_function_init(session: Session, callable_: Any, args: tuple[Any, ...
 
 @substitute(torch.autograd.profiler.record_function.__enter__)
 def _record_function_enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Nothing was begun, so nothing is to be ended: neither here nor, behind a break, in eager mode."""
+    """Nothing was begun, so nothing is to be ended: neither here nor, after a break, in eager mode."""
     _core.captured(setattr, (args[0], "run_callbacks_on_exit", False), None)
     return args[0]
 
