@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import collections.abc
+import copy
 import functools
+import itertools
+import json
 import threading
 import types
 import weakref
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from support import check, compiled
+from support import check, compiled, counts
 
 X = torch.ones(2)
 
@@ -134,3 +137,67 @@ def test_the_class_of_a_weak_proxy() -> None:
     captured = compiled(program)
     for proxy in (alive, dead, alive):
         assert captured(X, proxy)[1:] == program(X, proxy)[1:]
+
+
+def test_weak_references_that_are_compared() -> None:
+    kept, other = Thing(), Thing()
+    held = {"o": weakref.ref(kept)}
+    first = weakref.ref(kept)
+
+    def program(x: Any) -> Any:
+        try:
+            return x + 1, held["o"] == first, held["o"] != first, {first: 1}.get(held["o"]), hash(held["o"]) == hash(first)
+        except TypeError as error:
+            return x + 1, str(error)
+    captured = compiled(program)
+    for reference in (weakref.ref(kept), weakref.ref(other), weakref.ref(Thing()), weakref.ref(kept), weakref.ref(kept, lambda _: None), weakref.ref(other)):
+        held["o"] = reference
+        assert captured(X)[1:] == program(X)[1:]
+
+
+def test_one_weak_reference_is_not_pinned() -> None:
+    class Box:
+        def __init__(self, thing: Thing) -> None:
+            self.reference = weakref.ref(thing)
+
+    def program(x: Any, box: Any) -> Any:
+        return x * box.reference().k
+    captured, things = compiled(program), [Thing(), Thing(), Thing()]
+    before = counts().captures
+    for thing in things:
+        assert torch.equal(captured(X, Box(thing)), X * 2)
+    assert counts().captures == before + 1
+
+
+def test_a_copy_of_an_iterator_goes_on_with_the_same_one() -> None:
+    for make in (lambda rows: enumerate(rows), lambda rows: zip(rows, rows), lambda rows: map(id, rows), lambda rows: itertools.islice(rows, 3)):
+        found = []
+        for wrap in (lambda f: f, compiled):
+            iterator = make(iter([[1], [2], [3]]))
+
+            def program(x: Any, iterator: Any = iterator) -> Any:
+                return x + 1, copy.copy(iterator)
+            _, made = wrap(program)(X)
+            next(made)
+            found.append(len(list(iterator)))
+        assert found[0] == found[1]
+
+
+def test_a_copy_of_a_generator_of_random_numbers() -> None:
+    generator = torch.Generator().manual_seed(5)
+
+    def program(x: Any) -> Any:
+        return x + 1, copy.deepcopy(generator)
+    made = compiled(program)(X)[1]
+    assert type(made) is torch.Generator and torch.equal(made.get_state(), generator.get_state())
+
+
+def test_a_scalar_of_numpy_as_json() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Box:
+        value = numpy.float64(2.5)
+    captured = compiled(lambda x: (x + 1, json.dumps({"a": [Box.value]})))
+    for number in (2.5, 3.5, 4.5):
+        Box.value = numpy.float64(number)
+        assert captured(X)[1] == json.dumps({"a": [number]})

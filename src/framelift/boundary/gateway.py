@@ -51,7 +51,7 @@ from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, 
 from .world import World
 from .attributes.wrapper_classes import note_wrapper_class
 
-__all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "rule"]
+__all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "pin_reference", "rule"]
 
 Rule = Callable[[World, Any, Origin], Any]
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
@@ -455,7 +455,27 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     if type(value) is contextvars.ContextVar:
         return _singleton(world, value, origin)
     world.guard(origin, "TYPE", type(value))
-    return world.register(value, value, origin, mutable=False)
+    world.register(value, value, origin, mutable=False)
+    world.references.append(value)
+    if len(world.references) > 1:   # C code may compare them: by what they lead to, or by identity where that is dead
+        for one in world.references:
+            pin_reference(world, one)
+    return value
+
+
+def _is_dead(reference: Any) -> bool:
+    return weakref.ref.__call__(reference) is None
+
+
+def pin_reference(world: World, reference: Any) -> None:
+    """Which reference it is, and whether it is dead, becomes a fact."""
+    origin = world.origin_of(reference)
+    if origin is None:
+        return
+    if origin.step != "const":
+        world.guard(origin, "IS", reference)
+    dead = _is_dead(reference)
+    world.guard(origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead")
 
 
 @rule(decimal.Decimal)

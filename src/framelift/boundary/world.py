@@ -73,6 +73,7 @@ class World:
         self.keep: list[Any] = []
         self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
         self.finishing: list[Callable[[], Any]] = []   # what looks at the end of the program once more, before recipes are made
+        self.references: list[Any] = []           # weak references from outside
         self.errors: list[BaseException] = []     # copies of exceptions from outside
         self.proxied: dict[int, Callable[[], Any]] = {}   # what a weak proxy made inside stands for, seen to be alive
         self.sealed: dict[int, Any] = {}                          # properties and their like from outside, which may have attributes

@@ -8,6 +8,19 @@ from .kinds_containers import values
 __all__ = ["KINDS"]
 
 NOW = "import datetime\n"
+#: objects whose texts, and whose places in a table, do not depend on where they lie in memory
+WEAK = '''
+import weakref
+class C:
+    k = 2
+    made = 0
+    def __init__(self):
+        C.made += 1
+        self.number = C.made
+    def __hash__(self): return self.number
+    def __repr__(self): return f'C{self.number}'
+KEEP, OTHERS = C(), C()
+'''
 
 KINDS = (
     Kind("int", "", "2", values(("other", "3"), ("float", "2.0"), ("bool", "True"), ("large", "2 ** 70"), ("negative", "-2"), ("none", "None"), ("subclass", "type('I', (int,), {'k': 1})(2)")), attr="real"),
@@ -32,8 +45,8 @@ KINDS = (
     Kind("weak proxy", "import weakref\nclass C:\n    k = 2\nKEEP = C()\nOTHERS = C()\nOTHERS.k = 8\n", "weakref.proxy(KEEP)", changes(("set", "$.k = 5", "$.k = 2")) + bodies(("other", "PUT(weakref.proxy(OTHERS))"), ("dead", "PUT(weakref.proxy(C()))"))),
     Kind("weak value dictionary", "import weakref\nclass C:\n    k = 2\nKEEP = C()\nOTHERS = C()\n", "weakref.WeakValueDictionary(p=KEEP, q=OTHERS)", changes(("set item", "$['p'] = OTHERS", "$['p'] = KEEP"), ("delete", "del $['p']", "$['p'] = KEEP"), ("element", "KEEP.k = 5", "KEEP.k = 2")) + bodies(
         ("dies", "OTHERS = C()", "O['q'] = OTHERS")), key="'p'", item="'p'", attr="data"),
-    Kind("weak set", "import weakref\nclass C:\n    k = 2\nKEEP = C()\nOTHERS = C()\n", "weakref.WeakSet([KEEP])", changes(("add", "$.add(OTHERS)", "$.discard(OTHERS)"), ("remove", "$.discard(KEEP)", "$.add(KEEP)")) + bodies(("dies", "KEEP = C()", "O.add(KEEP)")), item="KEEP", attr="data"),
-    Kind("weak key dictionary", "import weakref\nclass C:\n    k = 2\nKEEP = C()\nOTHERS = C()\n", "weakref.WeakKeyDictionary({KEEP: 1})", changes(("set item", "$[KEEP] = 4", "$[KEEP] = 1"), ("add", "$[OTHERS] = 2", "del $[OTHERS]")) + bodies(("dies", "KEEP = C()", "O[KEEP] = 1")), key="KEEP", item="KEEP", attr="data"),
+    Kind("weak set", WEAK, "weakref.WeakSet([KEEP])", changes(("add", "$.add(OTHERS)", "$.discard(OTHERS)"), ("remove", "$.discard(KEEP)", "$.add(KEEP)")) + bodies(("dies", "KEEP = C()", "O.add(KEEP)")), item="KEEP", attr="data"),
+    Kind("weak key dictionary", WEAK, "weakref.WeakKeyDictionary({KEEP: 1})", changes(("set item", "$[KEEP] = 4", "$[KEEP] = 1"), ("add", "$[OTHERS] = 2", "del $[OTHERS]")) + bodies(("dies", "KEEP = C()", "O[KEEP] = 1")), key="KEEP", item="KEEP", attr="data"),
     Kind("context variable", "import contextvars\nVAR = contextvars.ContextVar('VAR', default=2)\n", "VAR", changes(("set", "$.set(5)", "$.set(2)"), ("as bool", "$.set(True)", "$.set(2)")), attr="name"),
     Kind("thread local", "import threading\n", "threading.local()", changes(("set", "$.k = 5", "$.__dict__.clear()"), ("add", "$.missing = 5", "$.__dict__.clear()"))),
     Kind("lock", "import threading\n", "threading.Lock()", changes(("acquire", "$.acquire(False)", "$.release()")), attr="locked", avoid=("with",)),   # waiting for it would not end

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...graph.symbols.numbers import NUMBERS
+from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
@@ -24,7 +25,7 @@ __all__: list[str] = []
 def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
     """A value with plain numbers in place of symbolic ones, also inside of containers."""
     kind = type(value)
-    if kind in NUMBERS:
+    if kind in NUMBERS or kind is NumpyNumber:
         return value.value()
     if issubclass(kind, VIEWS):
         raise refusal(name, (value,))

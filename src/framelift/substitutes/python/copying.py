@@ -9,7 +9,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import dictoffset_of, members_of, mro_of, name_of
+from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
 from ...vocabulary.reasons import Interrupt
 from ...boundary.gateway import is_handle_class
 from ...boundary.world import ABSENT
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _MAKERS: Any = copyreg   # its functions that make objects are private in typeshed
+
+
+_OVER_OTHERS = (enumerate, zip, map, filter)   # and those of itertools
 
 
 def _is_handle(obj: Any) -> bool:
@@ -82,6 +85,10 @@ def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if not _is_handle(obj):
         if _core.is_external(obj):
             raise Interrupt("callable-on-handle", "object.__reduce_ex__")
+        if is_a(obj, torch.Generator):
+            raise Interrupt("torch-operation", "that copies a torch.Generator")
+        if (type(obj) in _OVER_OTHERS or module_of(type(obj)) == "itertools") and session.shadow_of(obj) is not None:
+            raise Interrupt("callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator")
         return _core.natively(callable_, args, None)
     if _overridden(session, obj, "__reduce__"):
         return _core.captured(_core.read(obj, "__reduce__"), (), None)

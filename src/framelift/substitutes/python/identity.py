@@ -23,6 +23,7 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
+from ...boundary.gateway import pin_reference
 from ...boundary.facts.identities import Identities
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque
@@ -117,6 +118,8 @@ def hashed_parts(obj: Any) -> tuple[Any, ...]:
 def _check_elements(session: Session, obj: Any) -> bool:
     """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are addresses inside."""
     inside = False
+    if is_a(obj, weakref.ref):   # a dead one has no hash, unless it was asked for before
+        pin_reference(session.world, obj)
     for element in hashed_parts(obj):
         if is_leaf(element) or is_constant(element):
             inside |= _nan_inside(session, element)
