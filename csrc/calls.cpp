@@ -267,6 +267,12 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
 
 PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
+  Ref plain;
+  if (kwargs && is_view(kwargs)) {  // a table that the program was given, and hands on as keywords: it is read whole
+    plain = Ref::steal(PyObject_CallMethod(kwargs, "plain", nullptr));
+    if (!(kwargs = plain.get())) return nullptr;
+  }
+  if (kwargs && kwargs != Py_None && !PyDict_Check(kwargs)) return PyErr_Format(PyExc_TypeError, "keywords come in a dictionary");
   if (!kwargs || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return dispatch(r, callable, &PyTuple_GET_ITEM(args, 0), n, nullptr);
   std::vector<PyObject*> stack(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + n);
   std::vector<Ref> values;  // the dict may change while the call runs

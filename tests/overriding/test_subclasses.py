@@ -101,3 +101,37 @@ def test_switched_off() -> None:
     both(fn, torch.ones(2).as_subclass(Plain))
     with torch._C.DisableTorchFunctionSubclass():
         both(lambda x: x + 1, torch.ones(2).as_subclass(Plain))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, named: torch.Tensor.__torch_function__(torch.Tensor.sum, (), (x, -1), named),
+    lambda x, named: torch._C._disabled_torch_function_impl(torch.Tensor, torch.Tensor.sum, (), (x, -1), named),
+    lambda x, named: torch.Tensor.sum(x, -1, **named),
+    lambda x, named: x.as_subclass(KeepsKeywords).sum(-1, **named),
+])
+def test_keywords_in_a_table_that_the_program_was_given(call: Any) -> None:
+    framelift.reset()
+    run = framelift.compile(call, backend="eager")
+    for named in ({"keepdim": True}, {"keepdim": False}, {"keepdim": True, "dtype": torch.float64}, {}):
+        want, got = call(torch.ones(2, 3), named), run(torch.ones(2, 3), named)
+        assert (type(got), got.shape, got.dtype, got.tolist()) == (type(want), want.shape, want.dtype, want.tolist())
+
+
+class KeepsKeywords(torch.Tensor):
+    """Hands keywords on as it is given them."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_keywords_of_an_override_that_is_a_root_of_its_own() -> None:
+    framelift.reset()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        list({}.__class__.__subclasses__())   # not captured, so the frame goes on eagerly behind it
+        return x.sum(-1, keepdim=True)
+    x = torch.ones(2, 3).as_subclass(KeepsKeywords)
+    override = framelift.compile(KeepsKeywords.__torch_function__, backend="eager")
+    assert override(torch.Tensor.sum, (KeepsKeywords,), (x, -1), {"keepdim": True}).shape == (2, 1)
+    assert framelift.compile(program, backend="eager")(x).shape == (2, 1)
