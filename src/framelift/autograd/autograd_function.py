@@ -131,10 +131,10 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
     return output
 
 
-def _applier(cls: type) -> Any:
+def _applier(cls: type[Any]) -> Any:
     """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written as code."""
     def apply(*args: Any, **kwargs: Any) -> Any:
-        return cls.apply(*args, **kwargs)   # type: ignore[attr-defined]
+        return cls.apply(*args, **kwargs)
     apply.__name__ = f"{name_of(cls)}_apply"
     return apply
 

@@ -64,7 +64,7 @@ def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any
 
     def run(args: list[Any]) -> Any:
         return forward(args)
-    run._boxed_call = True  # type: ignore[attr-defined]
+    setattr(run, "_boxed_call", True)
     return run
 
 
@@ -127,7 +127,7 @@ def _packed(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *
     return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options)
 
 
-inductor.pack = _packed   # type: ignore[attr-defined]
+setattr(inductor, "pack", _packed)
 
 
 #: `config.repeated_layers` -> how many equal layers in a row are one that is called several times
@@ -174,4 +174,4 @@ def _may_be(config: Any, entry: str, value: Any) -> bool:
     return wanted is None or getattr(wanted, "__origin__", None) is not None or not isinstance(wanted, type) or isinstance(value, wanted)
 
 
-inductor.check = _inductor_config   # type: ignore[attr-defined]   # asked when a user names mode or options, before anything is captured
+setattr(inductor, "check", _inductor_config)   # asked when a user names mode or options, before anything is captured

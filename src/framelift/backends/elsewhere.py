@@ -228,7 +228,7 @@ class _Worker:
     def after_fork(self) -> None:
         """In a forked child: the process is the parent's, and so are its answers."""
         jobs = self.jobs
-        self.__init__()   # type: ignore[misc]
+        self.__init__()   # type: ignore[misc]  # all fields anew
         self.jobs = jobs
         self._lost("this process is a fork of the one that asked")
 

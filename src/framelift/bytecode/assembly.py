@@ -158,7 +158,7 @@ def _entries(out: bytearray, position: Position, size: int, line: int) -> int:
         out += _number(_signed(begin - line))
         line = begin
         if kind == _ONE_LINE_LONG:
-            out += _columns(end - begin, column, end_column)   # type: ignore[operator]
+            out += _columns(end - begin, column, end_column)   # type: ignore[operator]  # of this kind all are known
     return line
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dis import _parse_exception_table  # type: ignore[attr-defined]
+from dis import _parse_exception_table  # type: ignore[attr-defined]  # private in typeshed
 from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opname, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple

@@ -195,7 +195,7 @@ class Flow:
         if op.name == "POP_EXCEPT":
             return Shape(depth, shape.saved[:-1], cut.offsets, cut.kept)
         if op.name == "LOAD_FAST_AND_CLEAR":
-            return Shape(depth, cut.saved, cut.offsets, (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))))  # type: ignore[attr-defined]
+            return Shape(depth, cut.saved, cut.offsets, (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))))  # type: ignore[attr-defined]  # private in typeshed
         if op.name == "SWAP" and cut.kept:
             places = {depth - 1: depth - op.arg, depth - op.arg: depth - 1}
             return Shape(depth, cut.saved, cut.offsets, tuple((places.get(at, at), name) for at, name in cut.kept))

@@ -109,7 +109,7 @@ def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> froze
 def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
     """The places of the arguments that the code may let go of before it ends: names that are bound anew or deleted, values taken off the stack."""
     ops = [flow.at[unit] for unit in made.units if unit in flow.shapes]
-    names = {flow.code._varname_from_oparg(op.arg) for op in ops   # type: ignore[attr-defined]
+    names = {flow.code._varname_from_oparg(op.arg) for op in ops   # type: ignore[attr-defined]  # private in typeshed
              if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)}
     given = made.code.co_varnames[:made.code.co_argcount]
     return tuple(i for i, name in enumerate(given) if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:])))
@@ -143,7 +143,7 @@ def untouched(code: CodeType) -> frozenset[str]:
             break
         if op.op in haslocal:   # some of CPython 3.13 name two
             places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-            left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]
+            left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]  # private in typeshed
     return frozenset(left)
 
 
@@ -263,14 +263,14 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     ops = flow.part(point.unit, frozenset(stops), [slot for slot in point.stack if isinstance(slot, int)])
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
-    used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]
+    used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]  # private in typeshed
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
     own = tuple(name for name in code.co_cellvars if name not in slots)   # others are hidden by a variable of a comprehension somewhere
     variables = (*own, *free)
     for op in ops:
         if op.op in haslocal or op.op in hasfree:
-            name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]
+            name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
             local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
             op.arg = slots[name] if local else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)

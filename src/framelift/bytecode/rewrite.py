@@ -60,12 +60,12 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
             try:
                 new = made[key]
             except KeyError:
-                new = made[key] = rules[op](writer, arg)  # type: ignore[misc]
+                new = made[key] = rules[op](writer, arg)  # type: ignore[misc]  # sites have rules
             if new is None:
                 continue
             growth.append((len(new) >> 1) - end + start)
         chunks.append(raw[2 * done:2 * start])
-        chunks.append(new)  # type: ignore[arg-type]
+        chunks.append(new)  # type: ignore[arg-type]  # None goes on above
         starts.append(start)
         ends.append(end)
         done = end

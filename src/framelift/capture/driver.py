@@ -577,8 +577,8 @@ def _chain_test() -> types.FunctionType:
 
 def _after_fork() -> None:
     """In a forked child there is one thread: what others were in the middle of is not going on."""
-    if not capture_lock._is_owned():   # type: ignore[attr-defined]
-        capture_lock._at_fork_reinit()   # type: ignore[attr-defined]
+    if not capture_lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
+        capture_lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
     _core.after_fork()
 
 

@@ -76,7 +76,7 @@ class ModuleTape(list[Any]):
 
     def _stack(self) -> dict[str, tuple[str, str]]:
         found: list[tuple[str, tuple[str, str]]] = []
-        frame = sys._getframe(2)
+        frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not rehearse.__code__:
             code = frame.f_code
             if code.co_name == "_call_impl" and code.co_filename == _CALL.co_filename:
@@ -85,7 +85,7 @@ class ModuleTape(list[Any]):
                     cls = type(module)
                     key, name = self._called(frame, id(module))
                     found.append((key, (name, f"{cls.__module__}.{cls.__qualname__}")))
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return dict(reversed(found))
 
     def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
@@ -134,9 +134,8 @@ class _ExportSession(Session):
 
     def _example(self, stand_in: torch.Tensor) -> torch.Tensor:
         """A private copy of what a stand-in is in this call: for results that the program declares constant."""
-        symbols = self.recorder.symbols
         finished = self.recorder.finish([stand_in])
-        given = [given.detach().clone() if isinstance(given, torch.Tensor) else symbols.shape_hint(given)  # type: ignore[union-attr]
+        given = [given.detach().clone() if isinstance(given, torch.Tensor) else self.recorder.with_symbols().shape_hint(given)
                  for given in (finished.inputs if finished.arguments is None else finished.arguments)]
         with torch._C.DisableTorchFunction(), torch.no_grad():
             found: torch.Tensor = finished.graph_module(*given)[0]

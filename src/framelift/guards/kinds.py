@@ -131,7 +131,7 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
     if type(value) is not facts.python_type:
         return False
     now = tensor_facts(value, ask_grad=facts.has_grad is not None, ask_marks=facts.marks is not None)
-    if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]
+    if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]  # both are asked for
         return False
     return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad
             and _entries_agree(facts.size, now.size) and (facts.stride is None or _entries_agree(facts.stride, now.stride)))

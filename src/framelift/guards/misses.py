@@ -66,7 +66,8 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
         names = [n for n in old.__slots__ if getattr(old, n) != getattr(facts, n) and n != "keys"] or ["keys"]
         if "size" in names:
             names = [n for n in names if n != "stride"]
-        return tuple(", ".join(f"{n} {_brief(getattr(f, n))}" for n in names) for f in (old, facts))  # type: ignore[return-value]
+        before, after = (", ".join(f"{n} {_brief(getattr(f, n))}" for n in names) for f in (old, facts))
+        return before, after
     if kind == "LEN":
         return items(old), items(builtin_length(now))
     if kind == "KEYS":

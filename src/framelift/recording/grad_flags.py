@@ -59,7 +59,7 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
 
 def _check(recorder: Recorder, value: Value, wanted: Any) -> None:
     facts = value.facts
-    if type(facts) is WrapperFacts or type(wanted) is not bool or not facts.is_leaf or facts.is_inference or value.external._is_view() or not (   # type: ignore[union-attr]
+    if type(facts) is WrapperFacts or type(wanted) is not bool or not facts.is_leaf or facts.is_inference or value.external._is_view() or not (   # type: ignore[union-attr]  # an input's
             facts.dtype.is_floating_point or facts.dtype.is_complex) or recorder.modes or recorder.overrides or recorder.in_transform() or recorder.tape_is_a_body():
         raise Interrupt("torch-operation", _WHAT)
 

@@ -352,7 +352,7 @@ class Recorder:
                         raise
                     return made
         if numbers:
-            read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]
+            read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]  # numbers come with symbols
         if outcome.written or outcome.changes:
             if len(found) > 1:
                 check_overlaps(self, target, kept, outcome, found)
@@ -428,7 +428,7 @@ class Recorder:
             fake_of = {id(value): fake for value, fake in zip(found, fakes)}
 
             def given(value: Any) -> Any:
-                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]   # type: ignore[union-attr]
+                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]   # type: ignore[union-attr]  # numbers come with symbols
             args = [rebuild(arg, given) for arg in kept]
             named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
             if type(target) is Getter:
@@ -462,12 +462,12 @@ class Recorder:
             value.exact = exact
             self._values[id(value.stand_in)] = value
             if type(result.facts) is SymbolicFacts:
-                self.symbols.new_sizes(value)   # type: ignore[union-attr]
+                self.symbols.new_sizes(value)   # type: ignore[union-attr]  # numbers come with symbols
             return value.stand_in
         if kind is Number:
-            value = Value(None, None, Storage(external=False))   # type: ignore[arg-type]
+            value = Value(None, None, Storage(external=False))   # type: ignore[arg-type]  # a number, which has neither
             value.step, value.path = step, path
-            return self.symbols.unbacked(result.raw, value)   # type: ignore[union-attr]
+            return self.symbols.unbacked(result.raw, value)   # type: ignore[union-attr]  # numbers come with symbols
         if kind is Same:
             return found[result.index].stand_in
         if kind is Const:

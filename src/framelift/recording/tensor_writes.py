@@ -88,7 +88,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
         return
     session.world.write("tensorattr", tensor, "data", new)
     if recorder.in_transform() or value.facts.is_inference or value.facts.requires_grad and not value.facts.is_leaf:
-        value.facts = _RETIRED  # type: ignore[assignment]
+        value.facts = _RETIRED  # type: ignore[assignment]  # raises whatever is asked of it
         return
     with torch._C.DisableTorchFunction():
         same = recorder.value_of(recorder.record_getter(getter_target("data"), new))

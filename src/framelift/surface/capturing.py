@@ -27,7 +27,7 @@ class _Slot:
 
     def backend(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         self.graph_module, self.example_inputs, self.compiled = graph_module, list(example_inputs), graph_module.forward
-        return lambda *inputs: self.compiled(*inputs)  # type: ignore[misc]
+        return lambda *inputs: self.compiled(*inputs)  # type: ignore[misc]  # given by then
 
 
 class GraphCapture:

@@ -165,7 +165,7 @@ _core.set_make_successor(_successor)
 def keep_compiled() -> Any:
     """From now on compiled callables are kept alive, and can be walked over: for tools that report at the end of a run."""
     global _compiled
-    _compiled = set(_compiled)  # type: ignore[assignment]
+    _compiled = set(_compiled)  # type: ignore[assignment]  # a set that keeps them
     return _compiled
 
 
@@ -234,7 +234,7 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
 
 def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Under a stance with a backend of its own."""
-    return _core.call_compiled(_sibling(compiled, stance.current().backend), args, kwargs)  # type: ignore[arg-type]
+    return _core.call_compiled(_sibling(compiled, stance.current().backend), args, kwargs)  # type: ignore[arg-type]  # this stance has one
 
 
 def _aot_first(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -291,9 +291,9 @@ def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = F
         @functools.wraps(traceable_fn)
         def original(*args: Any, **kwargs: Any) -> Any:
             return original_fn(*args, **kwargs)
-        original.__torch_dynamo_original__ = original_fn  # type: ignore[attr-defined]
-        original.__torch_dynamo_polyfill__ = traceable_fn  # type: ignore[attr-defined]
-        original.__torch_dynamo_can_constant_fold_through__ = can_constant_fold_through  # type: ignore[attr-defined]
+        setattr(original, "__torch_dynamo_original__", original_fn)
+        setattr(original, "__torch_dynamo_polyfill__", traceable_fn)
+        setattr(original, "__torch_dynamo_can_constant_fold_through__", can_constant_fold_through)
         marks.mark(original_fn, handler)
         marks.mark(original, handler)
         return original

@@ -230,7 +230,7 @@ def _follow(settings: types.ModuleType) -> None:
         if self is settings and name in config.OPTIONS:
             with contextlib.suppress(TypeError):   # an option that takes more kinds of values there
                 setattr(config, name, value)
-    cls.__setattr__ = follow  # type: ignore[method-assign]
+    cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
     _undo.append(lambda: setattr(cls, "__setattr__", write))
 
 
@@ -259,5 +259,5 @@ class _Finder(MetaPathFinder):
                 execute(module)
                 if is_installed():
                     _redirect_dynamo()
-            loader.exec_module = then_redirect  # type: ignore[method-assign]
+            loader.exec_module = then_redirect  # type: ignore[method-assign]  # replaced on purpose
         return spec

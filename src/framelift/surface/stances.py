@@ -63,7 +63,7 @@ def _wrapped(fn: Any, wanted: Stance) -> Any:
             return fn(*args, **kwargs)
         finally:
             _put(before)
-    with_stance._dynamo_forbidden = True  # type: ignore[attr-defined]
+    setattr(with_stance, "_dynamo_forbidden", True)
     return with_stance
 
 

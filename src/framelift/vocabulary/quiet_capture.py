@@ -180,8 +180,8 @@ def thresholds() -> tuple[int, ...]:
 def _after_fork() -> None:
     """In a forked child, what other threads held is let go."""
     own = threading.get_ident()
-    if not _lock._is_owned():   # type: ignore[attr-defined]
-        _lock._at_fork_reinit()   # type: ignore[attr-defined]
+    if not _lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
+        _lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
     if _Held.blocks:
         _Held.blocks[:] = [block for block in _Held.blocks if block.thread == own]
         _let_collect()

@@ -110,7 +110,7 @@ if tnp is not None:
     for _reason, _names in _UNANSWERED.items():
         for _name in _names.split():
             setattr(Array, _name, _unanswered(_name, _reason))
-    Scalar.__hash__ = _unanswered("__hash__", "tensor-item")  # type: ignore[method-assign]
+    Scalar.__hash__ = _unanswered("__hash__", "tensor-item")  # type: ignore[method-assign]  # replaced on purpose
     for _name in {"__weakref__", "__module__"}.union(dir(tnp.ndarray)).difference(dir(numpy.ndarray), {"__dict__"}):
         setattr(Array, _name, _Absent(_name))
 

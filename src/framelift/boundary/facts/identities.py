@@ -40,7 +40,7 @@ class Identities:
         elif left is not right:
             records = [self._world.by_seen.get(id(one)) for one in (left, right)]
             if None not in records:
-                self._world.distinct += [record.origin for record in records]  # type: ignore[union-attr]
+                self._world.distinct += [record.origin for record in records]  # type: ignore[union-attr]  # none is None
         return left is right
 
     def pin(self, value: Any) -> bool:

@@ -82,7 +82,7 @@ class LargeDict(LazyLookup, dict):
 def add_methods(cls: type, solid: type, names: str) -> None:
     """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that need the whole of it."""
     cls.__name__ = solid.__name__ if solid.__module__ == "builtins" else f"{solid.__module__}.{solid.__name__}"
-    cls.__hash__ = None  # type: ignore[assignment]
+    cls.__hash__ = None  # type: ignore[assignment]  # as containers have it
     for name in names.split():
         setattr(cls, name, _through(solid, name))
 

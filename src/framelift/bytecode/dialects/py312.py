@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]
+from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  # private in typeshed
 
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named

@@ -32,8 +32,8 @@ _all: weakref.WeakSet[Drawing] = weakref.WeakSet()
 def _after_fork() -> None:
     """In a forked child, graphs that other threads ran are not being run."""
     for drawing in list(_all):
-        if not drawing._lock._is_owned():   # type: ignore[attr-defined]
-            drawing._lock._at_fork_reinit()   # type: ignore[attr-defined]
+        if not drawing._lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
+            drawing._lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
 
 
 os.register_at_fork(after_in_child=_after_fork)

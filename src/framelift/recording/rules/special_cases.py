@@ -268,9 +268,9 @@ def _nest(data: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     if type(data) not in (list, tuple):
         return (), [data]
     rows = [_nest(item) for item in data]
-    if not rows or any(row is None or row[0] != rows[0][0] for row in rows):   # type: ignore[index]
+    if not rows or any(row is None or row[0] != rows[0][0] for row in rows):   # type: ignore[index]  # no row is None
         return None
-    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index]
+    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index]  # no row is None
 
 
 def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:

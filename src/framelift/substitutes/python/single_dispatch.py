@@ -29,7 +29,7 @@ def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
         world = session.world
         registry = let_in(world, registry, (world.function_origins.get(id(function)) or const(function)).to("cell", index).to("contents"))
     cls = args[0] if args else kwargs["cls"]
-    return registry[cls] if cls in registry else _core.captured(functools._find_impl, (cls, registry), None)  # type: ignore[attr-defined]
+    return registry[cls] if cls in registry else _core.captured(functools._find_impl, (cls, registry), None)  # type: ignore[attr-defined]  # private in typeshed
 
 
 for _part in functools.singledispatch.__code__.co_consts:
