@@ -142,7 +142,7 @@ class Dynamism:
             self._once[str(origin)] = function.__qualname__
         return wanted
 
-    def told_by_code(self) -> list[str]:
+    def guarded_by_code(self) -> list[str]:
         """The places of functions that are guarded by their code in this rehearsal."""
         return list(self._once)
 

@@ -179,7 +179,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     world.guard(origin.to("globals"), "IS", value.__globals__)
     world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
     world.function_origins[id(value)] = origin
-    world.told_by_code.add(value.__code__)
+    world.guarded_by_code.add(value.__code__)
     world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call
     return world.register(value, value, origin)
 

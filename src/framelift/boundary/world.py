@@ -66,7 +66,7 @@ class World:
         self.owners = Owners()
         self.viewed: set[int] = set()             # ids of objects of whose attributes a view was taken
         self.function_origins: dict[int, Origin] = {}   # of functions guarded by their code, by their id
-        self.told_by_code: set[Any] = set()             # their code
+        self.guarded_by_code: set[Any] = set()             # their code
         self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
         self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
         self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard shows by itself: scalars of numpy, lengths of sets
@@ -107,7 +107,7 @@ class World:
         elsewhere = self.function_origins.get(id(function))
         if elsewhere is not None:   # the same one: then it is a constant there too
             self.guard(elsewhere, "IS", function)
-        elif code in self.told_by_code:
+        elif code in self.guarded_by_code:
             if origin is None:
                 raise Interrupt("symbolic-number", "a function made by the same code as one that is a key")
             self.distinct.append(origin)

@@ -21,7 +21,7 @@ from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin, note_resumed
-from .writer import GOES_ON
+from .writer import RESUMES
 
 __all__ = ["Made", "Point", "Stop", "let_go", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
 
@@ -274,7 +274,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
             local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
             op.arg = slots[name] if local else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
-    consts: list[Any] = [*code.co_consts, GOES_ON, _core.set_handled]
+    consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
     head, offsets = _prologue(point, start, slots, consts)   # set_handled is the last constant so far
     head[:0] = _cells(own, free, len(names), start)
     form: dict[str, Any] = {

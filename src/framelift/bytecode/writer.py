@@ -13,7 +13,7 @@ from typing import Any
 
 from .encode import instruction
 
-__all__ = ["GOES_ON", "Writer"]
+__all__ = ["RESUMES", "Writer"]
 
 _LOAD_CONST = opmap["LOAD_CONST"]
 
@@ -23,7 +23,7 @@ class _Mark:
 
 
 #: among the constants of code that was made to resume a frame
-GOES_ON = _Mark()
+RESUMES = _Mark()
 
 
 class _Loads(dict[Any, bytes]):
@@ -56,7 +56,7 @@ class Writer:
         self.const = _Loads(consts, _itself)
         self.first_free = _first_free(code) if code.co_freevars else 0
         # Code that resumes a frame has that frame's cells, which are external to whoever captures it.
-        self.first_outer = len(code.co_varnames) if code.co_cellvars and GOES_ON in code.co_consts else self.first_free
+        self.first_outer = len(code.co_varnames) if code.co_cellvars and RESUMES in code.co_consts else self.first_free
 
     def index(self, value: Any) -> int:
         """The number of a constant, for the few opcodes that name one other than by loading it."""

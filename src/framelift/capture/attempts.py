@@ -21,7 +21,7 @@ from ..vocabulary.scopes import insist
 from .breaks import Breaks, Stopping, Tried
 from .around.failing import place_of
 from .profiling import profiled
-from .debuggers import untold, untraced
+from .debuggers import quiet_unraisable, untraced
 
 __all__ = ["break_off", "rehearsed", "taking_values"]
 
@@ -69,7 +69,7 @@ def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: 
 def rehearse(session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None) -> tuple[Any, BaseException | None]:
     """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
     try:
-        with no_collections(), untraced(), untold(), watching_warnings(), profiled(function.__qualname__), session.recorder.recording():
+        with no_collections(), untraced(), quiet_unraisable(), watching_warnings(), profiled(function.__qualname__), session.recorder.recording():
             try:
                 _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
             except BaseException as error:

@@ -13,7 +13,7 @@ from .. import _core
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 
-__all__ = ["untold", "untraced"]
+__all__ = ["quiet_unraisable", "untraced"]
 
 _TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
 
@@ -48,7 +48,7 @@ def untraced() -> Iterator[None]:
 
 
 @scope
-def untold() -> Iterator[None]:
+def quiet_unraisable() -> Iterator[None]:
     """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
 
     Python would write that to stderr, and it is nobody's news.  What other threads cannot raise goes where it would go without us.

@@ -54,11 +54,11 @@ from . import background, policy
 from .breaks import Breaks, handing_over
 from .records.callbacks import capturing, entry_made
 from .records.counters import note
-from .records.defects import is_defect, tell_of_defect
+from .records.defects import is_defect, report_defect
 from .around.failing import raising, runnable, undoing
 from .frames import muted, resolve_code, skipped
 from .freezing import frozen
-from .resumed import going_on
+from .resumed import resumed_from
 from .records.guard_hooks import Hooks
 from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .around.leaving import leaving, unseen_by_hooks
@@ -71,7 +71,7 @@ from .attempts import break_off, rehearsed as rehearse, taking_values
 from .learned_shapes import Learned, dynamism_for, rehearse_with
 from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
-    Relations, check_promises, first_given, floats_told, names_for, preamble_of, putting_back,
+    Relations, check_promises, first_given, floats_shown, names_for, preamble_of, putting_back,
 )
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Driver:
                 return None
             if not is_defect(error):
                 raise
-            tell_of_defect(error, function, fullgraph=self.fullgraph and root)
+            report_defect(error, function, fullgraph=self.fullgraph and root)
             self.record.given_up.add(function.__code__)
             self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
             return None
@@ -242,7 +242,7 @@ class Driver:
                     sessions: list[Session], pool: Pool | None, known: Learned | None) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
-        info.resumed = going_on(self.breaks, code)
+        info.resumed = resumed_from(self.breaks, code)
         info.backend, info.sessions = self.backend_name, sessions
         seen = known or self.seen.get(code)
         if seen is None:
@@ -395,7 +395,7 @@ class Driver:
         assert finished.arguments is not None
         examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
         takes_floats = any(type(argument) is Float for argument in finished.arguments)
-        told = floats_told() if takes_floats else contextlib.nullcontext()
+        told = floats_shown() if takes_floats else contextlib.nullcontext()
         if takes_floats and self.backend_name != "eager":
             without_alpha(finished.graph_module)
 
@@ -410,7 +410,7 @@ class Driver:
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
-            self._tell(info)
+            self._log_break(info)
             if stop.error is not None:
                 raise stop.error
             if stop.operator:
@@ -420,7 +420,7 @@ class Driver:
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
-    def _tell(self, info: Capture) -> None:
+    def _log_break(self, info: Capture) -> None:
         """A cause is logged in full once; whoever else meets it, callers above all, gets a line."""
         assert info.stop is not None
         level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO

@@ -16,13 +16,13 @@ from ..bytecode.producers import producers
 from ..bytecode.resume import stops_after
 from .breaks import Breaks
 
-__all__ = ["GoingOn", "going_on"]
+__all__ = ["Resumed", "resumed_from"]
 
 _PARAMETER = re.compile(r"(?:(?<=\s)|^)\.(?:\d+|handled|receiver)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class GoingOn:
+class Resumed:
     """Where a capture begins; a parameter that only framelift named is called by its expression."""
 
     place: Place
@@ -41,7 +41,7 @@ class GoingOn:
         return replace(miss, origin=self.said(miss.origin), sentence=self.said(miss.sentence))
 
 
-def going_on(breaks: Breaks, code: types.CodeType) -> GoingOn | None:
+def resumed_from(breaks: Breaks, code: types.CodeType) -> Resumed | None:
     """For code made to resume after a break; None for the program's own code."""
     if not breaks.is_resumed(code):
         return None
@@ -50,7 +50,7 @@ def going_on(breaks: Breaks, code: types.CodeType) -> GoingOn | None:
     flow, original = frames.flow, frames.code
     after = dict.fromkeys(place_of(original, 2 * flow.last(p.unit).unit) for p, plain in frames.made if plain and point.unit in stops_after(flow, p.unit))
     rows, loops = _names(flow, original, point.unit)
-    return GoingOn(place_of(original, 2 * point.unit), tuple(after), tuple(rows), code.co_varnames[:code.co_argcount], tuple(loops))
+    return Resumed(place_of(original, 2 * point.unit), tuple(after), tuple(rows), code.co_varnames[:code.co_argcount], tuple(loops))
 
 
 def _names(flow: Flow, code: types.CodeType, unit: int) -> tuple[list[tuple[str, str]], list[Place]]:

@@ -13,7 +13,7 @@ import torch
 
 from .._core import is_a
 from ..vocabulary.places import Place, brief, expression
-from ..capture.resumed import GoingOn
+from ..capture.resumed import Resumed
 
 __all__ = ["FRAME", "readable", "resume_source", "user_line"]
 
@@ -57,7 +57,7 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
     return "\n".join([f"def graph({', '.join(inputs)}):", *(rows[1:] if rows and not rows[0] else rows)]) + "\n"
 
 
-def resume_source(resumed: GoingOn, first: int) -> str:
+def resume_source(resumed: Resumed, first: int) -> str:
     """Where a capture after a break begins, what it is given, and the source from there of the function that begins at line `first`.
 
     The code itself is made from the function's bytecode: what is shown is what it stands for.

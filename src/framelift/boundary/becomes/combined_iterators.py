@@ -30,7 +30,7 @@ _INNER = (*SEQUENCE_ITERATORS, *HOLDERS, *STEPPERS, itertools.count)
 _PLAIN = (list, tuple, str, bytes, range)
 
 
-def _told(iterator: Any) -> tuple[Any, ...]:
+def _reduced(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
     if module_of(type(iterator)) != "itertools":
         return iterator.__reduce__()
@@ -42,12 +42,12 @@ def _told(iterator: Any) -> tuple[Any, ...]:
 
 def parts_of(holder: Any) -> tuple[Any, ...]:
     """The function, if any, and the iterators."""
-    return _told(holder)[1]
+    return _reduced(holder)[1]
 
 
 def is_strict(holder: Any) -> bool:
     """Whether a zip was asked to be strict."""
-    return len(_told(holder)) > 2
+    return len(_reduced(holder)) > 2
 
 
 def import_holder(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
@@ -77,16 +77,16 @@ def _is_watched(kind: type, function: Any) -> bool:
 
 def _inner(stepper: Any) -> tuple[Any, ...]:
     """The iterators that a stepper holds."""
-    told = _told(stepper)
+    reduced = _reduced(stepper)
     if type(stepper) is itertools.chain:
-        return told[2] if len(told) > 2 else ()
-    return () if type(stepper) is itertools.islice and len(told[1]) == 2 else told[1][:1]   # one that ended tells of an iterator made for the telling
+        return reduced[2] if len(reduced) > 2 else ()
+    return () if type(stepper) is itertools.islice and len(reduced[1]) == 2 else reduced[1][:1]   # one that ended gives an iterator made for this question
 
 
 def _counts(stepper: Any) -> tuple[Any, ...]:
     """The numbers that a stepper holds."""
-    told = _told(stepper)
-    return () if type(stepper) is itertools.chain else (*told[1][1:], *told[2:])
+    reduced = _reduced(stepper)
+    return () if type(stepper) is itertools.chain else (*reduced[1][1:], *reduced[2:])
 
 
 def stands_at(iterator: Any) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ from ...vocabulary.scopes import insist
 if TYPE_CHECKING:
     from ..records.record import Capture
 
-__all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "tell_of_failure", "undoing"]
+__all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "report_failure", "undoing"]
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 _SMALL = 1 << 16
@@ -257,7 +257,7 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
     return True
 
 
-def tell_of_failure(info: Capture, error: BaseException) -> None:
+def report_failure(info: Capture, error: BaseException) -> None:
     """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with `config.strict` it is an error."""
     if info is None or is_a(error, AssumptionFailed):
         return
@@ -276,4 +276,4 @@ def tell_of_failure(info: Capture, error: BaseException) -> None:
         warnings.warn(f"framelift: {text}. This is a defect of framelift or of the backend.", stacklevel=2)
 
 
-_core.set_failure_teller(tell_of_failure)
+_core.set_failure_teller(report_failure)

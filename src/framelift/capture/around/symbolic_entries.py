@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...recording.finished import Finished
     from ...rehearsal.session import Session
 
-__all__ = ["Relations", "check_promises", "first_given", "floats_told", "names_for", "preamble_of", "putting_back"]
+__all__ = ["Relations", "check_promises", "first_given", "floats_shown", "names_for", "preamble_of", "putting_back"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -151,7 +151,7 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
 
 
 @scope
-def floats_told() -> Iterator[None]:
+def floats_shown() -> Iterator[None]:
     """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a guard or by giving up.
 
     Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.

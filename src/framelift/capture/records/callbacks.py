@@ -115,15 +115,15 @@ def capturing(compile_id: str) -> Iterator[None]:
     try:
         _nested.depth = depth + 1
         if outermost and _starts:
-            _tell(_starts, args)
+            _call_all(_starts, args)
         yield
     finally:
         _nested.depth = depth
         if outermost and _ends:
-            _tell(_ends, args)
+            _call_all(_ends, args)
 
 
-def _tell(callbacks: list[Callable[..., Any]], args: CallbackArgs) -> None:
+def _call_all(callbacks: list[Callable[..., Any]], args: CallbackArgs) -> None:
     for callback in list(callbacks):
         try:
             takes = bool(inspect.signature(callback).parameters)

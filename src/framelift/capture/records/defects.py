@@ -19,7 +19,7 @@ from ...exc import FrameliftError, InternalError
 from ...vocabulary.log import warn
 from ...vocabulary.own_code import FRAMELIFT
 
-__all__ = ["is_defect", "tell_of_defect"]
+__all__ = ["is_defect", "report_defect"]
 
 _OWN = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
 _numbers = itertools.count(1)
@@ -36,7 +36,7 @@ def is_defect(error: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN)
 
 
-def tell_of_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
+def report_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
     """Warn, with a file that has all a bug report needs.  With `config.strict`, or where eager mode is not allowed, raise."""
     if config.strict or fullgraph:
         if is_a(error, InternalError):

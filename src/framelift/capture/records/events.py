@@ -15,7 +15,7 @@ from typing import Any
 
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["LISTENERS", "listen", "tell"]
+__all__ = ["LISTENERS", "listen", "notify"]
 
 LISTENERS: dict[str, list[Callable[..., Any]]] = {"phase": [], "failed": [], "done": []}
 
@@ -28,7 +28,7 @@ def listen(event: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def tell(event: str, *args: Any) -> None:
+def notify(event: str, *args: Any) -> None:
     """An event happened."""
     for listener in tuple(LISTENERS[event]):
         try:

@@ -81,7 +81,7 @@ def what_was_done(miss: Miss | None, info: Capture) -> str:
             return f"{miss.origin} is read element by element from now on"
         if miss.origin in world.dynamism.keyed:
             return f"{miss.origin} is read key by key from now on"
-        if miss.origin in world.dynamism.told_by_code():
+        if miss.origin in world.dynamism.guarded_by_code():
             return f"functions at {miss.origin} are distinguished by their code from now on"
     return "recompiled for this value" if not info.reason_id else f"runs eagerly: {info.reason}"
 

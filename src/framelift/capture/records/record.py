@@ -22,8 +22,8 @@ from ...guards.sentences import described, path
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
 from ...vocabulary.scopes import scope
-from .events import tell
-from ..resumed import GoingOn
+from .events import notify
+from ..resumed import Resumed
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -52,7 +52,7 @@ class Break:
         return self.reason, self.places[-1] if self.places else None, self.sentence
 
 
-    def follows_from(self, resumed: GoingOn | None) -> bool:
+    def follows_from(self, resumed: Resumed | None) -> bool:
         """Whether it is no cause of its own, but follows from the break before it.
 
         That is so for the next step of a loop that one interrupted, and for an expression that uses what one gave back.
@@ -144,7 +144,7 @@ class Note:
     cpu_seconds: float
     phases: tuple[Phase, ...]
     spent: tuple[Spent, ...]
-    resumed: GoingOn | None
+    resumed: Resumed | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
     done: str = ""              # what a recompile does about its miss
     shared_with: str = ""       # the callable it was made for, where that is another one
@@ -214,7 +214,7 @@ class Capture:
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
     spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
-    resumed: GoingOn | None = None          # for a capture that resumes after a break
+    resumed: Resumed | None = None          # for a capture that resumes after a break
     backend: str = ""                       # its name
     sessions: list[Any] = field(default_factory=list)   # its rehearsals, while it is being made: for who looks on
     examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
@@ -245,12 +245,12 @@ class Capture:
     @scope
     def phase(self, name: str) -> Iterator[None]:
         """Time a block, and report it to listeners."""
-        tell("phase", self, name)
+        notify("phase", self, name)
         start = time.perf_counter()
         try:
             yield
         except Exception as error:
-            tell("failed", self, name, error)
+            notify("failed", self, name, error)
             raise
         finally:
             self.phases.append(Phase(name, start, time.perf_counter() - start))
@@ -278,7 +278,7 @@ class Record:
         self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
                                capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done))
-        tell("done", capture)
+        notify("done", capture)
 
     def exchange(self, old: Capture, new: Capture) -> None:
         """A capture whose graph ran uncompiled was made again with the compiled graph: one capture, as before."""

@@ -90,18 +90,18 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers:
     parameters = getattr(callable_, "cache_parameters", None)
     typed = parameters is None or bool(parameters()["typed"])
     alone = len(args) == 1 and not kwargs   # an int alone is a key of its own kind
-    seen = [_told(value, numbers, typed or alone) for value in args]
-    named = {name: _told(value, numbers, typed) for name, value in kwargs.items()}
+    seen = [_key_part(value, numbers, typed or alone) for value in args]
+    named = {name: _key_part(value, numbers, typed) for name, value in kwargs.items()}
     return id(callable_), functools._make_key(tuple(seen), named, typed)
 
 
-def _told(value: Any, numbers: list[Any], typed: bool) -> Any:
+def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
     """The value, with numbers taken out: those may be symbolic."""
     if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):   # those of different types may be equal
         numbers.append(value)
-        return _told, value.__class__ if typed else None
+        return _key_part, value.__class__ if typed else None
     if type(value) in (tuple, torch.Size) and _is_plain(value):
-        return tuple([_told(one, numbers, False) for one in value])   # types are looked at outermost only
+        return tuple([_key_part(one, numbers, False) for one in value])   # types are looked at outermost only
     return value if _is_plain(value) else (_key, id(value))
 
 
