@@ -2,8 +2,9 @@
 
     python tools/architecture.py     writes docs/pictures/packages.svg and docs/pictures/one_call.svg
 
-The first picture is made from the imports in the source, so it cannot show a layout that is not there.  An arrow that follows from
-others is left out: A -> C is not drawn where A -> B -> C is.  tests/project/test_architecture.py fails when a picture is not current.
+The first picture is made from the imports in the source, so it cannot show a layout that is not there.  An arrow that
+follows from others is left out: A -> C is not drawn where A -> B -> C is.  tests/project/test_architecture.py fails when
+a picture is not current.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Graph = dict[str, set[str]]
 class Station:
     """One of the functions that a call passes: in which file, under which name, and what it does there."""
 
-    path: str       # from the root of the repository
+    path: str  # from the root of the repository
     function: str
     does: str
 
@@ -62,7 +63,7 @@ STATIONS = {
 
 
 def defines(path: Path, name: str) -> bool:
-    """Whether a file defines `name`: a function, class, method (`Class.method`) or top-level variable; in C++, a function or type."""
+    """Whether a file defines `name`: a function, class, method (`Class.method`) or variable; in C++, a function or type."""
     text = path.read_text(encoding="utf8")
     if path.suffix != ".py":
         return re.search(rf"(?:^|[\s*&:]){re.escape(name.split('::')[-1])}\s*(?:\(|\{{|\[|=|<|:)", text) is not None
@@ -80,7 +81,7 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def direct_imports(package: Package) -> Graph:
-    """Which package imports which, without imports that follow from others; the native core is below all that name it."""
+    """Which package imports which, without imports that follow from others; the native core is one of them."""
     every: Graph = {}
     for module in package.modules.values():
         part = _part(module.name, package)
@@ -90,7 +91,10 @@ def direct_imports(package: Package) -> Graph:
             found = NATIVE if core else _part(target, package) if target else ""
             every.setdefault(part, set()).update({found} - {part, ""})
     every.setdefault(NATIVE, set())
-    return {part: {low for low in below if not any(low in _below(every, other) for other in below - {low})} for part, below in every.items()}
+    return {
+        part: {low for low in below if not any(low in _below(every, other) for other in below - {low})}
+        for part, below in every.items()
+    }
 
 
 def _part(module: str, package: Package) -> str:
@@ -107,7 +111,7 @@ def _below(graph: Graph, part: str) -> set[str]:
     return found
 
 
-# --- the picture of the packages ------------------------------------------------------------------------------------------------
+# --- the picture of the packages --------------------------------------------------------------------------------------
 
 WIDE, HIGH, ACROSS, DOWN, MARGIN, LANES = 120, 30, 30, 34, 16, 18
 
@@ -129,7 +133,10 @@ def _levels(graph: Graph) -> dict[str, int]:
 def packages_svg(graph: Graph) -> str:
     """Packages in rows, one row for each level.  Arrows over several levels run in lanes of their own at the left."""
     level = _levels(graph)
-    long = sorted(((part, low) for part in graph for low in graph[part] if level[low] > level[part] + 1), key=lambda edge: (level[edge[0]], edge))
+    long = sorted(
+        ((part, low) for part in graph for low in graph[part] if level[low] > level[part] + 1),
+        key=lambda edge: (level[edge[0]], edge),
+    )
     lane = {edge: MARGIN + LANES * (number + 0.5) for number, edge in enumerate(long)}
     rows: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     for part in sorted(graph, key=lambda part: (part not in {high for high, _ in long}, part)):
@@ -146,12 +153,20 @@ def packages_svg(graph: Graph) -> str:
             x = lane.get((part, low))
             between = [(x, top[part] + HIGH + DOWN), (x, top[low] - DOWN)] if x is not None else []
             drawn.append(_arrow([(middle[part], top[part] + HIGH), *between, (middle[low], top[low] - 3)]))
-    drawn += [_box(middle[part] - WIDE / 2, top[part], WIDE, HIGH, part, "core" if part == NATIVE else "box") for part in sorted(graph)]
+    drawn += [
+        _box(middle[part] - WIDE / 2, top[part], WIDE, HIGH, part, "core" if part == NATIVE else "box")
+        for part in sorted(graph)
+    ]
     height = len(rows) * (HIGH + DOWN) - DOWN + 2 * MARGIN
-    return _svg(2 * MARGIN + LANES * len(long) + widest, height, "Packages of framelift; an arrow points to what is imported", drawn)
+    return _svg(
+        2 * MARGIN + LANES * len(long) + widest,
+        height,
+        "Packages of framelift; an arrow points to what is imported",
+        drawn,
+    )
 
 
-# --- the picture of one call ----------------------------------------------------------------------------------------------------
+# --- the picture of one call ------------------------------------------------------------------------------------------
 
 LANE, STEP = 300, 64
 
@@ -180,14 +195,31 @@ def one_call_svg() -> str:
     for before, after in zip(places, places[1:]):
         left, y = before[-1]
         x, start = left + LANE - 12, y + middle
-        drawn.append(_arrow([(x, start), (x + 26, start), (x + 26, after[0][1] + middle), (after[0][0] + 9, after[0][1] + middle)], straight=True))
+        drawn.append(
+            _arrow(
+                [(x, start), (x + 26, start), (x + 26, after[0][1] + middle), (after[0][0] + 9, after[0][1] + middle)],
+                straight=True,
+            )
+        )
     (x, y), (back, low), foot = places[-1][-1], places[0][1], MARGIN + most * STEP + 44 + 14
-    drawn.append(_arrow([(x + LANE / 2, y + STEP - 16), (x + LANE / 2, foot), (back + LANE / 2, foot), (back + LANE / 2, low + STEP - 13)], straight=True))
+    drawn.append(
+        _arrow(
+            [
+                (x + LANE / 2, y + STEP - 16),
+                (x + LANE / 2, foot),
+                (back + LANE / 2, foot),
+                (back + LANE / 2, low + STEP - 13),
+            ],
+            straight=True,
+        )
+    )
     height = foot + MARGIN
-    return _svg(2 * MARGIN + len(STATIONS) * (LANE + ACROSS) - ACROSS, height, "The way of one call through the packages", drawn)
+    return _svg(
+        2 * MARGIN + len(STATIONS) * (LANE + ACROSS) - ACROSS, height, "The way of one call through the packages", drawn
+    )
 
 
-# --- pieces of SVG --------------------------------------------------------------------------------------------------------------
+# --- pieces of SVG ----------------------------------------------------------------------------------------------------
 
 _STYLE = """
     text { font-family: sans-serif; font-size: 14px; text-anchor: middle; fill: #1d2733 }
@@ -204,10 +236,14 @@ _STYLE = """
 
 
 def _svg(width: float, height: float, title: str, drawn: list[str]) -> str:
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img">\n'
-            f"  <title>{html.escape(title)}</title>\n  <!-- drawn by tools/architecture.py -->\n  <style>{_STYLE}  </style>\n"
-            '  <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path d="M0 0 L8 4 L0 8 z"/></marker></defs>\n  <rect class="paper" width="100%" height="100%"/>\n')
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img">\n'
+        f"  <title>{html.escape(title)}</title>\n  <!-- drawn by tools/architecture.py -->\n"
+        f"  <style>{_STYLE}  </style>\n"
+        '  <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 L8 4 L0 8 z"/></marker></defs>\n  <rect class="paper" width="100%" height="100%"/>\n'
+    )
     return head + "".join(f"  {line}\n" for line in drawn) + "</svg>\n"
 
 

@@ -1,4 +1,4 @@
-"""The documentation of the architecture: pictures are current, and every file and function that the pages name exists."""
+"""The documentation of the architecture: pictures are current, and what the pages name exists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ def file_named(path: str) -> Path | None:
 
 
 def test_pictures_are_current() -> None:
-    stale = [path.name for path, text in architecture.pictures().items() if not path.exists() or path.read_text(encoding="utf8") != text]
+    stale = [
+        path.name
+        for path, text in architecture.pictures().items()
+        if not path.exists() or path.read_text(encoding="utf8") != text
+    ]
     assert not stale, f"run python tools/architecture.py: {stale}"
 
 
@@ -54,7 +58,9 @@ def test_what_a_page_names_exists(path: Path) -> None:
         elif name and not architecture.defines(found, name):
             wrong.append(f"{named}: {name}")
     wrong += [folder for folder in _FOLDER.findall(text) if not (ROOT / folder).exists()]
-    wrong += [link for link in _LINK.findall(text) if not (path.parent / link).exists() and not link.startswith("reference/")]
+    wrong += [
+        link for link in _LINK.findall(text) if not (path.parent / link).exists() and not link.startswith("reference/")
+    ]
     assert not wrong
 
 
@@ -81,7 +87,10 @@ def test_the_way_of_a_call_passes_ten_functions_of_ten_packages() -> None:
 def test_every_package_has_a_page_in_the_overview_and_in_the_navigation() -> None:
     pages = {path.stem for path in (DOCS / "internals").glob("*.md")}
     assert pages == {*PACKAGES, "csrc", "follow_one_call"}
-    overview, navigation = (DOCS / "design.md").read_text(encoding="utf8"), (ROOT / "mkdocs.yml").read_text(encoding="utf8")
+    overview, navigation = (
+        (DOCS / "design.md").read_text(encoding="utf8"),
+        (ROOT / "mkdocs.yml").read_text(encoding="utf8"),
+    )
     assert all(f"internals/{page}.md" in overview and f"internals/{page}.md" in navigation for page in pages)
 
 
@@ -94,8 +103,19 @@ def test_a_package_page_has_its_parts(package: str) -> None:
 def test_a_package_page_names_its_files() -> None:
     """A new file gets a row on its package's page; in C++ the header is named with its source file."""
     pages = {page.stem: page.read_text(encoding="utf8") for page in (DOCS / "internals").glob("*.md")}
-    files = [path.relative_to(SOURCE).as_posix() for package in PACKAGES for path in (SOURCE / package).rglob("*.py") if path.name != "__init__.py"]
-    missing = [f"{name}: add a row to docs/internals/{name.split('/')[0]}.md" for name in files if f"`{name}`" not in pages[name.split("/")[0]]]
+    files = [
+        path.relative_to(SOURCE).as_posix()
+        for package in PACKAGES
+        for path in (SOURCE / package).rglob("*.py")
+        if path.name != "__init__.py"
+    ]
+    missing = [
+        f"{name}: add a row to docs/internals/{name.split('/')[0]}.md"
+        for name in files
+        if f"`{name}`" not in pages[name.split("/")[0]]
+    ]
     native = {path.stem for path in (ROOT / "csrc").glob("*.*")}
-    missing += [f"csrc/{name}: add it to docs/internals/csrc.md" for name in native if f"`csrc/{name}." not in pages["csrc"]]
+    missing += [
+        f"csrc/{name}: add it to docs/internals/csrc.md" for name in native if f"`csrc/{name}." not in pages["csrc"]
+    ]
     assert not missing, "\n".join(missing)
