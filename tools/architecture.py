@@ -3,8 +3,8 @@
     python tools/architecture.py     writes docs/pictures/packages.svg and docs/pictures/one_call.svg
 
 The first picture is made from the imports in the source, so it cannot show a layout that is not there.  An arrow that
-follows from others is left out: A -> C is not drawn where A -> B -> C is.  tests/project/test_architecture.py fails when
-a picture is not current.
+follows from others is left out: A -> C is not drawn where A -> B -> C is.  tests/project/test_architecture.py fails
+when a picture is not current.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ STATIONS = {
 
 
 def defines(path: Path, name: str) -> bool:
-    """Whether a file defines `name`: a function, class, method (`Class.method`) or variable; in C++, a function or type."""
+    """Whether a file defines `name`: a function, class, method (`Class.method`) or variable; in C++ a function."""
     text = path.read_text(encoding="utf8")
     if path.suffix != ".py":
         return re.search(rf"(?:^|[\s*&:]){re.escape(name.split('::')[-1])}\s*(?:\(|\{{|\[|=|<|:)", text) is not None
