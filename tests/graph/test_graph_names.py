@@ -93,3 +93,18 @@ def test_what_modules_hold_stays_where_it_is() -> None:
     assert notes.pop("l_x_") is None and notes.pop("l_extra_") is None
     assert len(notes) == 6 and "l_net_scale" in notes and set(notes.values()) == {"unguarded"}
     assert len(static) == 6
+
+
+def test_a_variable_of_the_compiled_functions_own_closure() -> None:
+    weight = torch.ones(3)
+    names: list[str] = []
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+    def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Any:
+        names.extend(str(node.target) for node in graph_module.graph.find_nodes(op="placeholder"))
+        return graph_module.forward
+
+    framelift.compile(scaled, backend=backend)(torch.ones(3))
+    assert names == ["L_x_", "L_weight_"]

@@ -12,7 +12,8 @@ import pytest
 import framelift
 
 #: all that `import framelift` may load on top of torch
-LOADED = {"framelift", "framelift._core", "framelift.config", "framelift.exc", "framelift.vocabulary", "framelift.vocabulary.options"}
+LOADED = {"framelift", "framelift._core", "framelift.config", "framelift.exc", "framelift.vocabulary", "framelift.vocabulary.options",
+          "framelift.vocabulary.scopes"}
 
 
 def in_a_new_process(program: str) -> str:

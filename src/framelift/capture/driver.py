@@ -334,7 +334,7 @@ class Driver:
             if session.recorder.symbols is not None:
                 info.given = first_given(session, finished)
             finished.graph_module.compile_subgraph_reason = ending(session)
-            name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo)
+            name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo, session.function.__code__)
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished, info))
             info.examples = ()

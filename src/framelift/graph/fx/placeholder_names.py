@@ -11,6 +11,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin
 
 __all__ = ["identifier", "name_placeholders", "source_name"]
@@ -19,8 +20,10 @@ _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
 
 
-def source_name(origin: Origin) -> str:
+def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
     """The place in the letters of an identifier: arguments and variables of closures begin with L, all else with G.
+
+    `root` is the captured code, whose function may be an argument behind its parameters.
 
     >>> from framelift.vocabulary.origins import arg
     >>> source_name(arg(0, "self").to("dict").to("item", "_modules").to("item", "fc"))
@@ -29,7 +32,7 @@ def source_name(origin: Origin) -> str:
     parts: list[str] = []
     end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"   # an attribute, or an item
     while origin.base is not None:
-        variable = _closed_over(origin)
+        variable = _closed_over(origin, root)
         if variable is not None:
             parts += [variable, "L"]
             break
@@ -41,17 +44,21 @@ def source_name(origin: Origin) -> str:
     return _NO_LETTERS.sub("_", "_".join(reversed(parts))).strip("_") + end
 
 
-def _closed_over(origin: Origin) -> str | None:
+def _closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
     """The name of the variable of a closure that this is the cell of."""
-    if origin.step != "cell" or origin.base is None or not is_a(origin.base.key, types.FunctionType):
+    if origin.step != "cell" or origin.base is None:
         return None
-    return origin.base.key.__code__.co_freevars[origin.key]
+    if is_a(origin.base.key, types.FunctionType):
+        return origin.base.key.__code__.co_freevars[origin.key]
+    if root is None or origin.base.step != "arg" or origin.base.key[0] < parameter_count(root):
+        return None
+    return root.co_freevars[origin.key]
 
 
-def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any]) -> None:
+def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType) -> None:
     """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA graphs need not copy these.
 
-    `memo` has a record with the origin of each object that was met, by its id.
+    `memo` has a record with the origin of each object that was met, by its id; `root` is the captured code.
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
@@ -59,7 +66,7 @@ def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[An
             continue
         marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
-        name = source_name(memo[id(tensor)].origin)
+        name = source_name(memo[id(tensor)].origin, root)
         node._rename(name.lower())
         node.target = name if node.name == name.lower() else node.name
 
