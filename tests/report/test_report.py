@@ -243,7 +243,7 @@ def test_a_decorated_function_is_shown_by_its_own_names() -> None:
     f(X, 1, values=[1])
     f(X, 1, values=[1, 2])
     found = f.report()
-    assert found.functions[0].name == "scaled" and found.recaptures[0].origin == "values"
+    assert found.functions[0].name == "scaled" and found.recompiles[0].origin == "values"
     assert found.recaptures[0].source.line == scaled.__code__.co_firstlineno + 1
     assert found.functions[0].captures[0].inputs == ("x: float32 (2, 3)",)
 

@@ -207,6 +207,11 @@ class Report:
     refusals: tuple[Refusal, ...]
     specialisations: tuple[Specialisation, ...]
 
+    @property
+    def recompiles(self) -> tuple[Recapture, ...]:
+        """The values that changed, each with the recompiles that it caused; `recaptures` in the JSON form."""
+        return self.recaptures
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, text and numbers."""
         return dataclasses.asdict(self)
