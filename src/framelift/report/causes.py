@@ -9,7 +9,7 @@ from ..vocabulary.break_fixes import break_fix
 from ..vocabulary.places import Place, expression, users
 from ..vocabulary.reasons import page
 from .named_events import Event, at, maybe, source
-from .recompile_fixes import recapture_fix, result_fix, settled_fix
+from .recompile_fixes import recompile_fix, result_fix, settled_fix
 from .guards import is_free
 from .model import Break, Link, Recapture
 
@@ -113,7 +113,7 @@ class Causes:
         full = events[-1].note.capture()
         settled = kind in ("EQ", "TENSOR") and full is not None and full.explain is not None and is_free(full.explain, last.origin)
         fix = (result_fix(origin) if result else settled_fix(kind, origin) if settled else
-               recapture_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
+               recompile_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
         functions = tuple(dict.fromkeys(event.function for event in events))
         return Recapture(id_, first.function, functions, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, settled, len(events),
                          sum(event.note.seconds for event in events), fix)

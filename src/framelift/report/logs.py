@@ -13,7 +13,7 @@ from ..vocabulary.log import topic
 from ..vocabulary.own_code import FRAMELIFT
 from ..capture.records.events import listen
 from ..capture.records.names import plain
-from .recompile_fixes import recapture_fix, settled_fix
+from .recompile_fixes import recompile_fix, settled_fix
 from .graphs import readable
 from .guards import guard_tree, is_free
 
@@ -43,7 +43,7 @@ def _fix(capture: Capture) -> str:
     miss = capture.miss
     assert miss is not None
     settled = miss.kind in ("EQ", "TENSOR") and capture.explain is not None and is_free(capture.explain, miss.origin)
-    return settled_fix(miss.kind, plain(miss.origin)) if settled else recapture_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
+    return settled_fix(miss.kind, plain(miss.origin)) if settled else recompile_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
 
 
 def _guards(capture: Capture, lines: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["recapture_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
+__all__ = ["recompile_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""
@@ -82,7 +82,7 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
 }
 
 
-def recapture_fix(kind: str, origin: str, old: str, new: str) -> str:
+def recompile_fix(kind: str, origin: str, old: str, new: str) -> str:
     """The fix for a value that made a capture necessary again."""
     found = _RECAPTURES.get(kind)
     return found(origin, old, new) if found is not None else f"Keep {origin or 'it'} the same between calls."
