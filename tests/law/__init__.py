@@ -8,7 +8,7 @@
     runner.py     runs a program in two worlds, eagerly and captured, and compares
     reduce.py     makes a failing program small
     planted.py    framelift with guards left out, which must be found
-    more.py       a larger world
+    more.py       programs over more kinds of objects and state
     breaks.py     breaks at random places
     facts.py      attributes of all kinds of classes and objects, in the world of facts_world.py
     run.py        many seeds, several processes

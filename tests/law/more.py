@@ -104,6 +104,6 @@ _TABLES = _tables()
 
 
 def generate_more(seed: int, size: int) -> Program:
-    """A program over the larger world."""
+    """A program over more kinds of objects and state."""
     with mock.patch.multiple(_generate, **_TABLES):
         return _generate.generate(seed, size)

@@ -1,4 +1,4 @@
-"""Rows of the larger world, objects: dataclasses, flags, named tuples, slots, watched attributes, metaclasses, abstract classes, closures, caches.
+"""Rows of more.py, objects: dataclasses, flags, named tuples, slots, watched attributes, metaclasses, abstract classes, closures, caches.
 
 Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.
 """

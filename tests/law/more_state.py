@@ -1,4 +1,4 @@
-"""Rows of the larger world, state: iterators and generators under way, exceptions and groups, numpy, random numbers, collections, tensors as keys, text.
+"""Rows of more.py, state: iterators and generators under way, exceptions and groups, numpy, random numbers, collections, tensors as keys, text.
 
 Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.  Letters are taken apart of literal texts only: any other may
 show an address, which is another one in each world.

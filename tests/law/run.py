@@ -1,6 +1,6 @@
 """The big run: many seeds over several processes.
 
-    python tests/law/run.py --programs 20000 --jobs 2            (--kind more: the larger world; breaks: with breaks; facts: all kinds of classes)
+    python tests/law/run.py --programs 20000 --jobs 2            (--kind more: more kinds of objects and state; breaks: with breaks; facts: all kinds of classes)
 
 Prints each failing seed with its difference, and at the end how much of the programs was captured.  A program that kills
 its process is a failure like any other; the run goes on with the next seed.

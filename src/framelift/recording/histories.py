@@ -70,7 +70,7 @@ def _rather_plain(recorder: Recorder, what: str, codes: weakref.WeakSet[CodeType
 
 
 def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
-    """The outputs, those of an odd kind replaced by what has no history; and which these are."""
+    """The outputs, those without the usual history replaced by what has none; and which these are."""
     switched = {id(name.storage) for names in recorder.gradients.flagged.values() for name in names.values()}
     if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
         raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
