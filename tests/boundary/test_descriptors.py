@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 from typing import Any
 
 import pytest
@@ -185,3 +186,59 @@ def asked_of_a_metaclass(x: Any) -> Any:
 def test_code_that_is_asked_at_each_read() -> None:
     check(asked_at_each_read, Asked(), AskedTwice(), Doubling(), torch.ones(1))
     check(asked_of_a_metaclass, torch.ones(1))
+
+
+class _Changing:
+    """A value of a class attribute whose class becomes one of descriptors, and a plain one again."""
+
+
+class _HasChanging:
+    one = _Changing()
+
+
+def _read(x: torch.Tensor, obj: Any) -> Any:
+    return x, type(obj.one).__name__
+
+
+def _write(x: torch.Tensor, obj: Any) -> Any:
+    obj.one = 5
+    return x, type(obj.one).__name__
+
+
+def _delete(x: torch.Tensor, obj: Any) -> Any:
+    del obj.one
+    return x + 1
+
+
+def _copied(x: torch.Tensor, obj: Any) -> Any:
+    made = _HasChanging()
+    made.__dict__["one"] = 6
+    return x, vars(made), made.__dict__ == vars(copy.copy(obj))
+
+
+@pytest.mark.parametrize("program", [_read, _write, _delete, _copied])
+def test_a_class_that_becomes_one_of_data_descriptors(program: Any) -> None:
+    written: list[Any] = []
+    names = {"__set__": lambda self, obj, value: written.append(value), "__delete__": lambda self, obj: written.append("deleted"),
+             "__get__": lambda self, obj, owner=None: 7.5}
+    rows = []
+    framelift.reset()
+    for run in (program, framelift.compile(program, backend="eager")):
+        row: list[Any] = []
+        written.clear()
+        for change in ((), ("__set__",), (), ("__delete__",), ("__set__", "__delete__"), ("__get__",), ("__get__", "__set__"), ()):
+            for name in names:
+                if name in vars(_Changing):
+                    delattr(_Changing, name)
+            for name in change:
+                setattr(_Changing, name, names[name])
+            for _ in range(2):
+                obj = _HasChanging()
+                vars(obj)["one"] = 3
+                try:
+                    row.append(repr(run(torch.ones(2), obj)))
+                except AttributeError as error:
+                    row.append(str(error))
+                row.append(dict(vars(obj)))
+        rows.append((row, list(written)))
+    assert rows[0] == rows[1]

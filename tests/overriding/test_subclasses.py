@@ -105,7 +105,7 @@ def test_switched_off() -> None:
 
 @pytest.mark.parametrize("call", [
     lambda x, named: torch.Tensor.__torch_function__(torch.Tensor.sum, (), (x, -1), named),
-    lambda x, named: torch._C._disabled_torch_function_impl(torch.Tensor, torch.Tensor.sum, (), (x, -1), named),
+    lambda x, named: torch._C._disabled_torch_function_impl(torch.Tensor.sum, (), (x, -1), named),
     lambda x, named: torch.Tensor.sum(x, -1, **named),
     lambda x, named: x.as_subclass(KeepsKeywords).sum(-1, **named),
 ])

@@ -95,7 +95,7 @@ def _default(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 @substitute(_disabled)
 def _without(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(_cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def bound(func: Any, types: Any, args: Any = (), kwargs: Any = None, /) -> Any:   # a C function, so classes do not bind it
         with SubclassesOff(session):
             return _core.captured(func, tuple(args), kwargs or {})
     return bound(*args, **kwargs)

@@ -61,7 +61,7 @@ def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     if kind in _C_METHODS and cls in _PLAIN and not _may_be_hidden(session, tensor, name):
         _core.know_class(cls, name, NATIVE, None)
         return found.__get__(tensor, cls)
-    entry = ABSENT if is_data_descriptor(found) else _own_entry(session, tensor, name)
+    entry = ABSENT if is_data_descriptor(session.world, found) else _own_entry(session, tensor, name)
     if entry is not ABSENT:
         return entry
     if found is ABSENT:
@@ -186,7 +186,7 @@ def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any)
         if found.fset is None:
             found.__set__(tensor, value)   # raises, in CPython's own words
         _core.captured(found.fset, (tensor, value), None)
-    elif found is not ABSENT and is_data_descriptor(found):
+    elif found is not ABSENT and is_data_descriptor(session.world, found):
         tensor_writes.store_attribute(session, tensor, name, value)
     elif found is not ABSENT and not is_a(found, _C_METHODS) or found is ABSENT:
         world.overlay[(id(tensor), name)] = value

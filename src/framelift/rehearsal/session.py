@@ -503,8 +503,13 @@ class Session:
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
         if any(effect.kind.endswith("type") for effect in self.world.effects):
             return False
-        found = [self.world.lookup(cls, name) for name in names]
-        return not any(has_member(type(one), "__set__") or has_member(type(one), "__delete__") for one in found)
+        found = {type(self.world.lookup(cls, name)) for name in names}
+        if any(has_member(kind, "__set__") or has_member(kind, "__delete__") for kind in found):
+            return False
+        for kind in filter(_core.is_python_class, found):   # a class of the program's may become one of data descriptors
+            self.world.lookup(kind, "__set__")
+            self.world.lookup(kind, "__delete__")
+        return True
 
     @property
     def shadows(self) -> list[Shadow]:

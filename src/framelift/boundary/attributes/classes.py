@@ -16,7 +16,7 @@ from ...vocabulary.class_reads import has_member, members_of, module_of, qualnam
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .instances import (
-    INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_special, is_data_descriptor, leaf_attribute,
+    INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_special, is_data_descriptor, is_data_descriptor_type, leaf_attribute,
 )
 from ..lazy.class_dict import class_dict, class_entry_is_there
 from ..gateway import let_in, let_in_opaque
@@ -45,7 +45,7 @@ _OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.Metho
 _OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
 #: the data descriptors of `type` and `object`: they come before what a class holds
-_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in members_of(base).items() if is_data_descriptor(found)}
+_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in members_of(base).items() if is_data_descriptor_type(type(found))}
 
 
 def _reader(name: str) -> Callable[[type], Any]:
@@ -134,7 +134,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
             _core.know(cls, name, VALUE, value)
             return value
     on_meta = _on_meta(world, meta, name)
-    if is_data_descriptor(on_meta) and has_member(type(on_meta), "__get__"):
+    if is_data_descriptor(world, on_meta) and has_member(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
     if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
         return _read_of_type(world, cls, name)

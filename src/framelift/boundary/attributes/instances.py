@@ -28,7 +28,7 @@ from ..records import DELETED
 from ..world import ABSENT, World
 
 __all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "fallback_read", "generic_read", "generic_write", "generic_delete",
-           "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "no_attribute", "origin_of_external",
+           "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "is_data_descriptor_type", "no_attribute", "origin_of_external",
            "bound_as", "bound_to_class", "call_special"]
 
 #: slot wrappers of types whose attribute lookup is the generic one
@@ -144,7 +144,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
     if name == "__dict__" and is_a(obj, _thread._local):   # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(world, found):
         return _read_data_descriptor(world, obj, name, found)
     entry = instance_entry(world, obj, name)
     if entry is not ABSENT:
@@ -163,9 +163,12 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
     return error
 
 
-def is_data_descriptor(found: Any) -> bool:
-    """Whether what a class holds comes before an object's own attribute of that name."""
-    return is_data_descriptor_type(type(found))
+def is_data_descriptor(world: World, found: Any) -> bool:
+    """Whether what a class holds comes before an object's own attribute of that name.  A class of the program's may change its mind."""
+    kind = type(found)
+    if not _core.is_python_class(kind):
+        return is_data_descriptor_type(kind)
+    return [world.lookup(kind, special) for special in ("__set__", "__delete__")] != [ABSENT, ABSENT]
 
 
 def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
@@ -341,7 +344,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
 def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     """What `object.__setattr__` does, as a pending write."""
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(world, found):
         cls = type(found)
         if cls is property:
             if found.fset is None:
@@ -391,7 +394,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
 def generic_delete(world: World, obj: Any, name: str) -> None:
     """What `object.__delattr__` does, as a pending write."""
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and is_data_descriptor(found):
+    if found is not ABSENT and is_data_descriptor(world, found):
         if type(found) is property:
             if found.fdel is None:
                 return found.__delete__(obj)   # raises, in CPython's own words
