@@ -363,7 +363,7 @@ _CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_
 def _class(self: Portrait, cls: type) -> tuple[Any, ...]:
     if not self.own(cls):
         return "class", _class_name(self, cls)
-    contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and not isinstance(v, types.MemberDescriptorType)}
+    contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and type(v) is not types.MemberDescriptorType}
     return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values(), contents)
 
 

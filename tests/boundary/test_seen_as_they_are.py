@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import copy
 import functools
+import inspect
 import itertools
 import json
 import threading
@@ -201,3 +202,46 @@ def test_a_scalar_of_numpy_as_json() -> None:
     for number in (2.5, 3.5, 4.5):
         Box.value = numpy.float64(number)
         assert captured(X)[1] == json.dumps({"a": [number]})
+
+
+def test_classes_read_by_the_descriptors_of_type() -> None:
+    class Base:
+        k = 2
+
+    class Derived(Base):
+        pass
+
+    class Between(Base):
+        pass
+    own, order, name = (type.__dict__[one].__get__ for one in ("__dict__", "__mro__", "__name__"))
+
+    def program(x: Any) -> Any:
+        class Inside(Derived):
+            z = 3
+        return x * own(Base)["k"] + type.__dict__["__dict__"].__get__(Inside)["z"], order(Derived), name(Derived), len(order(Inside))
+    captured = compiled(program)
+
+    def same() -> None:
+        result, expected = captured(X), program(X)
+        assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
+    same()
+    Base.k = 5
+    same()
+    Derived.__name__ = "Renamed"
+    same()
+    Derived.__bases__ = (Between,)
+    same()
+
+
+def test_attributes_looked_up_statically() -> None:
+    class Thing:
+        def __init__(self) -> None:
+            self.size = 1
+
+    def program(x: Any, thing: Any) -> Any:
+        return x + inspect.getattr_static(thing, "size"), inspect.getattr_static(thing, "nothing", 5), inspect.getattr_static(3, "__int__", None) is None
+    captured, thing = compiled(program), Thing()
+    for size in (1, 4):
+        thing.size = size
+        result, expected = captured(X, thing), program(X, thing)
+        assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]

@@ -30,6 +30,7 @@ from ..vocabulary.scopes import scope
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_class
 from ..calls.call_tables import substitute
+from ..boundary.attributes.classes import read_of_type
 from .subclasses import call_override, overriding
 from ..recording.rules.special_cases import RULES
 
@@ -318,12 +319,14 @@ def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ..
     return bound(*args, **kwargs)
 
 
-@substitute(types.GetSetDescriptorType.__get__, property.__get__)
+@substitute(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__, property.__get__)
 def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Tensor.shape.__get__(x)`, as modes see attributes."""
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
         return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
+    if len(args) == 2 and is_a(args[1], type) and not kwargs and type(args[0]) is not property and args[0].__objclass__ is type:
+        return read_of_type(session.world, args[1], args[0].__name__)
     if any(_core.is_external(arg) for arg in args):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
     refuse_opaque(args)

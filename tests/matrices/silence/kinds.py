@@ -150,6 +150,13 @@ class Watching(torch.overrides.TorchFunctionMode):
         LOG.append((describe(func), tuple(t.__name__ for t in types), tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
         return func(*args, **(kwargs or {}))
 """
+DISPATCH_MODE = """\
+from torch.utils._python_dispatch import TorchDispatchMode
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        LOG.append((str(func), tuple(t.__name__ for t in types), len(args), tuple(sorted(kwargs or ()))))
+        return func(*args, **(kwargs or {}))
+"""
 TENSORS = {
     "function": DESCRIBE + "class Box(torch.Tensor):\n" + TORCH_FUNCTION,
     "names": "class Box(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
@@ -197,6 +204,9 @@ KINDS: list[Kind] = [
     Kind("mode_active", "tensor", MODE + "around = Watching\ndef make():\n    return torch.ones(3)\n"),
     Kind("mode_two_active", "tensor", MODE + "@contextlib.contextmanager\ndef around():\n    with Watching(), Watching():\n        yield\ndef make():\n    return torch.ones(3)\n"),
     Kind("mode_and_subclass", "tensor", MODE + "class Box(torch.Tensor):\n" + TORCH_FUNCTION + "around = Watching\n" + _MAKE_TENSOR),
+    Kind("dispatch_mode_active", "tensor", DISPATCH_MODE + "around = Watching\ndef make():\n    return torch.ones(3)\n"),
+    Kind("dispatch_mode_and_mode", "tensor", DISPATCH_MODE.replace("Watching", "Below") + MODE
+         + "@contextlib.contextmanager\ndef around():\n    with Below(), Watching():\n        yield\ndef make():\n    return torch.ones(3)\n"),
     Kind("like", "like", LIKE),
     Kind("watched_by_mode", "watched", MODE + "around = Watching\ndef make():\n    return torch.ones(3)\n"),
     Kind("watched_by_class", "watched", TENSORS["function"] + _MAKE_TENSOR),

@@ -28,7 +28,7 @@ from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..records import DELETED
 from ..world import ABSENT, World
 
-__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_super", "text_of_class",
+__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_of_type", "read_super", "text_of_class",
            "write_class", "delete_class", "generic_delete_class"]
 
 _mro = type.__dict__["__mro__"].__get__
@@ -137,7 +137,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
     if is_data_descriptor(world, on_meta) and has_member(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
     if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
-        return _read_of_type(world, cls, name)
+        return read_of_type(world, cls, name)
     found = world.lookup(cls, name)
     if found is not ABSENT:
         return _from_class(world, cls, cls, name, found, None)
@@ -154,8 +154,12 @@ def _is_pending(world: World, cls: type, name: str) -> bool:
     return any((id(base), name) in world.overlay for base in _mro(cls))
 
 
-def _read_of_type(world: World, cls: type, name: str) -> Any:
+def read_of_type(world: World, cls: type, name: str) -> Any:
     """What data descriptors of `type` give for a class."""
+    if _core.is_internal(cls):
+        if name in _ORDER:
+            world.note_order(cls)
+        return _OF_TYPE[name].__get__(cls)
     if name == "__dict__":
         return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:

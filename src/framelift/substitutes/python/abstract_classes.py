@@ -58,6 +58,10 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     answers.facts.append(fact)
 
 
+#: not `issubclass`: metaclasses look who asks, and protocols refuse the question to all but this function's module
+_is_subclass = abc.ABCMeta.__subclasscheck__
+
+
 def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
     if _core.is_internal(owner) or any(_core.is_internal(cls) for cls in classes):
         return
@@ -69,7 +73,7 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> Non
 
     def fact() -> bool:
         now, those = asked(), [reference() for reference in given]
-        return now is None or None in those or any(issubclass(cls, now) for cls in those if cls is not None) == answer
+        return now is None or None in those or any(_is_subclass(now, cls) for cls in those if cls is not None) == answer
     registry_fact(session, fact)
 
 

@@ -28,6 +28,7 @@ from ...boundary.attributes import instances
 from ...boundary.becomes.arrays import Array, Scalar
 from ...boundary.attributes.classes import class_entry, generic_read_class, generic_write_class
 from ...boundary.lazy.view import View
+from ...boundary.becomes.leaves import is_leaf
 from ...boundary.becomes.opaque import Opaque, refused
 from ...boundary.world import ABSENT
 from ...overriding import tensor_attributes
@@ -126,6 +127,8 @@ def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...]
         return value
     if is_plain_read(cls):
         return _core.read(obj, name)
+    if is_leaf(obj) and not _core.is_python_class(cls):
+        return _core.natively(callable_, args, None)
     if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
         return _generic_read_inside(session, obj, name)
     raise Interrupt("callable-on-handle", "object.__getattribute__")
