@@ -173,6 +173,109 @@ def test_a_hook_on_one_block() -> None:
     assert backend.compiles == 2
 
 
+# ---- equal graphs of captures that guards keep apart ----------------------------------------------------------------------
+
+
+class Tagged(torch.nn.Module):
+    """A block whose captures are kept apart by a tag that the graph does not show."""
+
+    def __init__(self, tag: str, scale: float = 2.0) -> None:
+        super().__init__()
+        self.layer, self.tag, self.scale, self.seen = torch.nn.Linear(4, 4), tag, scale, []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append(self.tag)
+        return self.layer(x) * self.scale
+
+
+def compiles_of(models: list[Any], backend: str = "aot_eager", x: torch.Tensor = X, train: bool = False) -> int:
+    """How many graphs a backend compiles for these, each of which is called once and compared with eager."""
+    framelift.reset()
+    for model in models:
+        twin = copy.deepcopy(model)
+        got, wanted = framelift.compile(model, backend=backend)(x), twin(x)
+        assert torch.allclose(got, wanted)
+        if train:
+            got.sum().backward()
+            wanted.sum().backward()
+            assert all(torch.allclose(a.grad, b.grad) for a, b in zip(model.parameters(), twin.parameters()))
+    return int(framelift.stats()["graphs"] - framelift.stats()["shared_graphs"])
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_equal_graphs_are_compiled_once(train: bool) -> None:
+    blocks = [Tagged(f"layer {number}") for number in range(5)]
+    assert compiles_of(blocks, train=train) == 1
+    assert framelift.stats()["captures"] == 5 and [block.seen for block in blocks] == [[block.tag] for block in blocks]
+
+
+def test_inductor_compiles_equal_graphs_once() -> None:
+    with torch.no_grad():
+        assert compiles_of([Tagged(f"layer {number}") for number in range(3)], "inductor") == 1
+
+
+def test_graphs_that_are_not_equal() -> None:
+    assert compiles_of([Tagged("a", 2.0), Tagged("b", 3.0)]) == 2                        # a constant
+    assert compiles_of([Tagged("a", 0.0), Tagged("b", -0.0)]) == 2
+    frozen = Tagged("b").requires_grad_(False)
+    assert compiles_of([Tagged("a"), frozen]) == 2                                       # no gradient
+    half = Tagged("b").double()
+    assert compiles_of([Tagged("a")]) == compiles_of([half], x=X.double()) == 1
+    tied = Tagged("b")
+    tied.layer.weight.data = tied.layer.weight.data.t()
+    assert compiles_of([Tagged("a"), tied]) == 2                                         # other strides
+
+
+def test_torchs_state_is_part_of_a_graph() -> None:
+    framelift.reset()
+    first, second, third = [framelift.compile(Tagged(tag), backend="aot_eager") for tag in "abc"]
+    first(X)
+    with torch.no_grad():
+        second(X)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert third(X).dtype is torch.bfloat16
+    assert framelift.stats()["shared_graphs"] == 0
+
+
+def test_functions_of_the_program_in_a_graph_are_not_compared() -> None:
+    calls = []
+
+    @framelift.allow_in_graph
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        return x + len(calls)
+
+    class Shifting(Tagged):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.append(self.tag)
+            return shifted(x)
+
+    framelift.reset()
+    for tag in "abc":
+        framelift.compile(Shifting(tag), backend="aot_eager")(X)
+    assert framelift.stats()["shared_graphs"] == 0
+
+
+def test_other_backends_are_asked_for_each_capture() -> None:
+    backend = Counting()
+    for number in range(3):
+        framelift.compile(Tagged(str(number)), backend=backend)(X)
+    assert backend.compiles == 3
+    backend.reuses_equal_graphs = True   # type: ignore[attr-defined]
+    framelift.reset()
+    kept = [framelift.compile(Tagged(str(number)), backend=backend) for number in range(3)]
+    for one in kept:
+        one(X)
+    assert backend.compiles == 6   # it gives back a method of the graph, which is no function of its own
+
+
+def test_a_report_names_equal_graphs() -> None:
+    framelift.reset()
+    first, second = [framelift.compile(Tagged(tag), backend="aot_eager") for tag in "ab"]
+    first(X), second(X)
+    assert [c.shares_graph for f in second.report().functions for c in f.captures] == [True]
+    assert "with a graph that was compiled before" in second.report().to_text()
+
+
 # ---- what is not --------------------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ from .records.recompiles import what_was_done
 from .records.record import Capture, Record, counts, ending, spent
 from .attempts import break_off, rehearsed as rehearse, taking_values
 from .learned_shapes import Learned, dynamism_for, rehearse_with
+from .equal_graphs import compile_once
 from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
     Relations, check_promises, first_given, floats_shown, names_for, preamble_of, putting_back,
@@ -105,6 +106,7 @@ class Driver:
         self.breaks = Breaks()
         self.backend_name = ""
         self.settings: Settings | None = None   # with which captures are shared; None: with nobody
+        self.reuses_graphs = False              # what the backend gives for one graph serves for an equal one
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run eagerly."""
@@ -388,6 +390,8 @@ class Driver:
         way = background.is_wanted(self.background)
         if way and self.submit is not None and self.backend_name != "eager" and session.function.__code__ not in self.blocking:
             backend = background.submitting(self.submit, self.compile_graph, info, way)
+        if symbols is None and backend is self.compile_graph and self.reuses_graphs and self.settings is not None:
+            return compile_once(backend, self.settings, info)
         if symbols is None:
             return backend
         if finished.mutated and finished.shared:

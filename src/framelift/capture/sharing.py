@@ -127,7 +127,7 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 
 def options_now() -> tuple[Any, ...]:
     """The options of the process that captures and compilers look at, and whether a break is an error at this moment."""
-    own = [set(value) if type(value := getattr(config, name)) is set else value for name in _OPTIONS]
+    own = [frozenset(value) if type(value := getattr(config, name)) is set else value for name in _OPTIONS]
     modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
     return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])
 

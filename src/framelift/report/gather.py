@@ -177,7 +177,7 @@ class _Gathering:
             _inputs(full, event) if full is not None else (), self.causes.id_of(event), self.causes.followed(event),
             resume_source(note.resumed, note.line) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
             note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
-            guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (), note.shared_with)
+            guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (), note.shared_with, note.shares_graph)
 
     def _specialisations(self) -> tuple[Specialisation, ...]:
         """Constants by the place that made them: seen from several captured functions, they are one."""

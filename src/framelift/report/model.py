@@ -170,6 +170,7 @@ class Capture:
     entry: str                  # the generated function that runs instead
     guard_tree: tuple[Guard, ...]
     shared_with: str            # the callable whose capture it is, "" for one of its own
+    shares_graph: bool          # its graph was compiled before, for a capture with an equal graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ def _functions(report: Report) -> Iterator[Line]:
         yield "", (f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
                    f"{_count(sum(c.operations for c in one.captures), 'operation')}, {_count(one.hits, 'call')} served{state}")
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
+        if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
+            yield "dim", f"    {_count(equal, 'capture')} with a graph that was compiled before, for an equal one"
         for name, times in shared.items():
             yield "dim", f"    {_count(times, 'capture')} shared with another callable of the same code, {name}: nothing was compiled"
     if len(report.functions) > _MOST:

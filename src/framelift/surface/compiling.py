@@ -26,7 +26,7 @@ from ..recording import assumptions, histories, known_values
 from ..substitutes.python import python_random
 from ..substitutes.marks import on_code
 from ..rehearsal.call_rule import is_in_graph
-from ..capture import policy, sharing, stance
+from ..capture import equal_graphs, policy, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.records import callbacks
 from ..capture.driver import Driver
@@ -111,6 +111,7 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
                     submit=functools.partial(submit_graph, found), background=background)
     driver.backend_name = name_of(found)
     driver.settings = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
+    driver.reuses_graphs = getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
     if background:
@@ -291,7 +292,7 @@ def reset() -> None:
 
 
 #: what else holds on to code or symbols of captures
-_FORGETTING = (policy.forget, sharing.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget,
+_FORGETTING = (policy.forget, sharing.forget, equal_graphs.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget,
                _core.forget_places, environment.forget, branches.unless_it_raises.cache_clear)
 
 
@@ -331,8 +332,8 @@ def stats() -> dict[str, Any]:
 
     >>> import framelift
     >>> sorted(framelift.stats())
-    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles', 'shared']
+    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles', 'shared', 'shared_graphs']
     """
     return {"compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
             "captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
-            "frames": list(counts.frames), "recompiles": list(counts.recompiles), "shared": counts.shared}
+            "frames": list(counts.frames), "recompiles": list(counts.recompiles), "shared": counts.shared, "shared_graphs": counts.shared_graphs}

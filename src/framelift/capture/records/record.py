@@ -148,6 +148,7 @@ class Note:
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
     done: str = ""              # what a recompile does about its miss
     shared_with: str = ""       # the callable it was made for, where that is another one
+    shares_graph: bool = False  # its graph was compiled for another capture
 
     @property
     def started(self) -> float:
@@ -222,6 +223,7 @@ class Capture:
     relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
     refusal: Miss | None = None # why the last call for which all guards held was not for this entry
     explain: GuardProgram | None = None         # the guard program; holds user objects weakly
+    shares_graph: bool = False  # an equal graph was compiled before
     interim: Any = None         # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
 
@@ -277,7 +279,8 @@ class Record:
         """A capture is finished."""
         self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
                                capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
-                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done))
+                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done,
+                               shares_graph=capture.shares_graph))
         notify("done", capture)
 
     def exchange(self, old: Capture, new: Capture) -> None:
@@ -329,6 +332,7 @@ class Counts:
     graphs: int = 0
     captures: int = 0
     shared: int = 0             # captures that one more callable uses
+    shared_graphs: int = 0      # captures whose graph was compiled for an equal one
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
     frames: list[dict[str, Any]] = field(default_factory=list)
