@@ -181,3 +181,21 @@ def arrays_of_subclasses(x: torch.Tensor) -> Any:
 
 def test_arrays_made_of_overriding_subclasses() -> None:
     same_logs(arrays_of_subclasses)
+
+
+def compared(x: torch.Tensor) -> Any:
+    y = x.as_subclass(Logged)
+    return y == "text", y != None, x == "text", y[0] in ("a", None)  # noqa: E711
+
+
+def matched(x: torch.Tensor) -> Any:
+    match x.as_subclass(Logged)[0]:
+        case None | "up":
+            return x
+        case _:
+            return x + 1
+
+
+@pytest.mark.parametrize("program", [compared, matched])
+def test_a_mode_that_leaves_the_answer_to_the_class(program: Callable[..., Any]) -> None:
+    same_logs(program)

@@ -241,9 +241,12 @@ def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args:
     try:
         handler = _core.read(mode, "__torch_function__")
         types_ = tuple(type(arg) for arg in found) if types_ is None else types_
-        return _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
+        answer = _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
     finally:
         stack[:] = whole
+    if answer is NotImplemented:   # torch would ask the classes of the arguments next, and then complain
+        raise Interrupt("torch-operation", f"{getattr(func, '__name__', func)}, which a mode leaves to others,")
+    return answer
 
 
 _SHOWN_TO_NOBODY = frozenset((torch.Tensor.as_subclass, torch.Tensor._make_subclass, torch.device, torch.set_autocast_enabled, torch.set_autocast_dtype,
