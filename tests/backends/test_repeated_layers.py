@@ -111,3 +111,68 @@ def test_the_captured_graph_stays_as_it_is():
     x = torch.rand(3, 8)
     assert torch.equal(framelift.compile(model, backend=backend)(x), model(x))
     assert calls(kept[0]) == 0
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_layer_is_asked_once_whether_it_writes(dynamic):
+    from torch._higher_order_ops.invoke_subgraph import InvokeSubgraphHOP
+    asked: list[int] = []
+    ask = InvokeSubgraphHOP.gen_schema
+
+    def counting(self: Any, subgraph: Any, identifier: Any, *operands: Any) -> Any:
+        asked.append(len(operands))
+        return ask(self, subgraph, identifier, *operands)
+    counts = []
+    for count in (4, 8):
+        asked.clear()
+        InvokeSubgraphHOP.gen_schema = counting
+        try:
+            with builtin.one_schema_per_layer():
+                assert run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), dynamic=dynamic) in (count - 1, count)
+        finally:
+            InvokeSubgraphHOP.gen_schema = ask
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
+    assert "gen_schema" not in vars(torch.ops.higher_order.invoke_subgraph)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_inductor_compiles_a_layer_once(dynamic):
+    from torch._inductor.graph import GraphLowering
+    made: list[str] = []
+    begin = GraphLowering.__init__
+
+    def beginning(self: Any, *args: Any, **kwargs: Any) -> None:
+        made.append(type(self).__name__)
+        begin(self, *args, **kwargs)
+    model, x = Stack([Block() for _ in range(5)]), torch.rand(3, 8, requires_grad=True)
+    GraphLowering.__init__ = beginning
+    try:
+        with config.patch(repeated_layers="auto"), torch.no_grad():
+            assert torch.allclose(framelift.compile(model, dynamic=dynamic)(x), model(x), atol=1e-5)
+        assert made.count("SubgraphLowering") == 1
+    finally:
+        GraphLowering.__init__ = begin
+    with config.patch(repeated_layers="auto"):
+        model(x).sum().backward()
+        wanted = [x.grad, *(parameter.grad for parameter in model.parameters())]
+        x.grad = None
+        model.zero_grad()
+        framelift.compile(model, dynamic=dynamic)(x).sum().backward()
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(wanted, [x.grad, *(parameter.grad for parameter in model.parameters())]))
+
+
+def test_layers_that_cannot_be_one_subgraph_are_compiled_one_by_one(monkeypatch):
+    lowered: list[int] = []
+
+    def lower(graph_module: torch.fx.GraphModule, *_others: Any) -> Any:
+        lowered.append(calls(graph_module))
+        if lowered[-1]:
+            raise NotImplementedError("such layers")
+        return graph_module.forward
+    monkeypatch.setattr(builtin, "lower", lower)
+    model, x = Stack([Block() for _ in range(4)]), torch.rand(3, 8)
+    with config.patch(repeated_layers="auto"):
+        assert torch.equal(framelift.compile(model)(x), model(x))
+    assert len(lowered) == 2 and lowered[0] > 0 and lowered[1] == 0

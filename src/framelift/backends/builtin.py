@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +12,12 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import config
+from ..graph.state.torch_state import SavedState
 from ..graph.symbols.environment import source_called
+from ..vocabulary.log import topic
 from .disk_caches import accepted_by_caches
 from .elsewhere import fakes_of, pack
-from .repeated_layers import fold_repeated_layers
+from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .symbolic_floats import following_floats, takes_floats
 from .registrations import register
 
@@ -104,7 +107,20 @@ def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], 
              options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     own = _own(graph_module, example_inputs, folds_layers=True)
-    return lower(own, fakes_of(example_inputs) or example_inputs, mode, options)
+    examples = fakes_of(example_inputs) or example_inputs
+    if not _calls_layers(own):
+        return lower(own, examples, mode, options)
+    before = SavedState()
+    try:
+        return lower(own, examples, mode, options)
+    except Exception as error:   # where the layers written out compile, the fault is not the program's
+        before.restore()
+        topic("graph").info("equal layers are compiled one by one: %s: %s", type(error).__name__, error)
+        return lower(_own(graph_module, example_inputs), examples, mode, options)
+
+
+def _calls_layers(graph_module: GraphModule) -> bool:
+    return bool(graph_module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph))
 
 
 def lower(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None) -> Callable[..., Any]:
@@ -118,7 +134,8 @@ def lower(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | 
     if inductor_config.post_grad_custom_post_pass is None:   # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
-    return compile_fx(graph_module, list(example_inputs), config_patches=patches, decompositions=table)
+    with one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext():
+        return compile_fx(graph_module, list(example_inputs), config_patches=patches, decompositions=table)
 
 
 def _packed(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,

@@ -12,6 +12,7 @@ memory with another one or with what the run is given: the operator does not all
 from __future__ import annotations
 
 import collections
+import contextlib
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from torch.fx.node import Node, map_arg
 
 from ..graph.metadata.facts import Facts, SymbolicFacts
 
-__all__ = ["fold_repeated_layers"]
+__all__ = ["fold_repeated_layers", "one_schema_per_layer"]
 
+_NAME = "repeated_layer_"
 FEWEST_NODES = 8      # of a layer: a smaller one is compiled in no time
 MOST_STACKS = 8       # of layers in one graph: stages of a network, encoder and decoder
 MOST_PERIODS = 6      # lengths of a layer that are tried
@@ -65,7 +67,7 @@ def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
         if found is None:
             break
         stack, layers = found
-        _fold(graph_module, layers, f"repeated_layer_{number}")
+        _fold(graph_module, layers, f"{_NAME}{number}")
         folded += len(layers) - 1
         for place in range(stack.start, stack.end):
             words[place] = -1 - place   # like no other
@@ -73,6 +75,29 @@ def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
         graph_module.graph.lint()
         graph_module.recompile()
     return folded
+
+
+@contextlib.contextmanager
+def one_schema_per_layer() -> Iterator[None]:
+    """While a compiler works: torch asks once per layer and kind of tensors, instead of at each call of it, whether it writes to its inputs.
+
+    It asks by tracing the layer.  None of the layers here writes.
+    """
+    operator_, known = torch.ops.higher_order.invoke_subgraph, {}
+    ask = operator_.gen_schema
+
+    def gen_schema(subgraph: Any, identifier: Any, *operands: Any) -> Any:
+        if not isinstance(identifier, str) or _NAME not in identifier:
+            return ask(subgraph, identifier, *operands)
+        key = identifier, tuple(map(type, operands))
+        if key not in known:
+            known[key] = ask(subgraph, identifier, *operands)
+        return known[key]
+    operator_.gen_schema = gen_schema
+    try:
+        yield
+    finally:
+        del operator_.gen_schema
 
 
 # ---- finding runs ----------------------------------------------------------------------------------------------------
