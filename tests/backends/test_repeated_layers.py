@@ -176,3 +176,32 @@ def test_layers_that_cannot_be_one_subgraph_are_compiled_one_by_one(monkeypatch)
     with config.patch(repeated_layers="auto"):
         assert torch.equal(framelift.compile(model)(x), model(x))
     assert len(lowered) == 2 and lowered[0] > 0 and lowered[1] == 0
+
+
+class Attention(nn.Module):
+    """A layer with attention, which is said to draw random numbers on some devices."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.into, self.out, self.dropout = nn.Linear(8, 24), nn.Linear(8, 8), dropout
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.into(x).view(3, 2, 4, -1).chunk(3, -1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
+        return x + self.out(mixed.reshape(3, 8)).cos().sin()
+
+
+@pytest.mark.parametrize("dropout, folded", [(0.0, True), (0.5, False)])
+def test_attention_without_dropout_draws_nothing(dropout, folded):
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        for node in graph_module.graph.find_nodes(op="call_function", target=nn.functional.scaled_dot_product_attention):
+            node.meta["effect"] = True   # as with kernels for CUDA
+        return folding(graphs)(graph_module, example_inputs)
+    model, x = Stack([Attention(dropout) for _ in range(4)]), torch.rand(3, 8)
+    model.blocks[0].into.weight.requires_grad_()
+    with config.patch(repeated_layers="auto"), torch.no_grad():
+        made = framelift.compile(model, backend=backend)(x)
+    assert (calls(graphs[0]) > 0) == folded
+    assert not folded or torch.allclose(made, model(x), atol=1e-6)

@@ -108,11 +108,16 @@ def _words(nodes: Sequence[Node]) -> list[int]:
     numbers: dict[Any, int] = {}
     words = []
     for place, node in enumerate(nodes):
-        if node.op not in ("call_function", "call_method") or node.meta.get("effect"):
+        if node.op not in ("call_function", "call_method") or node.meta.get("effect") and not _is_attention_without_dropout(node):
             words.append(-1 - place)
         else:
             words.append(numbers.setdefault((node.op, node.target, _text((node.args, node.kwargs)), _facts(node)), len(numbers)))
     return words
+
+
+def _is_attention_without_dropout(node: Node) -> bool:
+    """Whether a node draws random numbers by its tags alone: kernels of attention on CUDA do."""
+    return node.target is torch.nn.functional.scaled_dot_product_attention and node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) == 0
 
 
 def _text(argument: Any) -> Any:
