@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -98,3 +99,17 @@ def test_views_are_not_detached_in_place(program: Any, make: Any) -> None:
     captured = compiled(program)
     for _ in range(2):
         assert _outcome(lambda: captured(make())) == _outcome(lambda: program(make()))
+
+
+def test_a_dtype_that_torch_warns_of_is_warned_of_once_per_call() -> None:
+    captured = compiled(lambda x: x.chalf())
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                captured(torch.ones(3))
+            assert len(caught) == 1
+    finally:
+        torch.set_warn_always(before)

@@ -6,7 +6,9 @@ metadata cache cheap.  What belongs to one tensor alone (its storage, its node) 
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
+from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 
 __all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "held_by", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
@@ -26,6 +29,18 @@ _make_subclass = torch.Tensor._make_subclass
 _ODD_KEYS = tuple(name for name in ("ZeroTensor", "Named", "Python", "Functionalize", "Batched", "FuncTorchBatched",
                                     "FuncTorchGradWrapper", "NestedTensor")
                   if hasattr(torch._C.DispatchKey, name))
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """Torch's warnings are not shown, and what is said once in a process is not used up."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with quietly():
+            yield
+    finally:
+        torch.set_warn_always(before)
 
 
 class Facts:
@@ -69,7 +84,8 @@ class Facts:
         """A meta tensor of this layout, from which stand-ins are made."""
         made = self._template
         if made is None:
-            with torch.inference_mode(False):  # an inference template would refuse to be detached in grad mode
+            unwarned = _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()   # torch warns of this dtype
+            with torch.inference_mode(False), unwarned:  # an inference template would refuse to be detached in grad mode
                 made = _empty_strided(self.size, self.stride, dtype=self.dtype, device=_META)
             if self.is_conj:
                 torch._C._set_conj(made, True)
