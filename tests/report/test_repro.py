@@ -131,6 +131,20 @@ def test_progress_names_the_line_that_was_reached(monkeypatch) -> None:
     assert progress.sentence(captures[-1], "rehearse", 3) == "framelift: rehearsing program, 3 s"     # nothing of it is kept
 
 
+def test_progress_tells_what_is_shared(monkeypatch) -> None:
+    monkeypatch.setattr(progress, "cache_hits", lambda: 0)
+    captures = []
+    monkeypatch.setitem(events.LISTENERS, "phase", [lambda capture, _name: captures.append(capture)])
+    framelift.reset()
+
+    def backend(graph_module, _examples):
+        return graph_module.forward
+
+    for _ in range(3):
+        compiled(backend=backend)(X, 1)
+    assert progress.sentence(captures[-1], "backend", 2).endswith(", 2 s (so far: 1 distinct graph, 2 shared)")
+
+
 @pytest.mark.parametrize(("variable", "value"), [("FRAMELIFT_PROGRESS", "0"), ("CI", "true")])
 def test_no_progress_line(monkeypatch, variable, value) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())

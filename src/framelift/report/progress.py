@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..vocabulary.places import Place, brief, places_of, users
 from ..capture.records.events import listen
+from ..capture.records.record import counts
 
 if TYPE_CHECKING:
     from ..capture.records.record import Capture
@@ -42,7 +43,21 @@ def sentence(capture: Capture, phase: str, waited: float) -> str:
     else:
         rows += [f" ({capture.operations} operations)"] if capture.operations else []
         rows += [f" with {capture.backend}"] if phase == "backend" and capture.backend else []
-    return "".join(rows) + f", {waited:.0f} s"
+    return "".join(rows) + f", {waited:.0f} s" + (so_far() if phase == "backend" else "")
+
+
+def so_far() -> str:
+    """The distinct graphs until now, how many of these a disk cache had, and how many captures use a graph of another one."""
+    distinct = counts.graphs - counts.shared_graphs
+    rows = [(distinct, "distinct graph" if distinct == 1 else "distinct graphs"), (min(cache_hits(), distinct), "from the disk cache"), (counts.shared + counts.shared_graphs, "shared")]
+    told = ", ".join(f"{number} {word}" for number, word in rows if number)
+    return f" (so far: {told})" if told else ""
+
+
+def cache_hits() -> int:
+    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its counts."""
+    found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0
 
 
 def _reached(capture: Capture) -> Place | None:
