@@ -146,7 +146,7 @@ def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 on_code(_fix_sizes)(mark_static)
 for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):   # they are about calls to come
-    _function._dynamo_forbidden = True   # type: ignore[union-attr]
+    _function._dynamo_forbidden = True  # type: ignore[union-attr]  # TorchDynamo's own mark
     on_code(forbidden)(_function)
 
 
