@@ -308,7 +308,8 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   return result;
 }
 
-PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const* args, Py_ssize_t n) {
+PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const* args, Py_ssize_t n, bool* began) {
+  *began = false;
   PyObject* result = nullptr;
   HookScope hook;
   ThreadState before = tls;
@@ -319,6 +320,7 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   tls = before;
   if (verdict == 1 || verdict < 0) return result;
   PyObject* failure = take_failure();
+  *began = true;
   result = run_plain(compiled, function, args, (size_t)n, nullptr);
   tell_failure(failure, &result);
   return result;

@@ -15,7 +15,7 @@ static PyObject* null_mark = nullptr;      // stands for an empty slot of the st
 static PyObject* call_probe = nullptr;     // a twin has it where its original has NULL
 static PyTypeObject* Handed_Type = nullptr;
 static PyTypeObject* handover_type = nullptr;  // what an entry that ends at a break returns
-static PyObject *plain_step = nullptr, *resume_step = nullptr;
+static PyObject *plain_step = nullptr, *resume_step = nullptr, *throw_step = nullptr;
 static PyObject *name_depth, *name_locals, *name_cells, *name_handled, *name_break_off;
 
 void raise_stop() { PyErr_SetNone(stop_type); }
@@ -132,6 +132,32 @@ struct Given {
   ~Given() { give_to(nullptr, nullptr); }
 };
 
+// The exception that is set, of a capture or an entry, is raised in the frame that would have gone on, so that its `with` blocks
+// end and its handlers see it.  Where the frame has none at that place the exception stays as it is.
+static Ref throw_into(PyObject* compiled, PyObject* resumed, PyObject* arguments) {
+  SavedError error;
+  error.normalize();
+  if (error.traceback()) PyException_SetTraceback(error.value(), error.traceback());
+  ThreadState& state = thread_state();
+  ThreadState before = state;
+  state.mode = Mode::Paused;
+  state.context = nullptr;
+  PyObject* args[] = {compiled, resumed, arguments, error.value()};
+  Ref next;
+  {
+    ExtraDepth depth(ExtraDepth::kStep);
+    next = Ref::steal(PyObject_Vectorcall(throw_step, args, 4, nullptr));
+  }
+  thread_state() = before;
+  if (!next || next.get() == Py_None) {
+    error.restore();
+    return nullptr;
+  }
+  PyObject *code = PyTuple_GET_ITEM(next.get(), 0), *values = PyTuple_GET_ITEM(next.get(), 1);
+  Given given(code, values);
+  return Ref::steal(run_plain(compiled, code, &PyTuple_GET_ITEM(values, 0), (size_t)PyTuple_GET_SIZE(values), nullptr));
+}
+
 PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
   HandledScope handled;
   Ref kept_compiled = Ref::new_ref(compiled), kept_function = Ref::new_ref(function), result = Ref::steal(handover);
@@ -155,7 +181,9 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
       PyObject *code = PyTuple_GET_ITEM(next.get(), 0), *arguments = PyTuple_GET_ITEM(next.get(), 1);
       Given given(code, arguments);
       Py_ssize_t count = PyTuple_GET_SIZE(arguments);
-      result = Ref::steal(run_looked_up(compiled, code, &PyTuple_GET_ITEM(arguments, 0), count));
+      bool began;
+      result = Ref::steal(run_looked_up(compiled, code, &PyTuple_GET_ITEM(arguments, 0), count, &began));
+      if (!result && !began) result = throw_into(compiled, code, arguments);
     }
     next.reset();
     if (!is_handover(result.get())) break;
@@ -176,11 +204,12 @@ static PyObject* let_go(PyObject*, PyObject* values) {
 }
 
 static PyObject* set_resuming(PyObject*, PyObject* args) {
-  PyObject *type, *plain, *resume;
-  if (!PyArg_ParseTuple(args, "O!OO", &PyType_Type, &type, &plain, &resume)) return nullptr;
+  PyObject *type, *plain, *resume, *raise;
+  if (!PyArg_ParseTuple(args, "O!OOO", &PyType_Type, &type, &plain, &resume, &raise)) return nullptr;
   handover_type = (PyTypeObject*)Py_NewRef(type);
   Py_XSETREF(plain_step, Py_NewRef(plain));
   Py_XSETREF(resume_step, Py_NewRef(resume));
+  Py_XSETREF(throw_step, Py_NewRef(raise));
   Py_RETURN_NONE;
 }
 
@@ -189,7 +218,7 @@ static MethodTable methods({
     method<stop, METH_O>("stop", "stop(stop): end the rehearsal here if it is the place"),
     method<let_go, METH_O>("let_go", "let_go(values): empty the tuple of what a capture was given"),
     method<set_handled, METH_O>("set_handled", "set_handled(exception): inside an except block that is gone on with"),
-    method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(Handover, plain_step, resume_step)"),
+    method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(Handover, plain_step, resume_step, throw_step)"),
 });
 
 static PyStructSequence_Field fields[] = {{"stop", nullptr},  {"stack", nullptr},   {"locals", nullptr},

@@ -62,6 +62,7 @@ class Made:
     units: dict[int, int]           # original unit -> unit here
     originals: dict[int, int]       # and back
     start: int                      # the original unit where it goes on
+    point: Point
 
 
 def _slot(code: CodeType, name: str) -> int:
@@ -253,16 +254,20 @@ def _only_leaves(flow: Flow, op: Op) -> bool:
     return False
 
 
-def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
+def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: bool = False) -> Made:
     """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
 
     Its free variables are the original's cells, then the original's free variables.  The cells are put where the original has them too:
     an unbound one is then missed as a variable of the function's own.
+
+    `throws`: it takes one more argument, an exception, and raises that at the point instead of going on.
     """
     code = flow.code
     ops = flow.part(point.unit, frozenset(stops), [slot for slot in point.stack if isinstance(slot, int)])
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
+    if throws:
+        arguments.append(".raised")
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]  # private in typeshed
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
@@ -276,6 +281,8 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
     head, offsets = _prologue(point, start, slots, consts)   # set_handled is the last constant so far
+    if throws:
+        head[-1:] = _raise(slots[".raised"], start)
     head[:0] = _cells(own, free, len(names), start)
     form: dict[str, Any] = {
         "co_varnames": names, "co_nlocals": len(names), "co_cellvars": own, "co_freevars": free, "co_argcount": len(arguments),
@@ -296,7 +303,14 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = ()) -> Made:
         consts[index] = units.get(unit, 0)
     made = made.replace(co_consts=tuple(consts))
     note_resumed(made, code)
-    return Made(made, order, units, {new: old for old, new in units.items()}, point.unit)
+    return Made(made, order, units, {new: old for old, new in units.items()}, point.unit, point)
+
+
+def _raise(place: int, start: Op) -> list[Op]:
+    """Raise what the variable at `place` holds, as if the instruction at `start` did."""
+    put = [make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), make("RAISE_VARARGS", 1, like=start)]
+    put[-1].handler = start.handler
+    return put
 
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:

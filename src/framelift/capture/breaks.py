@@ -62,13 +62,14 @@ class Stopping:
 class _Frames:
     """Everything made from one original code object.  Compiled callables share it, so that code made for one goes on for the others."""
 
-    __slots__ = ("__weakref__", "by_code", "code", "flow", "layouts", "made", "twins")
+    __slots__ = ("__weakref__", "by_code", "code", "flow", "layouts", "made", "thrown", "twins")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
         self.by_code: dict[int, Made] = {}      # id of code made here -> how
         self.flow = Flow(code)
         self.made: dict[tuple[Point, bool], Made] = {}
+        self.thrown: dict[Point, Made] = {}
         self.twins: dict[tuple[int, int], types.CodeType] = {}
         self.layouts: dict[int, Layout] = {}    # of the original and of what was made from it
 
@@ -77,6 +78,15 @@ class _Frames:
         found = self.layouts.get(id(code))
         if found is None:
             found = self.layouts[id(code)] = layout(code)
+        return found
+
+    def throwing(self, point: Point) -> Made | None:
+        """Code that raises at a point; None where no handler of the frame is there."""
+        if self.flow.at[point.unit].handler is None:
+            return None
+        found = self.thrown.get(point)
+        if found is None:
+            found = self.thrown[point] = resume_code(self.flow, point, throws=True)
         return found
 
     def resumed(self, point: Point, plain: bool) -> Made:
@@ -250,4 +260,13 @@ def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any) -
     return _function(function, made, values, point, frames.code)
 
 
-_core.set_resuming(Handover, plain_step, resume_step)
+def throw_step(compiled: Any, resumed: types.FunctionType, arguments: tuple[Any, ...], error: BaseException) -> tuple[Any, tuple[Any, ...]] | None:
+    """The function that raises where `resumed` would have gone on: its capture failed, and the frame's `with` blocks and handlers are to see that."""
+    frames, made = compiled.miss.breaks.of(resumed.__code__)
+    thrown = frames.throwing(made.point) if made is not None else None
+    if thrown is None:
+        return None
+    return types.FunctionType(thrown.code, resumed.__globals__, resumed.__name__, None, resumed.__closure__), (*arguments, error)
+
+
+_core.set_resuming(Handover, plain_step, resume_step, throw_step)

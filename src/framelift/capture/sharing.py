@@ -149,8 +149,8 @@ def pool_of(settings: Settings | None, function: types.FunctionType, locals_: tu
     key = (settings.key, id(code), root, *map(id, owners))
     pool = _pools.get(key)
     if pool is None:
-        def end(_: Any) -> None:
-            _pools.pop(key, None)
+        def end(_: Any, pools: Any = _pools) -> None:   # called while the interpreter ends too, when modules are empty
+            pools.pop(key, None)
         pool = _pools[key] = Pool(tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])]))
         if len(_pools) > _MOST_POOLS:
             _pools.popitem(last=False)
