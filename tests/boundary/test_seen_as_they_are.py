@@ -245,3 +245,33 @@ def test_attributes_looked_up_statically() -> None:
         thing.size = size
         result, expected = captured(X, thing), program(X, thing)
         assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
+
+
+def test_objects_read_by_descriptors_of_c_code() -> None:
+    def function(a: int = 2) -> int:
+        return a
+
+    def closure() -> Any:
+        held = 2
+        return lambda: held
+    module, partial, bound, inner = types.ModuleType("a_module"), functools.partial(function, 2), types.MethodType(function, Thing()), closure()
+
+    class Slotted:
+        __slots__ = ("slot",)
+    slotted = Slotted()
+    vars(module)["k"] = slotted.slot = 2
+    members: Any = vars(types.FunctionType)
+
+    def program(x: Any) -> Any:
+        return (x * members["__defaults__"].__get__(function)[0], members["__name__"].__get__(function), members["__dict__"].__get__(function).get("k"),
+                members["__closure__"].__get__(inner)[0].cell_contents, vars(types.ModuleType)["__dict__"].__get__(module)["k"],
+                vars(Slotted)["slot"].__get__(slotted), vars(functools.partial)["args"].__get__(partial), vars(types.MethodType)["__self__"].__get__(bound).k)
+    captured = compiled(program)
+
+    def same() -> None:
+        result, expected = captured(X), program(X)
+        assert torch.equal(result[0], expected[0]) and result[1:] == expected[1:]
+    same()
+    function.__defaults__, function.__name__, function.k = (5,), "other", 5   # type: ignore[attr-defined]
+    inner.__closure__[0].cell_contents = vars(module)["k"] = slotted.slot = bound.__self__.k = 5
+    same()

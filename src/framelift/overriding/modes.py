@@ -31,6 +31,7 @@ from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_class
 from ..calls.call_tables import substitute
 from ..boundary.attributes.classes import read_of_type
+from ..boundary.becomes.leaves import is_constant
 from .subclasses import call_override, overriding
 from ..recording.rules.special_cases import RULES
 
@@ -328,9 +329,14 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
         return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
-    if len(args) == 2 and is_a(args[1], type) and not kwargs and type(args[0]) is not property and args[0].__objclass__ is type:
-        return read_of_type(session.world, args[1], args[0].__name__)
-    if any(_core.is_external(arg) for arg in args):
+    if len(args) == 2 and not kwargs and type(args[0]) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+        found, owner = args
+        if is_a(owner, type) and found.__objclass__ is type:
+            return read_of_type(session.world, owner, found.__name__)
+        reads = _core.type_lookup(type(owner), "__getattribute__", None)
+        if _core.type_lookup(type(owner), found.__name__, None) is found and type(reads) is types.WrapperDescriptorType:
+            return _core.read(owner, found.__name__)   # what a dot gives: such descriptors come before all else
+    if any(_core.is_external(arg) or is_constant(arg) and not _core.is_internal(arg) for arg in args[1:]):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
     refuse_opaque(args)
     return _core.natively(callable_, args, kwargs)
