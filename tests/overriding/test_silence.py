@@ -158,3 +158,11 @@ def test_isinstance_reads_the_class_of_a_tensor_that_sees_it(program: Any) -> No
         ASKED.clear()
         run(x, given)
         assert ASKED == expected
+
+
+@pytest.mark.parametrize("use", ["return x + 1, o()", "o.n = 5\ndel o.n\nreturn x + 1", "return x[o]", "return x + 1, copy.copy(o)", "return x + getattr(o, 'nothing', 3)"])
+def test_a_metaclass_that_answers_reads_is_asked_as_in_eager(use: str) -> None:
+    """Also where a capture breaks, and where an entry makes an instance."""
+    for name in ("class_reads", "instance_of_class_reads"):
+        kind = next(one for one in KINDS if one.name == name)
+        assert difference(kind, use) is None
