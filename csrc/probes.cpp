@@ -143,10 +143,9 @@ static PyObject* fall_back(Rehearsal* r, PyObject* obj, PyObject* name) {
   SavedError missing;
   PyObject* args[] = {obj, name};
   Ref answers = Ref::steal(ask_session(r, name_fall_back, args, 2));
-  if (!answers) return nullptr;
-  if (PyTuple_GET_SIZE(answers.get())) return Py_NewRef(PyTuple_GET_ITEM(answers.get(), 0));
-  missing.restore();
-  return nullptr;
+  bool found = answers && PyTuple_GET_SIZE(answers.get());
+  if (answers && !found) missing.restore();
+  return found ? Py_NewRef(PyTuple_GET_ITEM(answers.get(), 0)) : nullptr;
 }
 
 // The answer may run code that changes the table it was found in.
@@ -183,8 +182,7 @@ static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
   auto found = r->attributes.find({obj, name});
   if (found != r->attributes.end()) return answer(r, found->second, obj, name);
   PyObject* args[] = {obj, name};
-  PyObject* value = ask_session(r, name_load_attr, args, 2);
-  return value;
+  return ask_session(r, name_load_attr, args, 2);
 }
 
 // What the class of an instance made inside holds under a name is external, and guarded once.  NULL with an exception set.

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ... import _core
+from ...graph.metadata.arguments import PLACEHOLDERS
 from ...guards.kinds import full_name
 from ...vocabulary.reasons import Interrupt
 
@@ -56,6 +57,9 @@ reduce reduce_ex getstate sizeof dir copy deepcopy array
 """.split()
 for _special in _SPECIAL:
     setattr(Opaque, f"__{_special}__", _refuse)
+
+
+PLACEHOLDERS.add(Opaque)
 
 
 def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> Opaque:

@@ -26,7 +26,7 @@ try:
 except ImportError:
     _NUMPY = None
 
-__all__ = ["distinct", "has_long_part", "rebuild", "take"]
+__all__ = ["PLACEHOLDERS", "distinct", "has_long_part", "rebuild", "take"]
 
 #: compared by equality in keys, and never equal to a value of another type
 _PLAIN = frozenset({int, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -111,10 +111,16 @@ def _is_record(kind: type) -> bool:
     return issubclass(kind, tuple) and (has_member(kind, "_fields") or module_of(kind) == "torch.return_types")
 
 
+#: classes of objects that stand for ones from outside and refuse any use
+PLACEHOLDERS: set[type] = set()
+
+
 def _as_plain(arg: Any, kind: type) -> Any:
     """Subclasses of numbers and text (enumerations, numpy.float64) as what torch takes them for."""
     if kind is type and arg in _DTYPES:
         return _DTYPES[arg]
+    if kind in PLACEHOLDERS:
+        arg.value   # any use of it says why that cannot be
     if is_a(_core.type_lookup(kind, "__getattribute__", None), types.FunctionType):   # torch looks for its own attributes in each argument
         raise Interrupt("torch-operation", f"with an argument of type {module_of(kind)}.{qualname_of(kind)}, which answers reads itself,")
     # An enumeration's or number class's own __int__ would run user code here, so the base class is asked.
@@ -126,8 +132,6 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return float.__float__(arg)
     if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
         return arg.item()
-    if name_of(kind) == "Opaque":
-        arg.value   # any use of it says why that cannot be
     shown = kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
     raise Interrupt("torch-operation", f"with an argument of type {module_of(shown)}.{qualname_of(shown)}")
 
