@@ -72,3 +72,21 @@ def test_powers_that_are_real_in_some_calls_only():
     def change(number, world):
         world.args[1] = numbers[number]
     check(f, torch.ones(2), numbers[0], calls=len(numbers), mutate=change, graphs=None)
+
+
+@pytest.mark.parametrize("operation", [lambda n: 1 / n, lambda n: 7.5 / n, lambda n: math.sqrt(n - 1), lambda n: math.log(n), lambda n: 2.0 ** (n * 2000),
+                                       lambda n: 1 // n, lambda n: 5 % n, lambda n: divmod(5.5, n), lambda n: 1 / n + 3],
+                         ids=["int", "float", "sqrt", "log", "pow", "floordiv", "mod", "divmod", "sum"])
+@pytest.mark.parametrize("numbers", [(0, 1, 1, 0, 5, 0), (1, 2, 0, 3, 0), (3, 3, 1, 0, 4), (4, 5, 6, 0, 0, 7)])
+def test_a_result_that_nobody_uses_may_raise(operation, numbers):
+    """Whether the calculation succeeds decides which way the program goes, though its result is dropped."""
+    def f(x, n):
+        try:
+            operation(n)
+        except (ArithmeticError, ValueError) as error:
+            return x + 100, str(error)
+        return x + 1
+
+    def change(number, world):
+        world.args[1] = numbers[number]
+    check(f, torch.ones(2), numbers[0], calls=len(numbers), mutate=change, graphs=None)

@@ -194,7 +194,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
         stride_rows.append((tensor, dim, stride))
         names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
     drawn = {name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn}   # whether or not somebody needs the number
-    needed = _closure(symbols, names | drawn)
+    needed = _closure(symbols, names | drawn | _may_raise(symbols))
     places: list[Any] = []
     lines: list[str] = []
     generators: dict[Any, str] = {}
@@ -250,9 +250,21 @@ def assumptions(symbols: Symbols) -> Assumptions:
     """The relations of a rehearsal, for those who make their own lines of them; without what only the graph knows."""
     constants: dict[str, Any] = {}
     rows = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])]
-    needed = _closure(symbols, set().union(*(row[1] for row in rows)))
+    needed = _closure(symbols, set().union(_may_raise(symbols), *(row[1] for row in rows)))
     meanings = {name: _call_text(m.func, _operands(symbols, name), constants) if type(m) in _CALCULATED else m for name, m in symbols.meanings.items() if name in needed}
     return Assumptions(meanings, tuple((text, line) for text, _, line in rows), constants)
+
+
+#: calculations that succeed with all numbers
+_NEVER_RAISE = frozenset({operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs, float})
+_DIVISIONS = frozenset({operator.truediv, operator.floordiv, operator.mod})
+
+
+def _may_raise(symbols: Symbols) -> set[str]:
+    """Calculations that another call's numbers may make fail.  The program may catch that, so they are done whether or not the result is used."""
+    found = {name for name, meaning in symbols.meanings.items() if type(meaning) in _CALCULATED and meaning.func not in _NEVER_RAISE
+             and not (meaning.func in _DIVISIONS and type(meaning.args[1]) in (int, float) and meaning.args[1] != 0)}
+    return {name for name in found if not any(type(symbols.meanings[one]) is FromGraph for one in _closure(symbols, {name}))}
 
 
 def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
