@@ -64,7 +64,16 @@ PROGRAM = textwrap.dedent("""
         torch.set_default_dtype(torch.float32)
         return results
 
-    programs = (methods, training, sizes, around_a_break, shared_memory, default_dtype)
+    def layers():   # equal ones are one subgraph, which the caches must know
+        blocks = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4),
+                                                           torch.nn.Tanh(), torch.nn.Linear(4, 4), torch.nn.Sigmoid(), torch.nn.Linear(4, 4))
+                                       for _ in range(4)])
+        x = torch.ones(2, 4, requires_grad=True)
+        framelift.compile(lambda x: blocks(x).sum())(x).backward()
+        with torch.no_grad():
+            return [round(framelift.compile(lambda x: blocks(x).sum())(x).item(), 4), round(x.grad.sum().item(), 4)]
+
+    programs = (methods, training, sizes, around_a_break, shared_memory, default_dtype, layers)
     wanted = sys.argv[1:]
     print(json.dumps({program.__name__: count(program) for program in programs if not wanted or program.__name__ in wanted}))
 """)
