@@ -22,7 +22,7 @@ _LEFT_OUT = frozenset("""share_memory_ module_load register_hook register_post_a
     _make_subclass _make_wrapper_subclass __cuda_array_interface__ __torch_function__ __torch_dispatch__ __getattribute__ __setattr__ __delattr__
     __repr__ __str__ __format__ _view_func _view_func_unsafe _rev_view_func_unsafe _lazy_clone _is_view __deepcopy__ __hash__""".split())
 
-_ADDRESSES = frozenset({"_cdata"})
+_ADDRESSES = frozenset({"_cdata", "const_data_ptr", "mutable_data_ptr"})
 
 
 @functools.cache
@@ -60,7 +60,9 @@ def _functions() -> Iterator[tuple[str, str]]:
 
 
 def _filled(name: str, call: str) -> str:
-    """What lies in new memory is no result."""
+    """What lies in new memory, and where it lies, is no result."""
+    if name in _ADDRESSES:
+        return f"type({call}).__name__"
     return f"{call}.zero_()" if "empty" in name else call
 
 
