@@ -252,9 +252,12 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
-    auto found = r->class_attributes.find({(PyObject*)type, name});
+    // A tensor from outside may get an attribute that hides the method: the session guards that for each of them.
+    bool outside = r->tensors.count(obj);
+    const auto& known = outside ? r->attributes : r->class_attributes;
+    auto found = known.find({outside ? obj : (PyObject*)type, name});
     // Safe: the session found a C method there and guarded it; it is bound to the stand-in, and calling it is the recorder's.
-    if (found != r->class_attributes.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
+    if (found != known.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
     PyObject* args[] = {obj, name};
     return ask_session(r, name_load_tensor, args, 2);
   }

@@ -68,6 +68,7 @@ struct Rehearsal {
   PyObject* interrupt = nullptr;  // owned: the first interrupt raised; once set every probe raises it again
   KeptSet kept;                                                   // keys of the tables below
   KeptSet external;                                               // handles
+  KeptSet tensors;                                                // stand-ins of tensors from outside
   KeptSet internal;                                               // functions and classes made in this rehearsal
   KeptSet classes;                                                // classes already noted
   std::unordered_map<Pair, Known, PairHash> attributes;           // (object, name) of external objects

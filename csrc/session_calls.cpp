@@ -16,6 +16,11 @@ static PyObject* mark_external(PyObject*, PyObject* object) {
   r->external.insert(object);
   Py_RETURN_NONE;
 }
+static PyObject* mark_tensor(PyObject*, PyObject* object) {
+  NEED_REHEARSAL
+  r->tensors.insert(object);
+  Py_RETURN_NONE;
+}
 static PyObject* mark_internal(PyObject*, PyObject* object) {
   NEED_REHEARSAL
   r->internal.insert(object);
@@ -169,6 +174,7 @@ static PyObject* set_interrupt(PyObject*, PyObject* type) {
 
 static MethodTable methods({
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
+    method<mark_tensor, METH_O>("mark_tensor", "this stands for a tensor from outside"),
     method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
     method<is_external, METH_O>("is_external"),
     method<is_internal, METH_O>("is_internal"),

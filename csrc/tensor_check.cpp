@@ -58,7 +58,7 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   Ref type = field("python_type"), dtype = field("dtype"), device = field("device"), layout = field("layout"),
       size = field("size"), stride = field("stride"), requires_grad = field("requires_grad"), is_leaf = field("is_leaf"),
       keys = field("keys"), is_conj = field("is_conj"), is_neg = field("is_neg"), is_inference = field("is_inference"),
-      has_grad = field("has_grad"), marks = field("marks");
+      has_grad = field("has_grad"), marks = field("marks"), methods = field("methods");
   if (PyErr_Occurred()) return nullptr;
   auto check = std::make_unique<TensorCheck>();
   bool fits = PyType_Check(type.get()) && THPDtype_Check(dtype.get()) && THPDevice_Check(device.get()) &&
@@ -90,6 +90,11 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   check->is_leaf = is_leaf.get() == Py_True;
   check->has_grad = has_grad.get() == Py_None ? -1 : has_grad.get() == Py_True;
   if (marks.get() != Py_None && !parse_marks(marks.get(), (int64_t)check->dimensions, &check->marks)) return nullptr;
+  for (Py_ssize_t i = 0; PyTuple_Check(methods.get()) && i < PyTuple_GET_SIZE(methods.get()); i++) {
+    PyObject* name = Py_NewRef(PyTuple_GET_ITEM(methods.get(), i));
+    PyUnicode_InternInPlace(&name);
+    check->methods.push_back(name);
+  }
   c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check->keys);
   bool inference = !set.has(c10::DispatchKey::ADInplaceOrView) && !set.has_any(c10::autograd_dispatch_keyset);
   check->contradictory = set.has(c10::DispatchKey::Conjugate) != (is_conj.get() == Py_True) ||
@@ -155,6 +160,22 @@ static bool same_marks(const TensorCheck& check, PyObject* value) {
   return same;
 }
 
+// Whether a C method is what its class holds: an attribute of the tensor itself would be found in its place.  No code of the program runs: such a
+// class reads generically, and what hides a method is not called.
+static bool is_bound_to(PyObject* value, PyObject* name) {
+  Ref found = Ref::steal(_PyObject_GenericGetAttrWithDict(value, name, nullptr, 1));
+  if (!found) PyErr_Clear();
+  PyObject *method = found.get(), *of_class = _PyType_Lookup(Py_TYPE(value), name);
+  return method && of_class && PyCFunction_Check(method) && PyCFunction_GET_SELF(method) == value &&
+         Py_IS_TYPE(of_class, &PyMethodDescr_Type) && ((PyCFunctionObject*)method)->m_ml == ((PyMethodDescrObject*)of_class)->d_method;
+}
+
+static bool has_its_methods(const TensorCheck& check, PyObject* value) {
+  for (PyObject* name : check.methods)
+    if (!is_bound_to(value, name)) return false;
+  return true;
+}
+
 bool tensor_holds(const TensorCheck& check, PyObject* value) {
   if (Py_TYPE(value) != check.type || check.contradictory) return false;
   const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
@@ -163,7 +184,7 @@ bool tensor_holds(const TensorCheck& check, PyObject* value) {
   try {
     return (int8_t)impl->dtype().toScalarType() == check.dtype && pack_device(impl->device()) == check.device &&
            !impl->has_symbolic_sizes_strides() && same_layout(check, impl) && same_autograd(check, impl) &&
-           (check.marks < 0 || same_marks(check, value));
+           (check.marks < 0 || same_marks(check, value)) && has_its_methods(check, value);
   } catch (const std::exception&) {  // a kind of tensor that has no such property
     PyErr_Clear();
     return false;

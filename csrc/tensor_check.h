@@ -27,6 +27,7 @@ struct TensorCheck {
   uint64_t raw[2 * kInline] = {};     // the same as torch lays them out: the first stride at kInline
   uint64_t asked[2] = {};             // all ones for each of the first two dimensions that there is
   std::vector<int64_t> size, stride;
+  std::vector<PyObject*> methods;     // names of C methods that the tensor itself must not hide; interned, never let go of
 
   bool operator==(const TensorCheck&) const = default;
 };

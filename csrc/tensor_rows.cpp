@@ -49,7 +49,7 @@ static bool is_dense(uint64_t keys) {
 
 TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   TensorRow row;
-  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.is_leaf || !is_dense(check.keys)) return row;
+  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.methods.empty() || !check.is_leaf || !is_dense(check.keys)) return row;
   const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const AutogradMeta* meta = autograd_of(impl);
   if (!known_layout(impl, meta) || (meta && (meta->is_view_ || meta->grad_fn_))) return row;  // views ask their base

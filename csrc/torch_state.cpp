@@ -9,8 +9,11 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "barrier.h"
+#include "frames.h"
 #include "reference.h"
 
 // Declared here because their header pulls in all of ATen.
@@ -55,6 +58,82 @@ static const Flag kFlags[] = {
     {"mkldnn", [](const c10::AutogradState&, const at::Context& c) { return c.userEnabledMkldnn(); }},
 };
 
+// ---- functions of torch's that a program replaced ----
+
+// A dictionary of functions that torch's own Python code finds by name, as it was when it was first watched.
+struct Namespace {
+  Ref owner;  // a class; none for a dictionary
+  Ref dict;
+  uint64_t version;
+  std::vector<std::pair<Ref, Ref>> functions;
+};
+// Both are never ended: Python is gone by then.
+static std::vector<Namespace>& namespaces = *new std::vector<Namespace>;
+static std::vector<Ref>& replacements = *new std::vector<Ref>;  // kept, so that an address is one function's for good
+static uint64_t patches = 0;
+
+static bool has_changed(const Namespace& space) { return dict_version(space.dict.get()) != space.version || !space.version; }
+
+static void keep_replacement(PyObject* function) {
+  for (const Ref& known : replacements)
+    if (known.get() == function) return;
+  if (function) replacements.push_back(Ref::new_ref(function));
+}
+
+// Runs no code of the program: names are exact strings, functions are compared by identity.
+static uint64_t look_for_patches() {
+  uint64_t found = 0;
+  for (Namespace& space : namespaces) {
+    space.version = dict_version(space.dict.get());
+    for (auto& [name, function] : space.functions) {
+      PyObject* now = PyDict_GetItemWithError(space.dict.get(), name.get());
+      if (now == function.get()) continue;
+      PyErr_Clear();
+      keep_replacement(now);
+      uint64_t word = (uint64_t)now * 0x9E3779B97F4A7C15ull ^ (uint64_t)name.get() ^ (uint64_t)space.dict.get() << 7;
+      found ^= (word ^ word >> 29) * 0xBF58476D1CE4E5B9ull;
+    }
+  }
+  return found;
+}
+
+static uint64_t present_patches() {
+  for (const Namespace& space : namespaces)
+    if (has_changed(space)) return patches = look_for_patches();
+  return patches;
+}
+
+static bool is_function(PyObject* value) {
+  return PyFunction_Check(value) || PyCFunction_Check(value) || Py_IS_TYPE(value, &PyMethodDescr_Type);
+}
+
+// watch_functions(dictionary or class, owners, absent): its functions are watched from now on; where there are `owners`, of functions in Python
+// those whose globals are among them.  `absent` are names that are found elsewhere: something put there would hide it.
+static PyObject* watch_functions(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 3 || !(PyDict_CheckExact(a[0]) || PyType_Check(a[0])) || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2]))
+    return PyErr_Format(PyExc_TypeError, "watch_functions(dictionary or class, tuple of dictionaries, tuple of names)");
+  bool is_class = PyType_Check(a[0]);
+  Namespace space{Ref::new_ref(is_class ? a[0] : Py_None), Ref::new_ref(is_class ? ((PyTypeObject*)a[0])->tp_dict : a[0]), 0, {}};
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(space.dict.get(), &at, &name, &value);) {
+    bool watched = PyUnicode_CheckExact(name) && is_function(value);
+    if (watched && PyFunction_Check(value)) {
+      watched = !PyTuple_GET_SIZE(a[1]);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[1]); i++) watched |= PyFunction_GET_GLOBALS(value) == PyTuple_GET_ITEM(a[1], i);
+    }
+    if (watched) space.functions.emplace_back(Ref::new_ref(name), Ref::new_ref(value));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[2]); i++) {
+    name = PyTuple_GET_ITEM(a[2], i);
+    if (PyUnicode_CheckExact(name) && !PyDict_Contains(space.dict.get(), name)) space.functions.emplace_back(Ref::new_ref(name), Ref());
+  }
+  space.version = dict_version(space.dict.get());
+  namespaces.push_back(std::move(space));
+  Py_RETURN_NONE;
+}
+
+static PyObject* torch_patches(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(present_patches()); }
+
 TorchState TorchState::now() {
   TorchState state;
   const auto keys = c10::impl::tls_local_dispatch_key_set();
@@ -78,6 +157,7 @@ TorchState TorchState::now() {
   state.function_modes = (int32_t)at::impl::PythonTorchFunctionTLS::stack_len();
   state.dispatch_modes = (int32_t)c10::impl::TorchDispatchModeTLS::stack_len();
   state.function_disabled = (int32_t)at::impl::PythonTorchFunctionTLS::get_disabled_state();
+  state.patches = present_patches();
   return state;
 }
 
@@ -171,7 +251,8 @@ static PyObject* as_dict(PyObject* self, PyObject*) {
        add_line(dict, "float32 precision of CUDA convolutions", number(state.precision[1])) &&
        add_line(dict, "torch-function modes", number(state.function_modes)) &&
        add_line(dict, "torch-dispatch modes", number(state.dispatch_modes)) &&
-       add_line(dict, "torch functions disabled", number(state.function_disabled));
+       add_line(dict, "torch functions disabled", number(state.function_disabled)) &&
+       add_line(dict, "replaced functions of torch", Ref::steal(PyLong_FromUnsignedLongLong(state.patches)));
   return ok ? dict.release() : nullptr;
 }
 
@@ -195,6 +276,8 @@ static MethodTable state_methods({
 
 static MethodTable functions({
     method<torch_state, METH_NOARGS>("torch_state", "A snapshot of the torch state that graphs depend on."),
+    method<watch_functions>("watch_functions", "watch_functions(dictionary or class, owners, absent): notice when its functions are replaced"),
+    method<torch_patches, METH_NOARGS>("torch_patches", "A number that stands for the watched functions that are replaced; 0: none."),
 });
 
 bool init_torch_state(PyObject* module) {

@@ -14,6 +14,7 @@ struct TorchState {
   uint8_t precision[2] = {};  // of float32 on CUDA: products, convolutions
   uint32_t flags = 0;
   int32_t function_modes = 0, dispatch_modes = 0, function_disabled = 0;
+  uint64_t patches = 0;  // which of torch's functions were replaced; 0: none
 
   static TorchState now();
   // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is guarded apart.

@@ -30,7 +30,7 @@ from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qua
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
-from ..guards.kinds import TensorFacts, dunders, tensor_facts
+from ..guards.kinds import PLAIN_TENSORS, TensorFacts, dunders, tensor_facts
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from .becomes.arrays import import_array, numpy
@@ -298,6 +298,8 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
     world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    if cls in PLAIN_TENSORS:
+        _core.mark_tensor(seen)
     return world.register(value, seen, origin)
 
 

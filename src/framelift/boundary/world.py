@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .. import _core
@@ -54,6 +55,7 @@ class World:
         self.generator: Callable[[Any, Origin], Any] | None = None   # makes the private one of a generator of random numbers
         self.symbolic_entries = symbolic_entries   # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.guards: list[Guard] = []
+        self._tensor_guards: dict[Origin, int] = {}   # places of their guards in the list
         self.memo: dict[int, External] = {}       # by id of the original
         self.by_seen: dict[int, External] = {}    # by id of what captured code sees
         self.handed: dict[int, External] = {}     # what is only handed on, by id of what captured code holds
@@ -95,7 +97,19 @@ class World:
         self._guarded.add(key)
         if kind == "IS" and type(value) is types.FunctionType:
             self.meet_function(value, origin)
+        if kind == "TENSOR":
+            self._tensor_guards[origin] = len(self.guards)
         self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
+
+    def guard_method(self, origin: Origin, name: str) -> bool:
+        """The tensor at `origin` has no attribute of its own that hides a C method; False where it has no guard that could say so."""
+        index = self._tensor_guards.get(origin)
+        if index is None:
+            return False
+        guard = self.guards[index]
+        if name not in guard.value.methods:
+            self.guards[index] = replace(guard, value=replace(guard.value, methods=(*guard.value.methods, name)))
+        return True
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
         """A function that is guarded by its identity: one guarded by its code might be the same at another call, so it is guarded not to be."""

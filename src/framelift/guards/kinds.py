@@ -64,6 +64,11 @@ class TensorFacts:
     is_inference: bool
     has_grad: bool | None  # None: not asked
     marks: frozenset[int] | None = None  # None: not asked; else no other dimensions are declared dynamic
+    methods: tuple[str, ...] = ()        # C methods that no attribute of the tensor itself hides
+
+
+#: classes whose C methods nothing but an attribute of the tensor itself can hide
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def same_leaf(a: Any, b: Any) -> bool:
@@ -131,6 +136,8 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
     if type(value) is not facts.python_type:
         return False
     now = tensor_facts(value, ask_grad=facts.has_grad is not None, ask_marks=facts.marks is not None)
+    if any(name in _core.own_dict(value) for name in facts.methods):
+        return False
     if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]  # both are asked for
         return False
     return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad

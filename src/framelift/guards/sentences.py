@@ -106,6 +106,9 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
         before, after = getattr(old, name), getattr(facts, name)
         if before != after and not (name == "stride" and before is None):
             rows.append(f"has {name} {after}, had {before}")
+    hidden = [method for method in old.methods if method in _core.own_dict(now)]
+    if hidden:
+        rows.append(f"has an attribute of its own in place of {', '.join(hidden)}")
     if facts.marks and old.marks is not None and not facts.marks <= old.marks:
         rows.append(f"is marked dynamic in {', '.join(map(str, sorted(facts.marks - old.marks)))}")
     return ", ".join(rows) or "has other dispatch keys than before"

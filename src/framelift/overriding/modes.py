@@ -21,6 +21,7 @@ from ..vocabulary.class_reads import qualname_of
 from ..graph.metadata.live_fakes import described_transforms, transforms_off
 from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..graph.state.patched import notice_patches
 from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -101,9 +102,11 @@ def _saved_hooks_off() -> Iterator[None]:
 @scope
 def at_rest() -> Iterator[Moment]:
     """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture."""
+    notice_patches()
     with (uncounted_hooks(), modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms,
           _saved_hooks_off()):
         yield moment._replace(transforms=transforms)
+    notice_patches()   # modules that a backend imported
 
 
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:

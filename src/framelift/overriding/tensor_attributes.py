@@ -16,6 +16,7 @@ from .._core import is_a
 from ..vocabulary.class_reads import has_member, module_of, name_of, qualname_of
 from ..graph.metadata.facts import is_overriding
 from ..graph.metadata.wrappers import asks_first, is_wrapper
+from ..guards.kinds import PLAIN_TENSORS
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is_data_descriptor
@@ -33,7 +34,6 @@ __all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic
 
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _OF_TORCH = vars(torch._tensor)
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def load(session: Session, tensor: torch.Tensor, name: str) -> Any:
@@ -58,9 +58,14 @@ def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     kind = bound_as(world, type(found))
     if kind in (types.GetSetDescriptorType, property):
         return by_descriptor(session, tensor, name, found)
-    if kind in _C_METHODS and cls in _PLAIN and not _may_be_hidden(session, tensor, name):
-        _core.know_class(cls, name, NATIVE, None)
-        return found.__get__(tensor, cls)
+    if kind is types.MethodDescriptorType and cls in PLAIN_TENSORS and not _may_be_hidden(session, tensor, name):
+        record = world.by_seen.get(id(tensor))
+        if record is None:
+            _core.know_class(cls, name, NATIVE, None)
+            return found.__get__(tensor, cls)
+        if world.guard_method(record.origin, name):
+            _core.know(tensor, name, NATIVE, None)
+            return found.__get__(tensor, cls)
     entry = ABSENT if is_data_descriptor(session.world, found) else _own_entry(session, tensor, name)
     if entry is not ABSENT:
         return entry

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 
@@ -104,6 +105,39 @@ def target_of(func: Any) -> Target:
     found = _targets.get(id(func))
     if found is None:
         found = _targets[id(func)] = _make(func)
+    return found if not _core.torch_patches() or _is_found(found) else _pinned(func, found)
+
+
+def _is_found(target: Target) -> bool:
+    """Whether the code of a graph, which has names, finds the callable: a program may have replaced functions of torch's."""
+    name = _METHODS.get(id(target.func))
+    if name is not None:
+        return _core.type_lookup(torch.Tensor, name, None) is target.func
+    written = target.fx_target
+    if not torch.fx.graph._is_from_torch(written) or is_a(written, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    name = torch.fx.node._get_qualified_name(written)
+    found: Any = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found is written
+
+
+_pinned_targets: dict[int, Target] = {}
+
+
+def _pinned(func: Any, target: Target) -> Target:
+    """A target that is the callable itself, whatever is there under its name.
+
+    To a mode it would tell of itself by its name, so it tells none.
+    """
+    found = _pinned_targets.get(id(func))
+    if found is None:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch._C.DisableTorchFunction():
+                return func(*args, **kwargs)
+        run.__name__ = run.__qualname__ = f"original_{target.name}"
+        found = _pinned_targets[id(func)] = Target(func, "call_function", run, target.name)
     return found
 
 
