@@ -72,7 +72,19 @@ static std::vector<Namespace>& namespaces = *new std::vector<Namespace>;
 static std::vector<Ref>& replacements = *new std::vector<Ref>;  // kept, so that an address is one function's for good
 static uint64_t patches = 0;
 
-static bool has_changed(const Namespace& space) { return dict_version(space.dict.get()) != space.version || !space.version; }
+// The same in a row, for the look at each call.
+struct Word {
+  const uint64_t* at;
+  uint64_t version;
+};
+static constexpr size_t kMostNamespaces = 32;
+static Word words[kMostNamespaces];
+static size_t word_count = 0;
+
+static void note_version(size_t i) {
+  namespaces[i].version = dict_version(namespaces[i].dict.get());
+  words[i] = {(const uint64_t*)dict_version_at(namespaces[i].dict.get()), namespaces[i].version};
+}
 
 static void keep_replacement(PyObject* function) {
   for (const Ref& known : replacements)
@@ -83,8 +95,9 @@ static void keep_replacement(PyObject* function) {
 // Runs no code of the program: names are exact strings, functions are compared by identity.
 static uint64_t look_for_patches() {
   uint64_t found = 0;
-  for (Namespace& space : namespaces) {
-    space.version = dict_version(space.dict.get());
+  for (size_t i = 0; i < namespaces.size(); i++) {
+    Namespace& space = namespaces[i];
+    note_version(i);
     for (auto& [name, function] : space.functions) {
       PyObject* now = PyDict_GetItemWithError(space.dict.get(), name.get());
       if (now == function.get()) continue;
@@ -98,9 +111,9 @@ static uint64_t look_for_patches() {
 }
 
 static uint64_t present_patches() {
-  for (const Namespace& space : namespaces)
-    if (has_changed(space)) return patches = look_for_patches();
-  return patches;
+  uint64_t difference = 0;
+  for (size_t i = 0; i < word_count; i++) difference |= *words[i].at ^ words[i].version;
+  return difference ? patches = look_for_patches() : patches;
 }
 
 static bool is_function(PyObject* value) {
@@ -112,6 +125,7 @@ static bool is_function(PyObject* value) {
 static PyObject* watch_functions(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 3 || !(PyDict_CheckExact(a[0]) || PyType_Check(a[0])) || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2]))
     return PyErr_Format(PyExc_TypeError, "watch_functions(dictionary or class, tuple of dictionaries, tuple of names)");
+  if (word_count == kMostNamespaces) return PyErr_Format(PyExc_RuntimeError, "too many namespaces are watched");
   bool is_class = PyType_Check(a[0]);
   Namespace space{Ref::new_ref(is_class ? a[0] : Py_None), Ref::new_ref(is_class ? ((PyTypeObject*)a[0])->tp_dict : a[0]), 0, {}};
   PyObject *name, *value;
@@ -127,8 +141,8 @@ static PyObject* watch_functions(PyObject*, PyObject* const* a, Py_ssize_t n) {
     name = PyTuple_GET_ITEM(a[2], i);
     if (PyUnicode_CheckExact(name) && !PyDict_Contains(space.dict.get(), name)) space.functions.emplace_back(Ref::new_ref(name), Ref());
   }
-  space.version = dict_version(space.dict.get());
   namespaces.push_back(std::move(space));
+  note_version(word_count++);
   Py_RETURN_NONE;
 }
 

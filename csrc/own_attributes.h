@@ -1,0 +1,20 @@
+// Whether an object has attributes of its own, told by one or two words where that is certain.  As CPython lays managed dictionaries out.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace framelift {
+
+// True: it has none.  False: it may have some.
+inline bool surely_without_attributes(PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return false;
+#if PY_VERSION_HEX >= 0x030d0000
+  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_INLINE_VALUES) return false;
+#elif PY_VERSION_HEX < 0x030c0000
+  if (((void**)object)[-4]) return false;  // values that are in no dictionary yet
+#endif
+  uintptr_t dict = ((uintptr_t*)object)[-3];  // in 3.12 an odd number: values that are in no dictionary yet
+  return !dict || (!(dict & 1) && ((PyDictObject*)dict)->ma_used == 0);
+}
+
+}  // namespace framelift
