@@ -224,11 +224,15 @@ static bool is_external_cell(Rehearsal* r, PyObject* obj, PyObject* name) {
   return Py_IS_TYPE(obj, &PyCell_Type) && name == name_cell_contents && r->cells.count(obj);
 }
 
+static PyObject* ask_for(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyObject* args[] = {obj, name};
+  return ask_session(r, name_load_attr, args, 2);
+}
+
 // What a class made inside inherits is external: the session is asked each time, since any class on the way may be written to.
 static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* name) {
   if (!r->internal.count(cls)) return load_of_external(r, cls, name);
-  PyObject* args[] = {cls, name};
-  return ask_session(r, name_load_attr, args, 2);
+  return ask_for(r, cls, name);
 }
 
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
@@ -243,10 +247,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
     // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
-    if (type == &Py_GenericAliasType || (type == &_PyWeakref_RefType && name == name_callback)) {
-      PyObject* args[] = {obj, name};
-      return ask_session(r, name_load_attr, args, 2);
-    }
+    if (type == &Py_GenericAliasType || (type == &_PyWeakref_RefType && name == name_callback)) return ask_for(r, obj, name);
     // Safe: instances of the static C types that are left are values (numbers, texts, code, descriptors, ...), whose attributes
     // never change, or were made inside (shadows of containers, iterators, exceptions).
     return PyObject_GetAttr(obj, name);
@@ -261,16 +262,11 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     PyObject* args[] = {obj, name};
     return ask_session(r, name_load_tensor, args, 2);
   }
-  if (is_symbolic_number(obj)) {  // it has attributes of its own, which the number that it stands for has not
-    PyObject* args[] = {obj, name};
-    return ask_session(r, name_load_attr, args, 2);
-  }
+  // A symbolic number has attributes of its own, which the number that it stands for has not.
+  if (is_symbolic_number(obj)) return ask_for(r, obj, name);
   if (r->external.count(obj)) return load_of_external(r, obj, name);
   if (PyModule_Check(obj)) return load_of_external(r, obj, name);
-  if (is_sealed(type) && !r->internal.count(obj)) {
-    PyObject* args[] = {obj, name};
-    return ask_session(r, name_load_attr, args, 2);
-  }
+  if (is_sealed(type) && !r->internal.count(obj)) return ask_for(r, obj, name);
   return load_of_internal(r, obj, name);
 }
 
