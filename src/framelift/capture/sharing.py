@@ -10,6 +10,7 @@ and with `reset`.  Captures whose graphs hold tensors are not kept.  Everything 
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import sys
 import types
@@ -152,9 +153,10 @@ def pool_of(settings: Settings | None, function: types.FunctionType, locals_: tu
         def end(_: Any, pools: Any = _pools) -> None:   # called while the interpreter ends too, when modules are empty
             pools.pop(key, None)
         pool = _pools[key] = Pool(tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])]))
+    with contextlib.suppress(KeyError):   # another thread, or the end of an owner, may have taken it out
         if len(_pools) > _MOST_POOLS:
             _pools.popitem(last=False)
-    _pools.move_to_end(key)
+        _pools.move_to_end(key)
     return pool
 
 
