@@ -163,7 +163,9 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
-    if fewest is not None:
+    # "auto" folds where it was seen to pay: on the CPU.
+    on_cpu = all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
+    if fewest is not None and (on_cpu or config.repeated_layers == "always"):
         fold_repeated_layers(copy, fewest)
     return accepted_by_caches(copy, example_inputs)
 

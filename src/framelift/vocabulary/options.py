@@ -38,7 +38,7 @@ OPTIONS: dict[str, Option] = {
     "error_on_recompile": Option(False, "recompiling a function is an error (RecompileError)"),
     "large_container": Option(4096, "a container with more entries than this breaks the graph instead of being copied"),
     # -- compiling
-    "repeated_layers": Option("auto", "equal layers in a row are compiled once by Inductor: \"auto\" (three and more), \"always\" (two and more), \"off\""),
+    "repeated_layers": Option("auto", "equal layers in a row are compiled once by Inductor: \"auto\" (three and more, on the CPU), \"always\" (two and more), \"off\""),
     "background": Option("off", "graphs run uncompiled while another process compiles them: \"on\", \"off\"; \"manual\": until they are waited for (for tests)"),
     # -- numbers and shapes
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
