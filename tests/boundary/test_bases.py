@@ -143,7 +143,7 @@ def test_the_subclasses_of_a_class_are_a_fact() -> None:
     assert framelift.stats()["captures"] == 3
 
 
-@pytest.mark.xfail(reason="an origin of the rehearsal keeps the class that the rehearsal made, so `__subclasses__` shows it beside the real one")
+@pytest.mark.xfail(reason="passes only if garbage is collected in time: the class that a rehearsal made is in a cycle, and shows until then")
 def test_the_subclasses_made_inside_are_plain_pythons() -> None:
     class Plugin:
         pass
