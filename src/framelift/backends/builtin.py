@@ -20,6 +20,7 @@ from .elsewhere import fakes_of, pack
 from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .symbolic_floats import following_floats, takes_floats
 from .registrations import register
+from .surroundings import settings_kept
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 
@@ -135,7 +136,14 @@ def lower(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | 
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
     with one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext():
-        return compile_fx(graph_module, list(example_inputs), config_patches=patches, decompositions=table)
+        return compile_fx(graph_module, list(example_inputs), inner_compile=_compile_inner, config_patches=patches, decompositions=table)
+
+
+def _compile_inner(*args: Any, **kwargs: Any) -> Any:
+    """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
+    from torch._inductor.compile_fx import compile_fx_inner
+    with settings_kept():
+        return compile_fx_inner(*args, **kwargs)
 
 
 def _packed(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,

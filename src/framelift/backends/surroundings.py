@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._guards import TracingContext
 
 from ..graph.state.torch_state import SavedState
+from ..vocabulary.scopes import insist, scope
 
-__all__ = ["Surroundings"]
+__all__ = ["Surroundings", "settings_kept"]
 
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
-
-
 #: what torch.fx replaces while it traces, and leaves replaced where an exception strikes the end of that
 _PATCHED = ((torch.nn.Module, "__call__"), (torch.nn.Module, "__getattr__"), (torch.fx._symbolic_trace, "_is_fx_tracing_flag"))
+
+
+@scope
+def settings_kept() -> Iterator[None]:
+    """The interpreter's settings after a block are those before it."""
+    settings = [(write, read()) for read, write in _SETTINGS]
+    try:
+        yield
+    finally:
+        insist(lambda: [write(value) for write, value in settings])
 
 
 class Surroundings:
