@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import Place, place_of
 from .sentences import _show, explain, path
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
@@ -46,7 +47,8 @@ def miss_of(program: GuardProgram, failure: tuple[int, int], arguments: tuple[An
     kind, old = checks[check]
     try:
         before, after = _shown(kind, old, program.fetch(node, arguments))
-    except Exception:   # the value's own code may fail; the sentence says enough
+    except Exception as error:   # the value's own code may fail; the sentence says enough
+        raise_outside(error)
         before, after = "", ""
     return Miss(name, kind, before, after, sentence, place)
 

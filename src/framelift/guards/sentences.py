@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.class_reads import module_of
 from ..vocabulary.origins import step_text
 from ..vocabulary.places import place_of
@@ -58,7 +59,8 @@ def _show(value: Any, limit: int = 80) -> str:
         return name_of(value)
     try:
         text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
-    except Exception:
+    except Exception as error:
+        raise_outside(error)
         text = object.__repr__(value)
     return text if len(text) <= limit else text[:limit] + "…"
 
@@ -97,7 +99,8 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
         return f"is now a {class_name(type(now))} of other properties than before"
     try:
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
-    except Exception:
+    except Exception as error:
+        raise_outside(error)
         return f"is now a {class_name(type(now))}, was a tensor"
     rows = []
     if type(now) is not old.python_type:
@@ -164,7 +167,8 @@ def _distinct(program: _core.GuardProgram, arguments: tuple[Any, ...]) -> str:
     for node in program.distinct:
         try:
             values.append(program.fetch(node, arguments))
-        except Exception:
+        except Exception as error:
+            raise_outside(error)
             continue
         other = seen.setdefault(id(values[-1]), node)
         if other != node:
@@ -185,7 +189,8 @@ def explain(program: _core.GuardProgram, failure: tuple[int, int], arguments: tu
     suffix = f" (read at {line})" if line else ""
     try:
         now = program.fetch(node, arguments)
-    except Exception:
+    except Exception as error:
+        raise_outside(error)
         return f"{name} no longer exists{suffix}"
     if check < 0:
         return f"{name} could not be reached{suffix}"
@@ -194,7 +199,8 @@ def explain(program: _core.GuardProgram, failure: tuple[int, int], arguments: tu
         old = path(program, old)
     try:
         words = WORDS[kind](old, now)
-    except Exception:
+    except Exception as error:
+        raise_outside(error)
         words = f"is now {_show(now)}, a {class_name(type(now))}"
     return f"{name} {words}{suffix}"
 

@@ -30,6 +30,7 @@ from ...graph.state.settings import inside
 from ...graph.state.torch_state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
 from ...graph.metadata.wrappers import is_wrapper
+from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...recording.recorder import Finished
 from ...overriding.subclasses import plain_examples
@@ -128,7 +129,8 @@ def _noting_failures(graph: Callable[..., Any], uncompiled: Callable[[], Callabl
             return graph(*inputs)
         except AssumptionFailed:
             raise
-        except Exception:
+        except Exception as error:
+            raise_outside(error)
             if at_once:
                 _blame_the_compiler(lambda: uncompiled()(*inputs))
             elif _failed.waits:
@@ -142,7 +144,8 @@ def _blame_the_compiler(again: Callable[[], Any]) -> None:
     before = states()
     try:
         again()
-    except Exception:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
+    except Exception as error:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
+        raise_outside(error)
         return
     finally:
         insist(lambda: put_back(*before))
@@ -162,7 +165,7 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
                 raise AssumptionFailed
         except Exception:
             if before is not None:
-                put_back(*before)
+                insist(functools.partial(put_back, *before))
             raise
         return results[:-count]
     return run

@@ -18,6 +18,7 @@ from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, pre
 from ...graph.symbols.environment import FromSize, Symbols
 from ...guards.sentences import where
 from ...guards.misses import Miss
+from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.places import place_of
 from ..records.names import names_in
@@ -65,7 +66,8 @@ class Relations:
         for text, line in self.checks:
             try:
                 holds = eval(text, dict(self.space), given)
-            except Exception:
+            except Exception as error:
+                raise_outside(error)
                 holds = False
             if not holds:
                 origins = self.mentioned(text)
@@ -82,6 +84,7 @@ def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
     try:
         return preamble(symbols, arguments, symbols.used)
     except Exception as error:    # a relation that has no form in Python
+        raise_outside(error)
         raise Interrupt("symbolic-number", "a relation between sizes or numbers") from error
 
 
