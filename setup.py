@@ -18,7 +18,13 @@ MINIMUM_TORCH = (2, 11)
 PYTHONS = ((3, 11), (3, 14))  # from, to (not included)
 HEADERS = sorted(glob.glob("csrc/*.h"))
 #: torch's own libraries have no type information for the sanitizer's vptr check
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g1"]
+SANITIZE = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize=vptr",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+    "-g1",
+]
 
 
 def fail(sentence: str) -> None:
@@ -27,8 +33,10 @@ def fail(sentence: str) -> None:
 
 def check_python() -> None:
     if not PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1] or sys.implementation.name != "cpython":
-        fail(f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} is not supported; "
-             "use CPython 3.11, 3.12 or 3.13.")
+        fail(
+            f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} is not supported; "
+            "use CPython 3.11, 3.12 or 3.13."
+        )
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         fail("free-threaded builds of CPython are not supported; use a build with the GIL.")
 
@@ -44,14 +52,19 @@ def torch_paths() -> tuple[list[str], list[str], int]:
     try:
         import torch
     except ImportError:
-        fail("PyTorch is not installed in this environment; install torch 2.11 or newer first, then run "
-             "`pip install --no-build-isolation .`.")
+        fail(
+            "PyTorch is not installed in this environment; install torch 2.11 or newer first, then run "
+            "`pip install --no-build-isolation .`."
+        )
     version = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
     if version < MINIMUM_TORCH:
         fail(f"torch {torch.__version__} is too old; framelift needs torch 2.11 or newer.")
     root = os.path.dirname(torch.__file__)
-    return ([os.path.join(root, "include"), os.path.join(root, "include", "torch", "csrc", "api", "include")],
-            [os.path.join(root, "lib")], int(torch._C._GLIBCXX_USE_CXX11_ABI))
+    return (
+        [os.path.join(root, "include"), os.path.join(root, "include", "torch", "csrc", "api", "include")],
+        [os.path.join(root, "lib")],
+        int(torch._C._GLIBCXX_USE_CXX11_ABI),
+    )
 
 
 def newest(paths: list[str]) -> float:
@@ -68,8 +81,14 @@ class Build(build_ext):
             extension.library_dirs += lib
             extension.runtime_library_dirs += lib
             extension.libraries += ["torch_python", "torch_cpu", "torch", "c10"]
-            extension.extra_compile_args += ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-deprecated-declarations",
-                                             f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+            extension.extra_compile_args += [
+                "-std=c++20",
+                "-O2",
+                "-g0",
+                "-fvisibility=hidden",
+                "-Wno-deprecated-declarations",
+                f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+            ]
             if os.environ.get("FRAMELIFT_SANITIZE"):
                 extension.extra_compile_args += SANITIZE
                 extension.extra_link_args += SANITIZE
@@ -78,13 +97,16 @@ class Build(build_ext):
 
     def compile_changed(self, compile):
         """setuptools compiles every file, one after the other; the core is a dozen files of heavy headers."""
+
         def run(sources, output_dir=None, **options):
             def one(source):
                 (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
                 fresh = os.path.exists(made) and os.path.getmtime(made) > newest([source, "setup.py", *HEADERS])
                 return made if fresh and not self.force else compile([source], output_dir=output_dir, **options)[0]
+
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 return list(pool.map(one, sources))
+
         return run
 
 
@@ -96,6 +118,8 @@ if BUILDS.intersection(sys.argv):
     check_compiler()
     torch_paths()
 setup(
-    ext_modules=[Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")), depends=HEADERS, language="c++")],
+    ext_modules=[
+        Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")), depends=HEADERS, language="c++")
+    ],
     cmdclass={"build_ext": Build},
 )

@@ -2,8 +2,10 @@
 
     python benchmarks/call.py [--calls 300] [--rounds 3] [--only NAME] [--cold] [--json]
 
-Two tables: hot, calls in a row; and, with --cold, cold: 64 MiB are written between one call and the next, so that nothing
-is left in the processor's caches.  The last column is framelift's time above that of a function of three tensors, per parameter
+Two tables: hot, calls in a row; and, with --cold, cold: 64 MiB are written between one call and the next, so that
+nothing
+is left in the processor's caches.  The last column is framelift's time above that of a function of three tensors, per
+parameter
 and buffer of the model.
 """
 
@@ -31,6 +33,7 @@ def seconds_per_call(compiled: Any, kwargs: dict[str, Any], calls: int) -> float
     def many() -> None:
         for _ in range(calls):
             compiled(**kwargs)
+
     return cpu_seconds(many) / calls
 
 
@@ -50,13 +53,17 @@ def measure(program: Program, calls: int, rounds: int, cold: bool = False) -> Ro
     reset()
     with torch.no_grad():
         ready = {name: prepare(name, program) for name in FRONT_ENDS}
-        for compiled, kwargs in [*ready.values()] * 2:   # the first capture of either may be noticed by the other
+        for compiled, kwargs in [*ready.values()] * 2:  # the first capture of either may be noticed by the other
             for _ in range(_WARM):
                 compiled(**kwargs)
         seen: dict[str, list[float]] = {name: [] for name in FRONT_ENDS}
         for _ in range(rounds):
             for name, (compiled, kwargs) in ready.items():
-                one = cold_seconds_per_call(compiled, kwargs, _COLD_CALLS) if cold else seconds_per_call(compiled, kwargs, calls)
+                one = (
+                    cold_seconds_per_call(compiled, kwargs, _COLD_CALLS)
+                    if cold
+                    else seconds_per_call(compiled, kwargs, calls)
+                )
                 seen[name].append(one)
     return Row(program.name, median(seen["framelift"]), median(seen["dynamo"]))
 

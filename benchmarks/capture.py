@@ -2,7 +2,8 @@
 
     python benchmarks/capture.py [--rounds 3] [--json]
 
-The first capture of each front end warms imports and caches and is not counted.  Each counted capture gets a fresh model.
+The first capture of each front end warms imports and caches and is not counted.  Each counted capture gets a fresh
+model.
 """
 
 from __future__ import annotations

@@ -57,8 +57,10 @@ def three_tensors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Te
     return a + b * c
 
 
-PROGRAMS = [*(Program(name, make) for name, make in (MODELS | {"stack": stack}).items()),
-            Program("function of three tensors", lambda: (three_tensors, {k: torch.rand(3) for k in "abc"}))]
+PROGRAMS = [
+    *(Program(name, make) for name, make in (MODELS | {"stack": stack}).items()),
+    Program("function of three tensors", lambda: (three_tensors, {k: torch.rand(3) for k in "abc"})),
+]
 
 #: name -> (compile, forget everything)
 FRONT_ENDS: dict[str, tuple[Callable[..., Any], Callable[[], None]]] = {
@@ -75,13 +77,15 @@ def reset() -> None:
 
 
 def stored_outputs(graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
-    """A backend that computes once and then answers with the stored outputs: what remains is the front end's own cost."""
+    """A backend that computes once and then answers with the stored outputs: what remains is the front end's own
+    cost."""
     answer: list[Any] = []
 
     def run(*inputs: Any) -> Any:
         if not answer:
             answer.append(graph_module.forward(*inputs))
         return answer[0]
+
     return run
 
 

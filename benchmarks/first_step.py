@@ -3,8 +3,10 @@
     python benchmarks/first_step.py --device cuda --models llama train --layers 16 32
     python benchmarks/first_step.py --device cpu --models llama train bert --layers 8
 
-Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold), and a second fresh process
-makes it again with the folder that the first one left (warm).  A time begins before the front end is imported and ends when the result of the
+Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold), and a
+second fresh process
+makes it again with the folder that the first one left (warm).  A time begins before the front end is imported and ends
+when the result of the
 first call is there.  On the CPU the CPU time of all processes counts, elsewhere the wall time.
 """
 
@@ -28,10 +30,17 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
     """The model, a function that calls it once, and whether that call needs gradients."""
     import torch
     import transformers as hf
+
     torch.manual_seed(0)
     dtype, width = (torch.bfloat16, 1024) if device == "cuda" else (torch.float32, 128)
     ids = torch.randint(5, 900, (4, 64), device=device)
-    sizes = {"hidden_size": width, "intermediate_size": width * 2, "num_attention_heads": 8, "num_hidden_layers": layers, "vocab_size": 1000}
+    sizes = {
+        "hidden_size": width,
+        "intermediate_size": width * 2,
+        "num_attention_heads": 8,
+        "num_hidden_layers": layers,
+        "vocab_size": 1000,
+    }
     if name in ("llama", "train"):
         model = hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, num_key_value_heads=4, use_cache=False))
         if name == "train":
@@ -50,7 +59,10 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
 
 def used() -> float:
     """CPU seconds of this process and of those it waited for."""
-    return sum(part.ru_utime + part.ru_stime for part in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        part.ru_utime + part.ru_stime
+        for part in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def first_call(front_end: str, name: str, layers: int, device: str) -> dict[str, Any]:
@@ -59,6 +71,7 @@ def first_call(front_end: str, name: str, layers: int, device: str) -> dict[str,
     import warnings
 
     import torch
+
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     model, call, grad = model_and_call(name, layers, device)
@@ -68,11 +81,12 @@ def first_call(front_end: str, name: str, layers: int, device: str) -> dict[str,
             torch.cuda.synchronize()
 
     with torch.set_grad_enabled(grad):
-        call(model)   # torch's own kernels and libraries are loaded
+        call(model)  # torch's own kernels and libraries are loaded
         wait()
         wall, cpu = time.perf_counter(), used()
         if front_end == "framelift":
             import framelift
+
             compiled = framelift.compile(model)
         else:
             compiled = torch.compile(model)
@@ -88,16 +102,27 @@ def first_call(front_end: str, name: str, layers: int, device: str) -> dict[str,
         wait()
         steady = (time.perf_counter() - steady) / 20
     from torch._dynamo.utils import counters
+
     peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0.0
-    hits = {kind: counters[group][kind] for group, kind in (("inductor", "fxgraph_cache_hit"), ("inductor", "fxgraph_cache_miss"),
-                                                            ("inductor", "fxgraph_cache_bypass"), ("aot_autograd", "autograd_cache_hit"),
-                                                            ("aot_autograd", "autograd_cache_bypass")) if counters[group][kind]}
+    hits = {
+        kind: counters[group][kind]
+        for group, kind in (
+            ("inductor", "fxgraph_cache_hit"),
+            ("inductor", "fxgraph_cache_miss"),
+            ("inductor", "fxgraph_cache_bypass"),
+            ("aot_autograd", "autograd_cache_hit"),
+            ("aot_autograd", "autograd_cache_bypass"),
+        )
+        if counters[group][kind]
+    }
     return {"wall": wall, "cpu": cpu, "steady_ms": steady * 1e3, "peak_mib": peak, "caches": hits}
 
 
 def fresh(front_end: str, name: str, layers: int, device: str, folder: str) -> dict[str, Any]:
     command = [sys.executable, __file__, "--child", front_end, name, str(layers), device]
-    done = subprocess.run(command, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -115,7 +140,10 @@ def main() -> None:
         print(json.dumps(first_call(front_end, name, int(layers), device)))
         return
     what = "cpu" if options.device == "cpu" else "wall"
-    print(f"{'':16}{'cold':>24}{'warm':>24}{'a later call':>24}{'peak MiB':>20}   ({what} seconds, framelift / torch.compile, ratio)")
+    print(
+        f"{'':16}{'cold':>24}{'warm':>24}{'a later call':>24}{'peak MiB':>20}   ({what} seconds, framelift "
+        f"/ torch.compile, ratio)"
+    )
     for name in options.models:
         for layers in options.layers:
             rows = {}
@@ -123,8 +151,13 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     rows[front_end] = [fresh(front_end, name, layers, options.device, folder) for _ in range(2)]
             ours, theirs = rows["framelift"], rows["torch.compile"]
-            cells = [f"{ours[i][what]:7.2f} / {theirs[i][what]:6.2f}, {theirs[i][what] / ours[i][what]:4.2f}" for i in (0, 1)]
-            cells.append(f"{ours[1]['steady_ms']:6.2f} / {theirs[1]['steady_ms']:6.2f} ms, {theirs[1]['steady_ms'] / ours[1]['steady_ms']:4.2f}")
+            cells = [
+                f"{ours[i][what]:7.2f} / {theirs[i][what]:6.2f}, {theirs[i][what] / ours[i][what]:4.2f}" for i in (0, 1)
+            ]
+            cells.append(
+                f"{ours[1]['steady_ms']:6.2f} / {theirs[1]['steady_ms']:6.2f} ms, "
+                f"{theirs[1]['steady_ms'] / ours[1]['steady_ms']:4.2f}"
+            )
             cells.append(f"{ours[0]['peak_mib']:7.0f} / {theirs[0]['peak_mib']:6.0f}")
             print(f"{name} x {layers:<8}" + "".join(f"{cell:>24}" for cell in cells), ours[1]["caches"], flush=True)
 

@@ -1,8 +1,10 @@
-"""What `import framelift` costs on top of `import torch`, what loading its parts costs, and the first capture beside a later one.
+"""What `import framelift` costs on top of `import torch`, what loading its parts costs, and the first capture beside a
+later one.
 
     python benchmarks/import_time.py [REPEATS]
 
-CPU seconds of fresh processes; the least of all repeats.  `python -X importtime -c "import torch, framelift"` shows single modules.
+CPU seconds of fresh processes; the least of all repeats.  `python -X importtime -c "import torch, framelift"` shows
+single modules.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Block(torch.nn.Module):
 
 captures = []
 for _ in range(3):
-    compiled = framelift.compile(torch.nn.Sequential(*[Block() for _ in range(8)]), backend="eager", isolate_recompiles=True)
+    blocks = torch.nn.Sequential(*[Block() for _ in range(8)])
+    compiled = framelift.compile(blocks, backend="eager", isolate_recompiles=True)
     start = clock()
     compiled(torch.ones(2, 8))
     captures.append(clock() - start)
@@ -42,7 +45,10 @@ print(json.dumps({"import torch": torch_seconds, "import framelift": own, "first
 
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    rows = [json.loads(subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True).stdout) for _ in range(repeats)]
+    rows = [
+        json.loads(subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True).stdout)
+        for _ in range(repeats)
+    ]
     for name in rows[0]:
         print(f"{name:20} {min(row[name] for row in rows):7.3f} s")
 

@@ -2,8 +2,10 @@
 
     python benchmarks/recaptures.py [--calls 100] [--json out.json]
 
-Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.  Steps of optimizers
-with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a capture is one call of its compiler.
+Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.  Steps
+of optimizers
+with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a capture is one call of
+its compiler.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def learning_rate_schedule(compile_: Compile, calls: int) -> Iterator[Any]:
         return weight - group["lr"] * grad
 
     for i in range(calls):
-        group["lr"] = 0.1 * 0.97 ** i
+        group["lr"] = 0.1 * 0.97**i
         yield update()
 
 
@@ -83,6 +85,7 @@ def factory_made_closures(compile_: Compile, calls: int) -> Iterator[Any]:
     def make(scale: int) -> Callable[[torch.Tensor], torch.Tensor]:
         def inner(x: torch.Tensor) -> torch.Tensor:
             return x * scale
+
         return inner
 
     @compile_
@@ -203,9 +206,13 @@ def train_and_eval(compile_: Compile, calls: int) -> Iterator[Any]:
         yield net(torch.ones(2, 4))
 
 
-def steps_with(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer], schedule: Callable[[Any], Any],
-               inside: bool = False) -> Callable[[Compile, int], Iterator[Any]]:
+def steps_with(
+    make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer],
+    schedule: Callable[[Any], Any],
+    inside: bool = False,
+) -> Callable[[Compile, int], Iterator[Any]]:
     """A program that takes steps with a schedule, which is captured too or is not."""
+
     def program(compile_: Compile, calls: int) -> Iterator[Any]:
         parameters = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
         optimizer = make(parameters)
@@ -223,6 +230,7 @@ def steps_with(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
             yield step()
             if not inside:
                 scheduler.step()
+
     return program
 
 
@@ -256,6 +264,7 @@ def count(name: str, front_end: str, calls: int) -> int:
     compile_ = framelift.compile if front_end == "framelift" else torch.compile
     if name in COMPILED:
         from torch._dynamo.backends.common import aot_autograd
+
         backend = (framelift.aot_autograd if front_end == "framelift" else aot_autograd)(fw_compiler=backend)
     for _ in PROGRAMS[name](lambda f: compile_(f, backend=backend), calls):
         pass

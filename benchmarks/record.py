@@ -2,8 +2,10 @@
 
     python benchmarks/record.py [ROUNDS]
 
-Two ways: its parts are timed one by one, and the whole is captured with and without them in turns.  On a busy machine only the
-first is steady; it counts the timing itself too.  Also says how long the report of that model takes to make, and how large its HTML page is.
+Two ways: its parts are timed one by one, and the whole is captured with and without them in turns.  On a busy machine
+only the
+first is steady; it counts the timing itself too.  Also says how long the report of that model takes to make, and how
+large its HTML page is.
 """
 
 from __future__ import annotations
@@ -22,9 +24,13 @@ from framelift.graph.fx import tape
 from framelift.capture import driver
 from framelift.capture.records import record
 
-PARTS = {(tape, "places"): lambda: (), (record.Record, "add"): lambda self, capture: None, (driver, "spent"): lambda sessions: (),
-         (driver, "going_on"): lambda breaks, code: None,
-         (record.Capture, "phase"): contextlib.contextmanager(lambda self, name: (yield))}
+PARTS = {
+    (tape, "places"): lambda: (),
+    (record.Record, "add"): lambda self, capture: None,
+    (driver, "spent"): lambda sessions: (),
+    (driver, "going_on"): lambda breaks, code: None,
+    (record.Capture, "phase"): contextlib.contextmanager(lambda self, name: (yield)),
+}
 
 
 def capture(model: torch.nn.Module, ids: torch.Tensor) -> tuple[float, Any]:
@@ -49,6 +55,7 @@ def shares(model: torch.nn.Module, ids: torch.Tensor, rounds: int) -> None:
                 return function(*args)
             finally:
                 spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
+
         return run
 
     kept = {place: getattr(*place) for place in PARTS if place[1] != "phase"}
@@ -70,7 +77,9 @@ def shares(model: torch.nn.Module, ids: torch.Tensor, rounds: int) -> None:
 
 def main(rounds: int) -> None:
     torch.manual_seed(0)
-    model = BertModel(BertConfig(num_hidden_layers=12, hidden_size=64, num_attention_heads=4, intermediate_size=128)).eval()
+    model = BertModel(
+        BertConfig(num_hidden_layers=12, hidden_size=64, num_attention_heads=4, intermediate_size=128)
+    ).eval()
     ids = torch.randint(0, 100, (2, 16))
     kept = {place: getattr(*place) for place in PARTS}
     capture(model, ids), capture(model, ids)
@@ -92,7 +101,10 @@ def main(rounds: int) -> None:
     start = time.process_time()
     report = compiled.report()
     page = report.to_html()
-    print(f"report: {time.process_time() - start:.2f} s, {report.guards} guards, {report.operations} operations, {len(page) / 1e6:.2f} MB of HTML")
+    print(
+        f"report: {time.process_time() - start:.2f} s, {report.guards} guards, {report.operations} "
+        f"operations, {len(page) / 1e6:.2f} MB of HTML"
+    )
 
 
 if __name__ == "__main__":

@@ -36,8 +36,11 @@ class Attention(nn.Module):
 class Perceptron(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.gate, self.up, self.down = nn.Linear(width, 2 * width, bias=False), nn.Linear(width, 2 * width, bias=False), nn.Linear(
-            2 * width, width, bias=False)
+        self.gate, self.up, self.down = (
+            nn.Linear(width, 2 * width, bias=False),
+            nn.Linear(width, 2 * width, bias=False),
+            nn.Linear(2 * width, width, bias=False),
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))

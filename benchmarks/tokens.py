@@ -1,4 +1,5 @@
-"""Steady speed of a 12-layer Llama of width 1024 under Inductor on CUDA: framelift beside TorchDynamo, by turns in one process.
+"""Steady speed of a 12-layer Llama of width 1024 under Inductor on CUDA: framelift beside TorchDynamo, by turns in one
+process.
 
     python benchmarks/tokens.py [--batch 8] [--length 512] [--rounds 9]
 
@@ -20,9 +21,17 @@ import framelift
 
 def llama() -> torch.nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
+
     torch.manual_seed(0)
-    config = LlamaConfig(hidden_size=1024, intermediate_size=2816, num_attention_heads=16, num_key_value_heads=16, num_hidden_layers=12,
-                         vocab_size=32000, use_cache=False)
+    config = LlamaConfig(
+        hidden_size=1024,
+        intermediate_size=2816,
+        num_attention_heads=16,
+        num_key_value_heads=16,
+        num_hidden_layers=12,
+        vocab_size=32000,
+        use_cache=False,
+    )
     return LlamaForCausalLM(config).to("cuda", torch.bfloat16)
 
 
@@ -62,8 +71,12 @@ def main() -> None:
             for name, run in ends.items():
                 times[name].append(seconds(job, run, ids, options.calls))
         speed = {name: ids.numel() / statistics.median(found) for name, found in times.items()}
-        print(f"{title}: " + ", ".join(f"{name} {value:,.0f} tokens/s" for name, value in speed.items())
-              + f", framelift's share {speed['framelift'] / speed['torch.compile']:.3f}", flush=True)
+        print(
+            f"{title}: "
+            + ", ".join(f"{name} {value:,.0f} tokens/s" for name, value in speed.items())
+            + f", framelift's share {speed['framelift'] / speed['torch.compile']:.3f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

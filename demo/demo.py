@@ -1,7 +1,7 @@
 """The demo: three models and a function captured, compared with eager and with TorchDynamo, run through Inductor.
 
-    make demo
-    python demo/demo.py --only bert
+make demo
+python demo/demo.py --only bert
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ import framelift  # noqa: E402
 
 #: an 82-layer stack is measured by the benchmarks alone: Inductor needs minutes for it
 SHOWN = [program for program in PROGRAMS if program.name != "stack"]
-HEAD = ("program", "backend", "equal to eager", "graphs", "breaks", "capture: TorchDynamo / framelift", "call: TorchDynamo / framelift")
+HEAD = (
+    "program",
+    "backend",
+    "equal to eager",
+    "graphs",
+    "breaks",
+    "capture: TorchDynamo / framelift",
+    "call: TorchDynamo / framelift",
+)
 
 
 def main_output(result: Any) -> torch.Tensor:

@@ -1,4 +1,6 @@
-"""Writes docs/breaks.md: how many graphs are captured for each kind of break in each kind of block (the programs of tests/capture/break_matrix.py)."""
+"""Writes docs/breaks.md: how many graphs are captured for each kind of break in each kind of block (the programs of
+tests/capture/break_matrix.py).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ import framelift  # noqa: E402
 
 HEAD = """# Breaks: graphs per kind and block
 
-Each cell is a program of `tests/capture/break_matrix.py`: a statement of the kind (column) inside the block (row), called three times with growing state.
-The number is how many graphs were captured over the three calls; `tests/capture/test_breaks.py` checks that every cell gives what plain Python gives.
+Each cell is a program of `tests/capture/break_matrix.py`: a statement of the kind (column) inside the block (row),
+called three times with growing state.  The number is how many graphs were captured over the three calls;
+`tests/capture/test_breaks.py` checks that every cell gives what eager mode gives.
 Written by `python tools/break_table.py`.
 
 """

@@ -1,7 +1,7 @@
 """Builds the documentation site: docs/ as it is, plus reference pages made from docstrings and tables.
 
-    python tools/docs.py          write build/docs and run mkdocs on it (build/site); warnings are errors
-    python tools/docs.py --only   write build/docs only
+python tools/docs.py          write build/docs and run mkdocs on it (build/site); warnings are errors
+python tools/docs.py --only   write build/docs only
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SOURCE, PAGES, SITE_TOOLS = ROOT / "docs", ROOT / "build" / "docs", ROOT / "buil
 def api_page() -> str:
     """Every public name with its signature and docstring."""
     import framelift
+
     rows = ["# Functions and classes", "Everything here is a name of `framelift`.", ""]
     for name in sorted(framelift.__all__, key=str.lower):
         rows += _entry(f"framelift.{name}", getattr(framelift, name))
@@ -40,7 +41,16 @@ def api_page() -> str:
 
 def _entry(name: str, value: Any) -> list[str]:
     if isinstance(value, types.ModuleType) or not (callable(value) or inspect.isclass(value)):
-        return [f"## `{name}`", "", *_text((value.__doc__ or "").split("\n\n")[0] if isinstance(value, types.ModuleType) else f"A {type(value).__name__}."), ""]
+        return [
+            f"## `{name}`",
+            "",
+            *_text(
+                (value.__doc__ or "").split("\n\n")[0]
+                if isinstance(value, types.ModuleType)
+                else f"A {type(value).__name__}."
+            ),
+            "",
+        ]
     return [f"## `{name}`", "", f"```py\n{name}{_signature(value)}\n```", "", *_text(inspect.getdoc(value) or ""), ""]
 
 
@@ -84,22 +94,65 @@ def _items(lines: list[str]) -> list[str]:
 def options_page() -> str:
     """The table of options."""
     from framelift.vocabulary.options import OPTIONS
-    rows = [f"| `{name}` | `{option.default!r}` | {option.meaning} |" for name, option in OPTIONS.items() if not option.ignored]
+
+    rows = [
+        f"| `{name}` | `{option.default!r}` | {option.meaning} |"
+        for name, option in OPTIONS.items()
+        if not option.ignored
+    ]
     ignored = ", ".join(f"`{name}`" for name, option in OPTIONS.items() if option.ignored)
-    return "\n".join(["# Options", "", "`framelift.config.NAME = value`, `with framelift.config.patch(NAME=value):`, or the environment variable "
-                      "`FRAMELIFT_NAME`.", "", "| option | default | meaning |", "|---|---|---|", *rows, "",
-                      f"Accepted without an effect, for programs written for torch.compile: {ignored}.", ""])
+    return "\n".join(
+        [
+            "# Options",
+            "",
+            "`framelift.config.NAME = value`, `with framelift.config.patch(NAME=value):`, or the environment variable "
+            "`FRAMELIFT_NAME`.",
+            "",
+            "| option | default | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"Accepted without an effect, for programs written for torch.compile: {ignored}.",
+            "",
+        ]
+    )
 
 
 def report_page() -> str:
     """The records of a report."""
     from framelift.report import model
-    rows = ["# The report's JSON", "", f"`report.to_json()` follows this schema, version {model.SCHEMA_VERSION}; `framelift.report.SCHEMA` is the same as a "
-            "JSON schema. Ids are made of names, files and lines, and stay the same from run to run.", ""]
+
+    rows = [
+        "# The report's JSON",
+        "",
+        f"`report.to_json()` follows this schema, version {model.SCHEMA_VERSION}; "
+        f"`framelift.report.SCHEMA` is the same as a "
+        "JSON schema. Ids are made of names, files and lines, and stay the same from run to run.",
+        "",
+    ]
     source = inspect.getsource(model)
-    for cls in (model.Report, model.Function, model.Capture, model.Break, model.Recapture, model.Refusal, model.Specialisation, model.Time, model.Guard, model.Link,
-                model.Phase, model.Source):
-        rows += [f"## {cls.__name__}", "", (cls.__doc__ or "").strip(), "", "| field | type | meaning |", "|---|---|---|"]
+    for cls in (
+        model.Report,
+        model.Function,
+        model.Capture,
+        model.Break,
+        model.Recapture,
+        model.Refusal,
+        model.Specialisation,
+        model.Time,
+        model.Guard,
+        model.Link,
+        model.Phase,
+        model.Source,
+    ):
+        rows += [
+            f"## {cls.__name__}",
+            "",
+            (cls.__doc__ or "").strip(),
+            "",
+            "| field | type | meaning |",
+            "|---|---|---|",
+        ]
         body = source.split(f"class {cls.__name__}:")[1].split("\n@dataclass")[0].split("\n    def ")[0]
         for line in body.splitlines():
             head, _, comment = line.partition("#")
@@ -113,6 +166,7 @@ def report_page() -> str:
 def command_line_page() -> str:
     """The help of every command."""
     from framelift.surface import cli, repro_files  # noqa: F401  (repros adds a command)
+
     rows = ["# Command line", ""]
     for name in cli.COMMANDS:
         text = io.StringIO()
@@ -122,7 +176,12 @@ def command_line_page() -> str:
     return "\n".join(rows)
 
 
-GENERATED = {"api.md": api_page, "options.md": options_page, "report.md": report_page, "command_line.md": command_line_page}
+GENERATED = {
+    "api.md": api_page,
+    "options.md": options_page,
+    "report.md": report_page,
+    "command_line.md": command_line_page,
+}
 
 
 #: a link from a page to a file of the repository, which the site does not have
@@ -159,8 +218,10 @@ def main() -> int:
     write_pages()
     if options.only:
         return 0
-    return subprocess.run([site_python(), "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(ROOT / "mkdocs.yml")],
-                          env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
+    return subprocess.run(
+        [site_python(), "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(ROOT / "mkdocs.yml")],
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -52,7 +52,11 @@ class Module:
     @cached_property
     def functions(self) -> list[Function]:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return [Function(self.name, n.name, n.lineno, n.end_lineno - n.lineno + 1) for n in ast.walk(self.tree) if isinstance(n, kinds)]
+        return [
+            Function(self.name, n.name, n.lineno, n.end_lineno - n.lineno + 1)
+            for n in ast.walk(self.tree)
+            if isinstance(n, kinds)
+        ]
 
     @cached_property
     def longest_chain(self) -> int:
@@ -163,12 +167,27 @@ def figures(package: Package, native: Sequence[Path] = ()) -> list[tuple[str, st
         ("median / largest file", f"{int(statistics.median(n for n, _ in sizes))} / {sizes[-1][0]} ({sizes[-1][1]})"),
         ("files over 300 / 600 lines", f"{sum(n > 300 for n, _ in sizes)} / {sum(n > 600 for n, _ in sizes)}"),
         ("functions", str(len(functions))),
-        ("median / longest function", f"{int(statistics.median(lengths))} / {lengths[-1]} ({functions[-1].module}.{functions[-1].name})"),
+        (
+            "median / longest function",
+            f"{int(statistics.median(lengths))} / {lengths[-1]} ({functions[-1].module}.{functions[-1].name})",
+        ),
         ("functions over 80 / 200 lines", f"{sum(n > 80 for n in lengths)} / {sum(n > 200 for n in lengths)}"),
         ("longest if/elif chain", f"{chain[0]} ({chain[1]})"),
-        ("largest import cycle", f"{len(cycles[0][0]) if cycles[0] else 0} modules, {len(cycles[1][0]) if cycles[1] else 0} with imports in functions"),
+        (
+            "largest import cycle",
+            (
+                f"{len(cycles[0][0]) if cycles[0] else 0} modules, {len(cycles[1][0]) if cycles[1] else 0} "
+                f"with imports in functions"
+            ),
+        ),
         ("imports inside functions", str(sum(e.inside for e in package.edges))),
-        ("sys.version_info", f"{text.count('sys.version_info')} in {sum('sys.version_info' in m.text for m in package.modules.values())} files"),
+        (
+            "sys.version_info",
+            (
+                f"{text.count('sys.version_info')} in "
+                f"{sum('sys.version_info' in m.text for m in package.modules.values())} files"
+            ),
+        ),
         ("C++ lines", str(sum(p.read_text(encoding="utf8").count("\n") for p in native))),
     ]
 

@@ -18,7 +18,17 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
-TEST = ["pytest", "hypothesis", "numpy", "transformers==5.22.2", "rich", "attrs", "pydantic", "mypy==2.4.1", "ruff==0.17.4"]
+TEST = [
+    "pytest",
+    "hypothesis",
+    "numpy",
+    "transformers==5.22.2",
+    "rich",
+    "attrs",
+    "pydantic",
+    "mypy==2.4.1",
+    "ruff==0.17.4",
+]
 BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
 
@@ -55,7 +65,17 @@ def make_venv() -> bool:
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     for wanted in (BUILD, [TORCH], TEST):
         say(f"installing {' '.join(wanted)}")
-        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", *wanted]
+        command = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--retries",
+            "1",
+            *wanted,
+        ]
         if subprocess.run(command).returncode:
             return False
     return True
@@ -66,7 +86,10 @@ def main() -> None:
     parser.add_argument("--system", action="store_true", help="use this very Python, install nothing")
     options = parser.parse_args()
     if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        stop(f"Python {sys.version_info.major}.{sys.version_info.minor} is not supported; set PYTHON to CPython 3.11, 3.12 or 3.13.")
+        stop(
+            f"Python {sys.version_info.major}.{sys.version_info.minor} is not supported; set PYTHON to "
+            f"CPython 3.11, 3.12 or 3.13."
+        )
     if shutil.which((os.environ.get("CXX") or "g++").split()[0]) is None:
         stop("no C++ compiler found; install g++ or set CXX to one.")
     MARK.parent.mkdir(exist_ok=True)
@@ -83,7 +106,10 @@ def main() -> None:
         chosen = Path(sys.executable)
         lacking = missing(sys.executable)
         if lacking:
-            say(f"not installed there: {' '.join(lacking)}; tests and demo parts that need them will fail or be left out.")
+            say(
+                f"not installed there: {' '.join(lacking)}; tests and demo parts that need them will fail "
+                f"or be left out."
+            )
     else:
         stop(f"no torch to work with: {TORCH} could not be installed, and {sys.executable} has no torch 2.11 or newer.")
     if before != str(chosen):

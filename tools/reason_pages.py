@@ -1,7 +1,8 @@
-"""Writes docs/reasons/: one page per declared reason, made of its declaration, its fix and, where there is one, its example.
+"""Writes docs/reasons/: one page per declared reason, made of its declaration, its fix and, where there is one, its
+example.
 
-    python tools/reason_pages.py           write the pages
-    python tools/reason_pages.py --check   exit with 1 when a page is not what its declaration says
+python tools/reason_pages.py           write the pages
+python tools/reason_pages.py --check   exit with 1 when a page is not what its declaration says
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def page(reason: Reason) -> str:
         parts.append(f"In a report, with your expression in place of `expr`: {FIXES[reason.id].format(e='expr')}")
     example = FOLDER / "examples" / f"{reason.id}.py"
     if example.exists():
-        parts += ["## Example", "`broken` has a graph break for this reason, `fixed` has none.", f"```python\n{example.read_text().strip()}\n```"]
+        parts += [
+            "## Example",
+            "`broken` has a graph break for this reason, `fixed` has none.",
+            f"```python\n{example.read_text().strip()}\n```",
+        ]
     parts.append("[All reasons](index.md) · [How to find and remove a break](../howto/find_a_break.md)")
     return "\n\n".join(parts) + "\n"
 
@@ -30,8 +35,23 @@ def page(reason: Reason) -> str:
 def index() -> str:
     """The list of all reasons."""
     rows = [f"| [{reason.id}]({reason.id}.md) | {reason.sentence.format(detail='…')} |" for reason in REASONS.values()]
-    return "\n".join(["# Reasons", "", "Where something cannot be captured, framelift names one of these. Each has a page with what to do about it.", "",
-                      "| reason | meaning |", "|---|---|", *rows]) + "\n"
+    return (
+        "\n".join(
+            [
+                "# Reasons",
+                "",
+                (
+                    "Where something cannot be captured, framelift names one of these. Each has a page with "
+                    "what to do about it."
+                ),
+                "",
+                "| reason | meaning |",
+                "|---|---|",
+                *rows,
+            ]
+        )
+        + "\n"
+    )
 
 
 def pages() -> dict[Path, str]:

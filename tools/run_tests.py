@@ -1,6 +1,7 @@
 """Runs the tests over several processes: `make test`, or `make test TEST_JOBS=8`.
 
-A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What failed is printed at
+A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What
+failed is printed at
 the end.  Only the standard library is used here.
 """
 
@@ -17,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-NO_TESTS = 5   # pytest's exit status
-BATCHES = 4    # for each process
+NO_TESTS = 5  # pytest's exit status
+BATCHES = 4  # for each process
 
 
 def batches(jobs: int) -> list[list[Path]]:
@@ -55,7 +56,10 @@ def main() -> int:
                 names = " ".join(str(file.relative_to(TESTS)) for file in files)
                 bad.append(f"==== exit status {status}: {names}\n{output[-12000:]}")
     print("\n".join(bad))
-    print(", ".join(f"{number} {word}" for word, number in counts.items()) + f" in {time.monotonic() - start:.0f} s; {len(bad)} of {len(running)} batches failed")
+    print(
+        ", ".join(f"{number} {word}" for word, number in counts.items())
+        + f" in {time.monotonic() - start:.0f} s; {len(bad)} of {len(running)} batches failed"
+    )
     return bool(bad)
 
 

@@ -28,38 +28,54 @@ from bytecode.decode import instructions  # noqa: E402
 from bytecode.maker import AnyProbe, make_twin  # noqa: E402
 from twin_support.trial import Trial  # noqa: E402
 
-TESTS = """test_abc test_asyncgen test_augassign test_binop test_bool test_builtin test_call test_class test_collections
-test_compare test_contextlib test_contextlib_async test_copy test_coroutines test_dataclasses test_decorators test_deque
-test_descr test_descrtut test_dict test_dictcomps test_dictviews test_dynamic test_dynamicclassattribute test_enum
-test_exception_group test_exception_hierarchy test_exception_variations test_exceptions test_except_star test_extcall
-test_fractions test_fstring test_funcattrs test_functools test_generator_stop test_generators test_genericclass test_genexps
-test_global test_grammar test_hash test_heapq test_int test_isinstance test_iter test_iterlen test_itertools test_json
-test_keywordonlyarg test_list test_listcomps test_metaclass test_named_expressions test_opcodes test_operator
-test_ordered_dict test_patma test_pickle test_positional_only_arg test_pow test_property test_raise test_range test_re
-test_reprlib test_scope test_set test_setcomps test_slice test_sort test_statistics test_string test_string_literals
-test_subclassinit test_super test_textwrap test_traceback test_tuple test_type_annotations test_typechecks test_types
-test_typing test_unary test_unittest.test_case test_unpack test_unpack_ex test_userdict test_userlist test_userstring
-test_weakref test_weakset test_with test_yield_from test_zipfile""".split()
+TESTS = """
+    test_abc test_asyncgen test_augassign test_binop test_bool test_builtin test_call test_class test_collections
+    test_compare test_contextlib test_contextlib_async test_copy test_coroutines test_dataclasses test_decorators
+    test_deque test_descr test_descrtut test_dict test_dictcomps test_dictviews test_dynamic
+    test_dynamicclassattribute test_enum test_exception_group test_exception_hierarchy test_exception_variations
+    test_exceptions test_except_star test_extcall test_fractions test_fstring test_funcattrs test_functools
+    test_generator_stop test_generators test_genericclass test_genexps test_global test_grammar test_hash test_heapq
+    test_int test_isinstance test_iter test_iterlen test_itertools test_json test_keywordonlyarg test_list
+    test_listcomps test_metaclass test_named_expressions test_opcodes test_operator test_ordered_dict test_patma
+    test_pickle test_positional_only_arg test_pow test_property test_raise test_range test_re test_reprlib
+    test_scope test_set test_setcomps test_slice test_sort test_statistics test_string test_string_literals
+    test_subclassinit test_super test_textwrap test_traceback test_tuple test_type_annotations test_typechecks
+    test_types test_typing test_unary test_unittest.test_case test_unpack test_unpack_ex test_userdict test_userlist
+    test_userstring test_weakref test_weakset test_with test_yield_from test_zipfile
+""".split()
 
 #: why some outcomes differ although the twins are right: the pass-through probes are Python code
 EXPECTED: dict[str, tuple[str, ...]] = {
     "a probe's own frame shows in a traceback": (
-        "test_contextlib*.test_exit_exception_traceback", "test_exceptions.NameErrorTests.test_name_error_suggestions*",
-        "test_traceback.*.test_name_error_*", "test_traceback.*CaretTests.test_byte_offset_with_emojis_term_highlight",
+        "test_contextlib*.test_exit_exception_traceback",
+        "test_exceptions.NameErrorTests.test_name_error_suggestions*",
+        "test_traceback.*.test_name_error_*",
+        "test_traceback.*CaretTests.test_byte_offset_with_emojis_term_highlight",
         "test_traceback.*CaretTests.test_caret_in_type_annotation",
-        "test_traceback.*CaretTests.test_wide_characters_unicode_with_problematic_byte_offset"),
+        "test_traceback.*CaretTests.test_wide_characters_unicode_with_problematic_byte_offset",
+    ),
     "probes need recursion depth of their own": (
-        "test_call.TestRecursion.test_super_deep", "test_exceptions.ExceptionTests.test_recursion_in_except_handler",
-        "test_traceback.*Format*.test_recursive_traceback*"),
+        "test_call.TestRecursion.test_super_deep",
+        "test_exceptions.ExceptionTests.test_recursion_in_except_handler",
+        "test_traceback.*Format*.test_recursive_traceback*",
+    ),
     "import_from runs an import statement, which has a warning registry of its own": (
-        "test_typing.IOTests.test_io_submodule", "test_typing.RETests.test_re_submodule"),
+        "test_typing.IOTests.test_io_submodule",
+        "test_typing.RETests.test_re_submodule",
+    ),
 }
 
 
 def expected(name: str) -> str | None:
     """Why a test's outcome is known to differ."""
-    return next((reason for reason, patterns in EXPECTED.items()
-                 if any(fnmatch(name.removeprefix("test."), pattern) for pattern in patterns)), None)
+    return next(
+        (
+            reason
+            for reason, patterns in EXPECTED.items()
+            if any(fnmatch(name.removeprefix("test."), pattern) for pattern in patterns)
+        ),
+        None,
+    )
 
 
 def structure(folder: Path | None) -> int:
@@ -86,13 +102,16 @@ def cost(folder: Path | None) -> None:
         for code in codes:
             make_twin(code, probes)
         best = min(best, time.process_time() - start)
-    print(f"cost: {count} instructions of {len(codes)} code objects, {1e6 * best / count:.2f} µs per instruction, "
-          f"{1e6 * best / len(codes):.0f} µs per code object")
+    print(
+        f"cost: {count} instructions of {len(codes)} code objects, {1e6 * best / count:.2f} µs per instruction, "
+        f"{1e6 * best / len(codes):.0f} µs per code object"
+    )
 
 
 def run_one(test: str, mode: str) -> None:
     """In a process of its own: run one test module and print its outcomes as JSON."""
     import unittest
+
     made = Trial()
     if mode != "plain":
         made.immerse()

@@ -5,8 +5,10 @@
 >>> f(torch.ones(2))
 tensor([2., 2.])
 
-Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name is used for the first
-time.  All of them are loaded then, so that nothing depends on which name came first.  `__init__.pyi` tells type checkers the names.
+Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name is
+used for the first
+time.  All of them are loaded then, so that nothing depends on which name came first.  `__init__.pyi` tells type
+checkers the names.
 """
 
 from __future__ import annotations
@@ -19,13 +21,22 @@ import torch  # noqa: F401  (the native core needs its libraries)
 try:
     from . import _core  # noqa: F401
 except ImportError as error:
-    raise ImportError(f"framelift's native core does not fit or was not built for this Python and torch {torch.__version__}: in framelift's source folder, "
-                      f"run `pip install --no-build-isolation .` or `make build`.  ({error})") from None
+    raise ImportError(
+        f"framelift's native core does not fit or was not built for this Python and torch "
+        f"{torch.__version__}: in framelift's source folder, "
+        f"run `pip install --no-build-isolation .` or `make build`.  ({error})"
+    ) from None
 
 from . import config, exc  # noqa: F401
 
 #: public modules
-_MODULES = {"export": "export", "testing": "testing", "decorators": "surface.decorators", "drop_in": "surface.drop_in", "shapes": "surface.dynamic_shapes"}
+_MODULES = {
+    "export": "export",
+    "testing": "testing",
+    "decorators": "surface.decorators",
+    "drop_in": "surface.drop_in",
+    "shapes": "surface.dynamic_shapes",
+}
 #: where the other public names are defined
 _HOMES = {
     "surface.compiling": "compile is_supported reset stats wait",

@@ -1,6 +1,7 @@
 """Every option: name, default, type, meaning.  One table; unknown names and wrong types are errors.
 
-Options that TorchDynamo has too are spelled as there.  Those that steer a mechanism framelift does not have are accepted and
+Options that TorchDynamo has too are spelled as there.  Those that steer a mechanism framelift does not have are
+accepted and
 change nothing: `OPTIONS[name].ignored` says so.
 
 >>> from framelift import config
@@ -33,7 +34,8 @@ _FALSE = ("", "0", "false", "no", "off")
 
 
 def _environment(name: str, option: Option) -> Any:
-    """The value at start: FRAMELIFT_<NAME>, else the variable torch.compile reads for the same thing, else the default."""
+    """The value at start: FRAMELIFT_<NAME>, else the variable torch.compile reads for the same thing, else the
+    default."""
     text = os.environ.get(f"FRAMELIFT_{name.upper()}")
     if text is None and option.torch_variable:
         text = os.environ.get(option.torch_variable)
@@ -55,7 +57,7 @@ class _Config(types.ModuleType):
             WATCHERS[name](value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):   # asked of every module, by unittest for one
+        if name.startswith("__"):  # asked of every module, by unittest for one
             raise AttributeError(name)
         option = OPTIONS.get(name)
         if option is not None and option.alias:
@@ -68,7 +70,10 @@ class _Config(types.ModuleType):
 
 def _unknown(name: str) -> AttributeError:
     near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.75)
-    return AttributeError(f"framelift.config has no option {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; framelift.config.OPTIONS lists them"))
+    return AttributeError(
+        f"framelift.config has no option {name!r}"
+        + (f"; did you mean {' or '.join(near)}?" if near else "; framelift.config.OPTIONS lists them")
+    )
 
 
 def check(name: str, value: Any) -> str:
@@ -154,11 +159,14 @@ class patch:
         def patched(*args: Any, **kwargs: Any) -> Any:
             with patch(self.changes):
                 return target(*args, **kwargs)
+
         return patched
 
 
 if TYPE_CHECKING:
-    def __getattr__(name: str) -> Any: ...   # the options
+
+    def __getattr__(name: str) -> Any: ...  # the options
+
 
 globals().update({name: _environment(name, option) for name, option in OPTIONS.items() if not option.alias})
 sys.modules[__name__].__class__ = _Config

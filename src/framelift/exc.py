@@ -1,6 +1,7 @@
 """The exceptions a user of framelift can meet.
 
-While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (drop_in.py).  So nothing here relies on
+While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (drop_in.py).  So
+nothing here relies on
 which class comes next: `FrameliftError` is the end of every chain of constructors.
 """
 
@@ -9,10 +10,29 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "BackendCompilerFailed", "CondOpArgsMismatchError", "ConstraintViolation", "FailOnRecompileLimitHit", "ForbiddenCallable", "FrameliftError", "IncorrectUsage",
-    "InternalError", "InternalTorchDynamoError", "InvalidBackend", "NotCallable", "ObservedException", "RecompileError", "ResetRequired", "SkipFrame",
-    "TorchDynamoException", "TorchRuntimeError", "UncapturedHigherOrderOpError", "UnsafeScriptObjectError", "Unsupported", "UnsupportedPlatform",
-    "VerificationFailed"]
+    "BackendCompilerFailed",
+    "CondOpArgsMismatchError",
+    "ConstraintViolation",
+    "FailOnRecompileLimitHit",
+    "ForbiddenCallable",
+    "FrameliftError",
+    "IncorrectUsage",
+    "InternalError",
+    "InternalTorchDynamoError",
+    "InvalidBackend",
+    "NotCallable",
+    "ObservedException",
+    "RecompileError",
+    "ResetRequired",
+    "SkipFrame",
+    "TorchDynamoException",
+    "TorchRuntimeError",
+    "UncapturedHigherOrderOpError",
+    "UnsafeScriptObjectError",
+    "Unsupported",
+    "UnsupportedPlatform",
+    "VerificationFailed",
+]
 
 
 class _Error(RuntimeError):
@@ -41,7 +61,9 @@ class Unsupported(FrameliftError):
 
 
 class UncapturedHigherOrderOpError(Unsupported):
-    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so there is no eager fallback."""
+    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so there is no
+    eager fallback.
+    """
 
 
 class ConstraintViolation(FrameliftError):
@@ -63,7 +85,7 @@ class InvalidBackend(FrameliftError):
 class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; `inner_exception` and `__cause__` are its own exception."""
 
-    floats: frozenset[str] = frozenset()   # symbols that it has no use for
+    floats: frozenset[str] = frozenset()  # symbols that it has no use for
 
     def __init__(self, backend: str, cause: BaseException) -> None:
         super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")

@@ -22,12 +22,15 @@ __all__ = ["captured"]
 
 
 def pytest_configure(config: Any) -> None:
-    config.addinivalue_line("markers", "captured(graphs=1, recompiles=0, breaks=0): what the fixture `captured` expects")
+    config.addinivalue_line(
+        "markers", "captured(graphs=1, recompiles=0, breaks=0): what the fixture `captured` expects"
+    )
 
 
 @pytest.fixture
 def captured(request: Any) -> Callable[..., Any]:
     """`framelift.testing.assert_captured` with the numbers of the test's marker."""
     from .testing import assert_captured
+
     marker = request.node.get_closest_marker("captured")
     return functools.partial(assert_captured, **(dict(marker.kwargs) if marker is not None else {}))

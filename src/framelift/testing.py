@@ -16,14 +16,33 @@ from .backends.builtin import aot_autograd, boxed
 from .backends.registry import lookup
 from .report import report
 
-__all__ = ["AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "InductorAndRecordGraphs",
-           "assert_captured", "check_captured", "normalize_gm", "same"]
+__all__ = [
+    "AotEagerAndRecordGraphs",
+    "CompileCounter",
+    "CompileCounterWithBackend",
+    "EagerAndRecordGraphs",
+    "InductorAndRecordGraphs",
+    "assert_captured",
+    "check_captured",
+    "normalize_gm",
+    "same",
+]
 
 
-def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0,
-                    calls: int = 2, inputs: Sequence[tuple[Any, ...]] = (), backend: Any = "eager", kwargs: dict[str, Any] | None = None,
-                    **options: Any) -> Any:
-    """Compile `function`, call it `calls` times on `args` (and once on each of `inputs`), and fail unless the numbers are as stated.
+def assert_captured(
+    function: Any,
+    *args: Any,
+    graphs: int | None = 1,
+    recompiles: int | None = 0,
+    breaks: int | None = 0,
+    calls: int = 2,
+    inputs: Sequence[tuple[Any, ...]] = (),
+    backend: Any = "eager",
+    kwargs: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Compile `function`, call it `calls` times on `args` (and once on each of `inputs`), and fail unless the numbers
+    are as stated.
 
     A number given as None is not checked.  The failure names every break and recompile with its line and its fix.
     Returns the last result.
@@ -42,7 +61,9 @@ def assert_captured(function: Any, *args: Any, graphs: int | None = 1, recompile
     return result
 
 
-def check_captured(compiled: Any, *, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0) -> None:
+def check_captured(
+    compiled: Any, *, graphs: int | None = 1, recompiles: int | None = 0, breaks: int | None = 0
+) -> None:
     """The same for a callable that was compiled and called already.
 
     >>> import torch, framelift
@@ -51,9 +72,17 @@ def check_captured(compiled: Any, *, graphs: int | None = 1, recompiles: int | N
     >>> framelift.testing.check_captured(compiled, graphs=1)
     """
     found = report(compiled)
-    seen = {"graphs": found.graphs, "recompiles": sum(one.times for one in found.recaptures), "breaks": len(found.breaks)}
+    seen = {
+        "graphs": found.graphs,
+        "recompiles": sum(one.times for one in found.recaptures),
+        "breaks": len(found.breaks),
+    }
     wanted = {"graphs": graphs, "recompiles": recompiles, "breaks": breaks}
-    wrong = [f"{seen[name]} {name}, expected {number}" for name, number in wanted.items() if number is not None and seen[name] != number]
+    wrong = [
+        f"{seen[name]} {name}, expected {number}"
+        for name, number in wanted.items()
+        if number is not None and seen[name] != number
+    ]
     if wrong:
         raise AssertionError(f"{'; '.join(wrong)}\n\n{found.to_text()}")
 
@@ -141,13 +170,16 @@ class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         super().__call__(graph_module, example_inputs)
-        return aot_autograd(fw_compiler=self._keeping(self.fw_graphs), bw_compiler=self._keeping(self.bw_graphs))(graph_module, example_inputs)
+        return aot_autograd(fw_compiler=self._keeping(self.fw_graphs), bw_compiler=self._keeping(self.bw_graphs))(
+            graph_module, example_inputs
+        )
 
     @staticmethod
     def _keeping(graphs: list[torch.fx.GraphModule]) -> Callable[..., Any]:
         def compiler(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
             graphs.append(graph_module)
             return boxed(graph_module, example_inputs)
+
         return compiler
 
 
@@ -156,7 +188,7 @@ class InductorAndRecordGraphs(EagerAndRecordGraphs):
 
     >>> import torch, framelift
     >>> backend = framelift.testing.InductorAndRecordGraphs()
-    >>> compiled = framelift.compile(torch.sin, backend=backend)       # captured, and compiled by Inductor, at its first call
+    >>> compiled = framelift.compile(torch.sin, backend=backend)   # captured and compiled at its first call
     >>> backend.graphs, backend.inductor_graphs
     ([], [])
     """
@@ -173,7 +205,8 @@ class InductorAndRecordGraphs(EagerAndRecordGraphs):
         def keep(inner_module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             self.inductor_graphs.append(inner_module)
             return compile_fx.compile_fx_inner(inner_module, inputs, **options)
-        with functorch_config.patch(enable_autograd_cache=False):   # a hit would leave Inductor nothing to do
+
+        with functorch_config.patch(enable_autograd_cache=False):  # a hit would leave Inductor nothing to do
             return compile_fx.compile_fx(graph_module, list(example_inputs), inner_compile=keep)
 
 
@@ -195,8 +228,12 @@ def same(a: Any, b: Any, tol: float = 1e-4) -> bool:
     True
     """
     if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.shape == b.shape and a.dtype == b.dtype and torch.allclose(
-            a.detach(), b.detach(), atol=tol, rtol=tol, equal_nan=True)
+        return (
+            isinstance(b, torch.Tensor)
+            and a.shape == b.shape
+            and a.dtype == b.dtype
+            and torch.allclose(a.detach(), b.detach(), atol=tol, rtol=tol, equal_nan=True)
+        )
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol) for k in a)
     if isinstance(a, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The linter over src, tools and benchmarks; its settings are in pyproject.toml."""
+"""The linter and the formatter over src, tools and benchmarks; their settings are in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_ruff_finds_nothing() -> None:
+@pytest.mark.parametrize("command", [("check", "--output-format", "concise"), ("format", "--check")], ids=lambda c: c[0])
+def test_ruff_finds_nothing(command: tuple[str, ...]) -> None:
     if importlib.util.find_spec("ruff") is None:
         pytest.skip("ruff is not installed; `pip install ruff` lets this test check the style")
-    done = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "ruff", *command, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

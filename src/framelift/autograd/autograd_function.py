@@ -1,6 +1,7 @@
 """`torch.autograd.Function`: forward and backward are rehearsed into two graphs, one node applies them.
 
-Without gradients to track there is no node: the forward's operations stand in the graph themselves.  Both are the program's Python, so all they
+Without gradients to track there is no node: the forward's operations stand in the graph themselves.  Both are the
+program's Python, so all they
 read is guarded; a backward that changes anything outside of itself is refused.
 """
 
@@ -42,7 +43,7 @@ __all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
 
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function
-_MOST_OPTIONAL = 3   # outputs whose gradients may be None: each pattern is rehearsed on its own
+_MOST_OPTIONAL = 3  # outputs whose gradients may be None: each pattern is rehearsed on its own
 
 
 class Context(FunctionCtx):
@@ -58,11 +59,17 @@ class Context(FunctionCtx):
 def _unknown(name: str) -> property:
     def refuse(self: Any, *_value: Any) -> Any:
         raise Interrupt("torch-operation", f"ctx.{name} of an autograd function")
+
     return property(refuse, refuse)
 
 
 for _name in dir(torch._C._FunctionBase):
-    if not hasattr(Context, _name) and _name not in ("to_save", "non_differentiable", "dirty_tensors", "materialize_grads"):
+    if not hasattr(Context, _name) and _name not in (
+        "to_save",
+        "non_differentiable",
+        "dirty_tensors",
+        "materialize_grads",
+    ):
         setattr(Context, _name, _unknown(_name))
 
 
@@ -83,7 +90,7 @@ def bound_apply(callable_: Any) -> Any:
 @substitute(getattr(_APPLY, "__func__", _APPLY))
 def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, *inputs = args
-    if marks.handler_of(cls) is marks.allowed:   # the program vouches for it
+    if marks.handler_of(cls) is marks.allowed:  # the program vouches for it
         UnwatchedReads.of(session.world).follow(cls)
         return marks.allowed(session, _applier(cls), tuple(inputs), kwargs)
     forward, setup, backward = _methods(cls)
@@ -98,7 +105,7 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     ctx = Context()
     ctx.needs_input_grad = tuple(recorder.is_stand_in(x) and recorder.value_of(x).facts.requires_grad for x in inputs)
     is_tracked = any(ctx.needs_input_grad)
-    if session.keep_functions:   # for calls that want other gradients than this one
+    if session.keep_functions:  # for calls that want other gradients than this one
         values = [recorder.value_of(x) if recorder.is_stand_in(x) else None for x in inputs]
         ctx.needs_input_grad = tuple(value is not None and _is_differentiable(value) for value in values)
 
@@ -116,10 +123,20 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
-    """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the graph themselves."""
+    """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the
+    graph themselves.
+    """
     recorder = session.recorder
-    tracked = any(recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x))
-    if setup is None or not _core.read(cls, "generate_vmap_rule") or not recorder.live.only_vmap() or tracked and torch.is_grad_enabled():
+    tracked = any(
+        recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x)
+    )
+    if (
+        setup is None
+        or not _core.read(cls, "generate_vmap_rule")
+        or not recorder.live.only_vmap()
+        or tracked
+        and torch.is_grad_enabled()
+    ):
         raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
     with _no_grad():
         ctx = Context()
@@ -132,9 +149,13 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
 
 
 def _applier(cls: type[Any]) -> Any:
-    """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written as code."""
+    """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written
+    as code.
+    """
+
     def apply(*args: Any, **kwargs: Any) -> Any:
         return cls.apply(*args, **kwargs)
+
     apply.__name__ = f"{name_of(cls)}_apply"
     return apply
 
@@ -157,7 +178,9 @@ def is_function_class(callable_: Any) -> Any:
 
 
 def _methods(cls: type) -> tuple[Any, Any, Any]:
-    """forward, setup_context (None where it is not overridden) and backward of a function class, read as the program would."""
+    """forward, setup_context (None where it is not overridden) and backward of a function class, read as the program
+    would.
+    """
     forward, setup = _core.read(cls, "forward"), _core.read(cls, "setup_context")
     backward = _core.read(cls, "backward")
     if backward is _BASE.backward:
@@ -211,16 +234,25 @@ def _plain_result(recorder: Recorder, result: Any, tensors: list[Any], ctx: Cont
         if value.facts.requires_grad and not value.view:
             raise Interrupt("torch-operation", "an autograd function whose forward tracks gradients itself")
         return out
+
     return tuple(map(one, result)) if type(result) is tuple else one(result)
 
 
 class _Tracked:
     """One application whose gradients are tracked."""
 
-    def __init__(self, session: Session, cls: type, backward: Any, ctx: Context, inputs: list[Any], tensors: list[Any],
-                 is_tracked: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        cls: type,
+        backward: Any,
+        ctx: Context,
+        inputs: list[Any],
+        tensors: list[Any],
+        is_tracked: bool,
+    ) -> None:
         self.session = session
-        self.is_tracked = is_tracked   # otherwise the node is for later calls of an exported program
+        self.is_tracked = is_tracked  # otherwise the node is for later calls of an exported program
         self.recorder = session.recorder
         self.cls = cls
         self.backward = backward
@@ -243,18 +275,31 @@ class _Tracked:
         operands = values_in(recorder, self.tensors)
         given = self._given(outputs)
         rehearsed = [self._backward(raw, outputs, pattern) for pattern in given]
-        kept = list(dict.fromkeys(value for body_, operands_, result in rehearsed for value in body_.close(recorder, operands_, result)[1]))
+        kept = list(
+            dict.fromkeys(
+                value for body_, operands_, result in rehearsed for value in body_.close(recorder, operands_, result)[1]
+            )
+        )
         bwds = [body_.close(recorder, operands_, result, kept)[0] for body_, operands_, result in rehearsed]
         fwd, around = body.close(recorder, operands, (tuple(outputs), [value.stand_in for value in kept]))
         to_save = values_in(recorder, self.ctx.saved_tensors)
         places = [recorder.value_of(t) for t in self.tensors]
         step = Step(
-            target_of(apply_function), [Body(fwd, "fwd_body"), tuple(Body(bwd, "bwd_body") for bwd in bwds), tuple(around), *places],
-            {"given": given, "first": tuple(places.index(value) for value in operands),
-             "saved": tuple(value in to_save for value in kept), "dirty": tuple(places.index(value) for value in self.dirty),
-             "constant": tuple(i for i, out in enumerate(outputs) if recorder.value_of(out) in self.constant),
-             "materialize": self.materialize, "once": getattr(self.backward, "__code__", None) is _ONCE},
-            [*around, *places], state, body.has_effect)
+            target_of(apply_function),
+            [Body(fwd, "fwd_body"), tuple(Body(bwd, "bwd_body") for bwd in bwds), tuple(around), *places],
+            {
+                "given": given,
+                "first": tuple(places.index(value) for value in operands),
+                "saved": tuple(value in to_save for value in kept),
+                "dirty": tuple(places.index(value) for value in self.dirty),
+                "constant": tuple(i for i, out in enumerate(outputs) if recorder.value_of(out) in self.constant),
+                "materialize": self.materialize,
+                "once": getattr(self.backward, "__code__", None) is _ONCE,
+            },
+            [*around, *places],
+            state,
+            body.has_effect,
+        )
         recorder.tape.append(step)
         made = {id(out): self._made(step, i, recorder.value_of(out)) for i, out in enumerate(outputs)}
         result = tuple(made.get(id(x), x) for x in raw)
@@ -267,7 +312,9 @@ class _Tracked:
         inputs = {id(t) for t in self.tensors}
         for value in self.dirty:
             if id(value.stand_in) not in inputs or value.external is not None or len(value.storage.values) > 1:
-                raise Interrupt("torch-operation", f"{name}.apply, which marks as dirty what is not simply one of its arguments")
+                raise Interrupt(
+                    "torch-operation", f"{name}.apply, which marks as dirty what is not simply one of its arguments"
+                )
         for out in outputs:
             value = self.recorder.value_of(out)
             if value.facts.requires_grad and id(out) not in inputs and not value.view:
@@ -286,8 +333,12 @@ class _Tracked:
         patterns = itertools.product(*((True, False) if one else (False,) for one in tracked))
         return tuple(pattern for pattern in patterns if any(pattern))
 
-    def _backward(self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]) -> tuple[Rehearsed, list[Value], Any]:
-        """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor argument."""
+    def _backward(
+        self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]
+    ) -> tuple[Rehearsed, list[Value], Any]:
+        """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor
+        argument.
+        """
         recorder, grads, name = self.recorder, {}, qualname_of(self.cls)
         for i, (out, is_given) in enumerate(zip(outputs, given)):
             if is_given:
@@ -307,7 +358,7 @@ class _Tracked:
         if any(not (x is None or recorder.is_stand_in(x)) for x in result):
             raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")
         if len(result) < len(self.inputs):
-            result = ()   # autograd says that there are too few when the backward runs
+            result = ()  # autograd says that there are too few when the backward runs
         else:
             result = tuple(result[i] for i, x in enumerate(self.inputs) if recorder.is_stand_in(x))
         return body, values_in(recorder, grads.values()), result
@@ -317,7 +368,7 @@ class _Tracked:
         tracked = self.is_tracked and self._is_tracked(inner)
         facts = inner.facts.but(requires_grad=tracked, is_leaf=not tracked, is_inference=False)
         if inner in self.dirty:
-            inner.facts = facts   # the same tensor, written in place: its node stays the one it was made by
+            inner.facts = facts  # the same tensor, written in place: its node stays the one it was made by
             return inner.stand_in
         shares = any(inner.storage is self.recorder.value_of(t).storage for t in self.tensors) or inner.storage.external
         with torch._C.DisableTorchFunction():

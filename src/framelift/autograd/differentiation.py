@@ -1,7 +1,10 @@
-"""Differentiation by the program itself: `torch.autograd.grad`, `Tensor.backward` and `torch.autograd.backward` in captured code.
+"""Differentiation by the program itself: `torch.autograd.grad`, `Tensor.backward` and `torch.autograd.backward` in
+captured code.
 
-Each is a node that calls `torch.autograd.grad`.  What it gives, and to which leaves, is asked of autograd over a replay of the tape.  A backward
-then adds to the leaves' `.grad`, as the engine does.  Histories that begin outside, and hooks on leaves, stay plain Python's business.
+Each is a node that calls `torch.autograd.grad`.  What it gives, and to which leaves, is asked of autograd over a replay
+of the tape.  A backward
+then adds to the leaves' `.grad`, as the engine does.  Histories that begin outside, and hooks on leaves, stay plain
+Python's business.
 """
 
 from __future__ import annotations
@@ -55,41 +58,68 @@ def _check(session: Session) -> None:
 
 @scope
 def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
-    """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame, all of it is plain Python's: the results of a
+    """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame,
+    all of it is plain Python's: the results of a
     graph of a compiler's have one history, and none of them leads by another."""
     try:
         yield
     except Interrupt as stop:
         given = [one for one in (inputs if is_a(inputs, (list, tuple)) else [inputs]) if recorder.is_stand_in(one)]
         values = map(recorder.value_of, given)
-        stop.run_eagerly = stop.run_eagerly or not recorder.options.is_plain and any(value.external is None and not value.facts.is_leaf for value in values)
+        stop.run_eagerly = (
+            stop.run_eagerly
+            or not recorder.options.is_plain
+            and any(value.external is None and not value.facts.is_leaf for value in values)
+        )
         raise
 
 
 def _required(recorder: Recorder) -> list[Value]:
     """The values without a history inside that require grad: inputs, and leaves made inside."""
     used = {id(value): value for step in recorder.tape for value in step.inputs}
-    return [value for value in used.values() if value.facts.requires_grad and (value.external is not None or value.facts.is_leaf)]
+    return [
+        value
+        for value in used.values()
+        if value.facts.requires_grad and (value.external is not None or value.facts.is_leaf)
+    ]
 
 
-def _asked(recorder: Recorder, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]) -> list[Facts | None]:
+def _asked(
+    recorder: Recorder, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]
+) -> list[Facts | None]:
     """The facts of the gradients, None where there is none; interrupts where a history goes on outside."""
-    outside = [value for value in _required(recorder) if not value.facts.is_leaf and (len(wanted) > 1 or value not in wanted)]
+    outside = [
+        value for value in _required(recorder) if not value.facts.is_leaf and (len(wanted) > 1 or value not in wanted)
+    ]
     given = [one for one in grads if one is not None]
 
     def then(results: list[Any]) -> list[Facts | None]:
-        ends, rest = results[:len(outputs)], results[len(outputs):]
-        starts, begun, given = rest[:len(wanted)], rest[len(wanted):len(wanted) + len(outside)], iter(rest[len(wanted) + len(outside):])
+        ends, rest = results[: len(outputs)], results[len(outputs) :]
+        starts, begun, given = (
+            rest[: len(wanted)],
+            rest[len(wanted) : len(wanted) + len(outside)],
+            iter(rest[len(wanted) + len(outside) :]),
+        )
         seeds = [None if one is None else next(given) for one in grads]
-        if begun and any(one is not None for one in torch.autograd.grad(ends, begun, seeds, retain_graph=True, allow_unused=True)):
+        if begun and any(
+            one is not None for one in torch.autograd.grad(ends, begun, seeds, retain_graph=True, allow_unused=True)
+        ):
             raise Interrupt("torch-operation", f"{_NAME} through a history that begins outside")
         return [None if one is None else facts_of(one) for one in torch.autograd.grad(ends, starts, seeds, **options)]
+
     return recorder.replay(_NAME, [*outputs, *wanted, *outside, *given], then)
 
 
-def _gradients(session: Session, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any],
-               found: list[Facts | None]) -> list[Any]:
-    """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is none."""
+def _gradients(
+    session: Session,
+    outputs: list[Value],
+    wanted: list[Value],
+    grads: list[Any],
+    options: dict[str, Any],
+    found: list[Facts | None],
+) -> list[Any]:
+    """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is
+    none."""
     recorder = session.recorder
     if not options.get("allow_unused"):
         options = {name: value for name, value in options.items() if name != "allow_unused"}
@@ -97,7 +127,9 @@ def _gradients(session: Session, outputs: list[Value], wanted: list[Value], grad
     args: list[Any] = [list(outputs), list(wanted)] + ([list(grads)] if any(one is not None for one in grads) else [])
     step = record_step(recorder, torch.autograd.grad, args, options, inputs)
     step.stays = 0
-    recorder.gradients.differentiated = recorder.gradients.differentiated or not (options.get("retain_graph") or options.get("create_graph"))
+    recorder.gradients.differentiated = recorder.gradients.differentiated or not (
+        options.get("retain_graph") or options.get("create_graph")
+    )
     recorder.gradients.differentiable = recorder.gradients.differentiable or bool(options.get("create_graph"))
     made: list[Any] = []
     for i, facts in enumerate(found):
@@ -126,9 +158,13 @@ def _grad(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 def _gradients_of(session: Session, named: dict[str, Any]) -> Any:
     recorder = session.recorder
     _check(session)
-    if named["is_grads_batched"] or not named.get("only_inputs", True) or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS):
+    if (
+        named["is_grads_batched"]
+        or not named.get("only_inputs", True)
+        or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS)
+    ):
         raise Interrupt("torch-operation", f"{_NAME} with unusual options")
-    if recorder.gradients.retained:   # which of them this comes by, autograd alone knows
+    if recorder.gradients.retained:  # which of them this comes by, autograd alone knows
         raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
     outputs, wanted = _tensors(recorder, named["outputs"], "outputs"), _tensors(recorder, named["inputs"], "inputs")
     if None in outputs or None in wanted or not wanted:
@@ -145,24 +181,36 @@ _FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
 
 @substitute(torch.Tensor.backward)
 def _tensor_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
+    def bound(
+        tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None
+    ) -> None:
         with _by_results(session.recorder, inputs):
             _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
+
     bound(*args, **kwargs)
 
 
 @substitute(torch.autograd.backward)
 def _autograd_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: Any = False, grad_variables: Any = None,
-              inputs: Any = None) -> None:
+    def bound(
+        tensors: Any,
+        grad_tensors: Any = None,
+        retain_graph: Any = None,
+        create_graph: Any = False,
+        grad_variables: Any = None,
+        inputs: Any = None,
+    ) -> None:
         if grad_variables is not None:
             raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
         with _by_results(session.recorder, inputs):
             _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
+
     bound(*args, **kwargs)
 
 
-def _backward(session: Session, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
+def _backward(
+    session: Session, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any
+) -> None:
     recorder = session.recorder
     _check(session)
     if create_graph or type(retain_graph) not in (bool, type(None)):
@@ -182,9 +230,13 @@ def _backward(session: Session, tensors: Any, gradients: Any, retain_graph: Any,
     if _core.hooked(tuple(reached)):
         raise Interrupt("torch-operation", "a backward to tensors that have hooks")
     recorder.gradients.reached += reached
-    made = _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found) if leaves else []
+    made = (
+        _gradients(session, outputs, leaves, seeds, {"retain_graph": True} if retain_graph else {}, found)
+        if leaves
+        else []
+    )
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)   # as the engine does
+    torch._C._set_grad_enabled(False)  # as the engine does
     try:
         for leaf, grad in zip(leaves, made):
             _accumulate(session, leaf, grad)
@@ -193,7 +245,9 @@ def _backward(session: Session, tensors: Any, gradients: Any, retain_graph: Any,
 
 
 def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:
-    """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for, which retains it from then on."""
+    """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for,
+    which retains it from then on.
+    """
     if inputs is None:
         found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
     else:
@@ -216,11 +270,19 @@ def _accumulate(session: Session, leaf: Value, grad: torch.Tensor) -> None:
         recorder.call(torch.Tensor.add_, (there, grad), {})
         return
     if not leaf.facts.is_leaf:
-        session.world.overlay[(id(tensor), "grad")] = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if there is None else (
-            recorder.call(torch.add, (grad, there), {}))
+        session.world.overlay[(id(tensor), "grad")] = (
+            recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})
+            if there is None
+            else (recorder.call(torch.add, (grad, there), {}))
+        )
         return
-    kept = recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format}) if leaf.facts.is_contiguous() else recorder.call(
-        torch.Tensor.copy_, (recorder.call(torch.empty_like, (tensor,), {"requires_grad": False}), grad), {})
+    kept = (
+        recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})
+        if leaf.facts.is_contiguous()
+        else recorder.call(
+            torch.Tensor.copy_, (recorder.call(torch.empty_like, (tensor,), {"requires_grad": False}), grad), {}
+        )
+    )
     if leaf.external is not None:
         store_attribute(session, tensor, "grad", kept)
     else:

@@ -1,7 +1,10 @@
-"""Full backward hooks of modules: `register_full_backward_hook` and `register_full_backward_pre_hook`, those of all modules too.
+"""Full backward hooks of modules: `register_full_backward_hook` and `register_full_backward_pre_hook`, those of all
+modules too.
 
-Each hook is rehearsed into a graph of its own, as hooks on results are (tensor_hooks.py), so it may change nothing outside of itself.  Modules of one tensor
-argument and one tensor result only: which gradients of several are there when a hook runs is known to the backward alone.
+Each hook is rehearsed into a graph of its own, as hooks on results are (tensor_hooks.py), so it may change nothing
+outside of itself.  Modules of one tensor
+argument and one tensor result only: which gradients of several are there when a hook runs is known to the backward
+alone.
 """
 
 from __future__ import annotations
@@ -33,13 +36,19 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _NAME = "a module's backward hook"
-_WAITING = "waiting for its result"   # the note on a pair of hooks between argument and result
+_WAITING = "waiting for its result"  # the note on a pair of hooks between argument and result
 
 
 def _as_captured(function: Any) -> Any:
     """A function of torch's as captured code; its own code is a substitute's."""
     code = function.__code__
-    return types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    return types.FunctionType(
+        code.replace(co_name=f"{code.co_name} "),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
 
 
 _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, BackwardHook.setup_output_hook))
@@ -50,8 +59,15 @@ def _hooked(session: Session, args: Any) -> int | None:
     found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
     if not torch.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
         return None
-    if len(found) > 1 or type(args) is not tuple or session.recorder.in_transform() or type(session.recorder.value_of(args[found[0]]).facts) is not Facts:
-        raise Interrupt("torch-operation", "a full backward hook of a module with several tensors, or with a tensor of a subclass,")
+    if (
+        len(found) > 1
+        or type(args) is not tuple
+        or session.recorder.in_transform()
+        or type(session.recorder.value_of(args[found[0]]).facts) is not Facts
+    ):
+        raise Interrupt(
+            "torch-operation", "a full backward hook of a module with several tensors, or with a tensor of a subclass,"
+        )
     return found[0]
 
 
@@ -62,10 +78,15 @@ def _input(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if place is None:
         return _core.captured(_setup_input, args, kwargs)
     recorder = session.recorder
-    made = _same(recorder, record_step(recorder, hooked_argument, [recorder.value_of(given[place])], {}, [recorder.value_of(given[place])]),
-                 recorder.value_of(given[place]))
+    made = _same(
+        recorder,
+        record_step(
+            recorder, hooked_argument, [recorder.value_of(given[place])], {}, [recorder.value_of(given[place])]
+        ),
+        recorder.value_of(given[place]),
+    )
     vars(pair).update({"n_inputs": len(given), "input_tensors_index": [place], _WAITING: _Waiting(made)})
-    return (*given[:place], made, *given[place + 1:])
+    return (*given[:place], made, *given[place + 1 :])
 
 
 class _Waiting(Handle):
@@ -91,14 +112,30 @@ def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     value = recorder.value_of(results[place])
     argument = None if waiting is None else recorder.value_of(object.__getattribute__(waiting, "argument"))
     before = [_body(session, hook, about["module"], [(value, place, len(results))]) for hook in about["user_pre_hooks"]]
-    after = [] if argument is None else [_body(session, hook, about["module"], [(argument, about["input_tensors_index"][0], about["n_inputs"]), (value, place, len(results))])
-             for hook in about["user_hooks"]]
+    after = (
+        []
+        if argument is None
+        else [
+            _body(
+                session,
+                hook,
+                about["module"],
+                [(argument, about["input_tensors_index"][0], about["n_inputs"]), (value, place, len(results))],
+            )
+            for hook in about["user_hooks"]
+        ]
+    )
     recorder.gradients.has_module_hooks = True
-    step = record_step(recorder, hooked_result, [value, argument, tuple(before), tuple(after)], {},
-                       [value, *([] if argument is None else [argument]), *(one for _, around in (*before, *after) for one in around)])
+    step = record_step(
+        recorder,
+        hooked_result,
+        [value, argument, tuple(before), tuple(after)],
+        {},
+        [value, *([] if argument is None else [argument]), *(one for _, around in (*before, *after) for one in around)],
+    )
     made = _same(recorder, step, value)
     about.update({"n_outputs": len(results), "output_tensors_index": [place]})
-    return (*results[:place], made, *results[place + 1:]) if is_a(result, tuple) else made
+    return (*results[:place], made, *results[place + 1 :]) if is_a(result, tuple) else made
 
 
 def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:
@@ -110,12 +147,21 @@ def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:
     return recorder.adopt(made)
 
 
-def _body(session: Session, hook: Any, module: Any, rows: list[tuple[Value, int, int]]) -> tuple[Body, tuple[Value, ...]]:
-    """A hook's graph, which takes the gradients of `rows` (value, place and how many there are) and gives the first one's, or None."""
+def _body(
+    session: Session, hook: Any, module: Any, rows: list[tuple[Value, int, int]]
+) -> tuple[Body, tuple[Value, ...]]:
+    """A hook's graph, which takes the gradients of `rows` (value, place and how many there are) and gives the first
+    one's, or None.
+    """
     recorder = session.recorder
     grads, given = [], []
     for value, place, count in rows:
-        grad = fresh(recorder, value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False), "grad", exact=False)
+        grad = fresh(
+            recorder,
+            value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False),
+            "grad",
+            exact=False,
+        )
         grads.append(grad)
         given.append(tuple(grad if i == place else None for i in range(count)))
     with backward_state():

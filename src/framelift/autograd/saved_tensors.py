@@ -1,7 +1,9 @@
 """`torch.autograd.graph.saved_tensors_hooks` in captured code.
 
-Which tensors are saved is asked of autograd, over a replay of the tape when the region ends.  The hooks are then rehearsed with a tensor of each kind:
-they may change nothing outside, and look at nothing that may change.  Where that does not do, the region is entered and left in eager mode.
+Which tensors are saved is asked of autograd, over a replay of the tape when the region ends.  The hooks are then
+rehearsed with a tensor of each kind:
+they may change nothing outside, and look at nothing that may change.  Where that does not do, the region is entered and
+left in eager mode.
 """
 
 from __future__ import annotations
@@ -52,8 +54,17 @@ class Region:
 def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (context,) = args
     recorder = session.recorder
-    if (recorder.options.code is None or recorder.options.code in _PLAIN or recorder.in_transform() or recorder.tape_is_a_body() or recorder.modes or recorder.overrides
-            or recorder.symbols is not None or recorder.wrapped is not None or not torch._C._autograd._saved_tensors_hooks_is_enabled()):
+    if (
+        recorder.options.code is None
+        or recorder.options.code in _PLAIN
+        or recorder.in_transform()
+        or recorder.tape_is_a_body()
+        or recorder.modes
+        or recorder.overrides
+        or recorder.symbols is not None
+        or recorder.wrapped is not None
+        or not torch._C._autograd._saved_tensors_hooks_is_enabled()
+    ):
         raise Interrupt("torch-state", _NAME)
     pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
     for hook in (pack, unpack):
@@ -75,7 +86,7 @@ def _exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     region = recorder.gradients.saving[-1]
     try:
         _close(session, region)
-    except (Interrupt, Exception) as stop:   # what a hook raises comes out of an operation
+    except (Interrupt, Exception) as stop:  # what a hook raises comes out of an operation
         raise _rather_plain(recorder.options.code) from stop
     recorder.gradients.saving.pop()
 
@@ -83,20 +94,28 @@ def _exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 def _close(session: Session, region: Region) -> None:
     """Rehearse the hooks for the tensors that are saved in a region, which ends here."""
     recorder, hooks = session.recorder, region.hooks
-    inside = recorder.tape[region.index + 1:]
-    if recorder.symbols is not None or recorder.gradients.flagged or any(step.state.autocast is not None or _has_body(step) for step in inside):
+    inside = recorder.tape[region.index + 1 :]
+    if (
+        recorder.symbols is not None
+        or recorder.gradients.flagged
+        or any(step.state.autocast is not None or _has_body(step) for step in inside)
+    ):
         raise Interrupt("torch-state", _NAME)
     record_step(recorder, leave_hooks, [region.step.args[0]], {}, [], effect=True)
-    inputs, kinds = _saved(recorder, region, list(dict.fromkeys(value for step in inside for value in step.inputs if value.external is not None)))
+    inputs, kinds = _saved(
+        recorder,
+        region,
+        list(dict.fromkeys(value for step in inside for value in step.inputs if value.external is not None)),
+    )
     around: list[Value] = []
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)   # as autograd does
+    torch._C._set_grad_enabled(False)  # as autograd does
     try:
         hooks.own = [_pair(session, region, value, around) for value in inputs]
         pairs = {kind: _pair(session, region, _operand(recorder, facts), around) for kind, facts in kinds.items()}
     finally:
         torch._C._set_grad_enabled(before)
-    made = {id(step) for step in recorder.tape[region.index:]}
+    made = {id(step) for step in recorder.tape[region.index :]}
     if any(id(value.step) in made for value in around):
         raise Interrupt("torch-state", _NAME)
     hooks.pairs, hooks.otherwise = pairs, functools.partial(_rather_plain, recorder.options.code)
@@ -105,16 +124,21 @@ def _close(session: Session, region: Region) -> None:
 
 
 def _saved(recorder: Recorder, region: Region, inputs: list[Value]) -> tuple[list[Value], dict[Any, Facts]]:
-    """What is saved in a region: which inputs of the graph, and what other kinds of tensors; none of these may be one that hooks know by identity."""
+    """What is saved in a region: which inputs of the graph, and what other kinds of tensors; none of these may be one
+    that hooks know by identity.
+    """
     seen, known = region.hooks.seen, _held(recorder, [region.pack, region.unpack])
 
     def then(fakes: list[Any]) -> tuple[list[Value], dict[Any, Facts]]:
         saved = {id(tensor) for tensor in seen}
-        if any(id(fake) in saved for fake in fakes[len(inputs):]):
+        if any(id(fake) in saved for fake in fakes[len(inputs) :]):
             raise Interrupt("torch-state", _NAME)
         own = {id(fake) for fake in fakes}
-        return ([value for value, fake in zip(inputs, fakes) if id(fake) in saved],
-                {kind_of(tensor): facts_of(tensor) for tensor in seen if id(tensor) not in own})
+        return (
+            [value for value, fake in zip(inputs, fakes) if id(fake) in saved],
+            {kind_of(tensor): facts_of(tensor) for tensor in seen if id(tensor) not in own},
+        )
+
     seen.clear()
     try:
         with torch._C.DisableTorchFunction():
@@ -155,7 +179,9 @@ def _pair(session: Session, region: Region, operand: Value, around: list[Value])
     recorder = session.recorder
     packing = pure_body(session, _HOOK, region.pack, (operand.stand_in,))
     unpacking = pure_body(session, _HOOK, region.unpack, (packing.result,))
-    if not recorder.is_stand_in(unpacking.result) or any(step.effect or step.stays or step.state.grad for step in (*packing.tape, *unpacking.tape)):
+    if not recorder.is_stand_in(unpacking.result) or any(
+        step.effect or step.stays or step.state.grad for step in (*packing.tape, *unpacking.tape)
+    ):
         raise Interrupt("torch-state", _NAME)
     kept = packing.escaping(recorder)
     unpack, taken = unpacking.close(recorder, kept, unpacking.result)

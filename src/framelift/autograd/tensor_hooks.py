@@ -1,6 +1,7 @@
 """Hooks on gradients: `Tensor.register_hook` in captured code.
 
-On an external tensor, registering is an effect of the entry: the hook itself runs eagerly when gradients come.  On a result, the hook
+On an external tensor, registering is an effect of the entry: the hook itself runs eagerly when gradients come.  On a
+result, the hook
 is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing outside of itself.
 
 torch counts the hooks of the process, those of modules too: `RemovableHandle.next_id`.
@@ -50,10 +51,13 @@ class Handle:
 def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
         return tensor, hook
+
     tensor, hook = bound(*args, **kwargs)
     value = session.recorder.value_of(tensor)
     if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
-        raise Interrupt("torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,")
+        raise Interrupt(
+            "torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,"
+        )
     session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
     _counted_by_effects(session)
     return Handle()
@@ -63,6 +67,7 @@ def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any,
 def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
         return tensor, hook
+
     tensor, hook = bound(*args, **kwargs)
     recorder = session.recorder
     value = recorder.value_of(tensor)
@@ -75,7 +80,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)   # as in a backward
+    torch._C._set_grad_enabled(False)  # as in a backward
     try:
         body = pure_body(session, "a tensor's hook", hook, (grad,))
     finally:
@@ -84,7 +89,9 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result)
     looks_at_nothing_outside(session, "a tensor's hook", hook)
-    record_step(recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True)
+    record_step(
+        recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True
+    )
     if session.notes.get(_OF_MODULES):
         _count(session)
     else:
@@ -92,9 +99,12 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     return Handle()
 
 
-#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of external tensors were
+#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of
+#: external tensors were
 _OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
-_init = types.FunctionType(RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__")   # its own code is a substitute's
+_init = types.FunctionType(
+    RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__"
+)  # its own code is a substitute's
 _init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
 
 
@@ -112,11 +122,15 @@ def _counted_by_effects(session: Session) -> None:
 
 @substitute(RemovableHandle.__init__)
 def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the keys that are there."""
+    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the
+    keys that are there.
+    """
     if session.notes.get(_OF_INPUTS):
         raise Interrupt("torch-operation", "a hook registered on a module beside hooks on inputs")
     session.notes[_OF_MODULES] = True
-    for _ in range(session.notes.pop(_OF_RESULTS, 0)):   # the graph registers those, before the count becomes what it is at the end
+    for _ in range(
+        session.notes.pop(_OF_RESULTS, 0)
+    ):  # the graph registers those, before the count becomes what it is at the end
         _count(session)
     _core.captured(_init, args, kwargs)
     handle, table = args[0], kwargs.get("hooks_dict", args[-1])
@@ -124,5 +138,7 @@ def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     if type(number) is Int and number.hint is not None and type(table) is collections.OrderedDict:
         keys = list(table)
         others = [key for key in keys if type(key) is int]
-        if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (not others or number > max(others)):
+        if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (
+            not others or number > max(others)
+        ):
             number.is_new = True

@@ -35,7 +35,8 @@ def eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_
 def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
     """A backend out of compilers for functional graphs of ATen operations.
 
-    Takes the arguments of `torch._functorch.aot_autograd.aot_module_simplified`: `fw_compiler`, and where they differ from it `bw_compiler`
+    Takes the arguments of `torch._functorch.aot_autograd.aot_module_simplified`: `fw_compiler`, and where they differ
+    from it `bw_compiler`
     and `inference_compiler`; `partition_fn`; `decompositions`, a table or a function that gives one.
 
     >>> import torch, framelift
@@ -46,8 +47,12 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
     ['aten.relu.default']
     tensor([1.])
     """
-    def aot_backend(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+
+    def aot_backend(
+        graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+    ) -> Callable[..., Any]:
         from torch._functorch.aot_autograd import aot_module_simplified
+
         given = dict(kwargs)
         if callable(given.get("decompositions")):
             given["decompositions"] = given["decompositions"]()
@@ -56,56 +61,79 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
         given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
         return aot_module_simplified(_own(graph_module, example_inputs), list(example_inputs), **given)
+
     return aot_backend
 
 
 def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
-    """A compiler that compiles nothing, in the calling convention AOTAutograd prefers: one list, emptied so that memory is freed early."""
+    """A compiler that compiles nothing, in the calling convention AOTAutograd prefers: one list, emptied so that memory
+    is freed early.
+    """
     from torch.fx.graph import _BoxedCodeGen
+
     graph_module.graph.set_codegen(_BoxedCodeGen())
     graph_module.recompile()
     forward = graph_module.forward
 
     def run(args: list[Any]) -> Any:
         return forward(args)
+
     setattr(run, "_boxed_call", True)
     return run
 
 
 def _min_cut(*args: Any, **kwargs: Any) -> Any:
     from torch._functorch.partitioners import min_cut_rematerialization_partition
+
     return min_cut_rematerialization_partition(*args, **kwargs)
 
 
 def _inductor_decompositions() -> Any:
     from torch._inductor.compile_fx import select_decomp_table
+
     return select_decomp_table()
 
 
 @register("aot_eager", "debug")
 def aot_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
     """AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator."""
-    return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, keep_inference_input_mutations=True)(graph_module, example_inputs)
+    return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, keep_inference_input_mutations=True)(
+        graph_module, example_inputs
+    )
 
 
 @register("aot_eager_default_partitioner", "debug")
-def aot_eager_default_partitioner(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def aot_eager_default_partitioner(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """As aot_eager, without choosing what to compute again in the backward."""
     return aot_autograd(fw_compiler=boxed, keep_inference_input_mutations=True)(graph_module, example_inputs)
 
 
 @register("aot_eager_decomp_partition", "debug")
-def aot_eager_decomp_partition(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def aot_eager_decomp_partition(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """As aot_eager, with Inductor's decompositions: all that Inductor does before it generates code."""
     from torch._functorch import config
+
     with config.patch(unlift_effect_tokens=True):
-        return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, decompositions=_inductor_decompositions,
-                            keep_inference_input_mutations=True)(graph_module, example_inputs)
+        return aot_autograd(
+            fw_compiler=boxed,
+            partition_fn=_min_cut,
+            decompositions=_inductor_decompositions,
+            keep_inference_input_mutations=True,
+        )(graph_module, example_inputs)
 
 
 @register("inductor")
-def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
-             options: dict[str, Any] | None = None) -> Callable[..., Any]:
+def inductor(
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     own = _own(graph_module, example_inputs, folds_layers=True)
     examples = fakes_of(example_inputs) or example_inputs
@@ -114,7 +142,7 @@ def inductor(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], 
     before = SavedState()
     try:
         return lower(own, examples, mode, options)
-    except Exception as error:   # where the layers written out compile, the fault is not the program's
+    except Exception as error:  # where the layers written out compile, the fault is not the program's
         before.restore()
         topic("graph").info("equal layers are compiled one by one: %s: %s", type(error).__name__, error)
         return lower(_own(graph_module, example_inputs), examples, mode, options)
@@ -124,30 +152,45 @@ def _calls_layers(graph_module: GraphModule) -> bool:
     return bool(graph_module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph))
 
 
-def lower(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None) -> Callable[..., Any]:
+def lower(
+    graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None
+) -> Callable[..., Any]:
     """Give Inductor a graph, which is its own copy."""
     from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
     from . import raising_kernels
     from .own_memory import OwnMemory
+
     patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
-    if inductor_config.post_grad_custom_post_pass is None:   # a user's own pass stays
+    if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
     with one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext():
-        return compile_fx(graph_module, list(example_inputs), inner_compile=_compile_inner, config_patches=patches, decompositions=table)
+        return compile_fx(
+            graph_module,
+            list(example_inputs),
+            inner_compile=_compile_inner,
+            config_patches=patches,
+            decompositions=table,
+        )
 
 
 def _compile_inner(*args: Any, **kwargs: Any) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
     from torch._inductor.compile_fx import compile_fx_inner
+
     with settings_kept():
         return compile_fx_inner(*args, **kwargs)
 
 
-def _packed(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: str | None = None,
-            options: dict[str, Any] | None = None) -> bytes:
+def _packed(
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> bytes:
     """What another process needs to compile the graph with Inductor."""
     return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options)
 
@@ -167,7 +210,9 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     copy.meta.update(graph_module.meta)
     # What follows makes AOTAutograd look for inputs whose address stays (graph/fx/placeholder_names.py).
     copy.meta.setdefault("dynamo_compile_id", None)
-    copy._param_name_to_source = {name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())}
+    copy._param_name_to_source = {
+        name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())
+    }
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
@@ -179,29 +224,46 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
-    """The configuration entries that `mode` and `options` stand for; unknown names and values of another type are RuntimeErrors, as torch.compile's are."""
+    """The configuration entries that `mode` and `options` stand for; unknown names and values of another type are
+    RuntimeErrors, as torch.compile's are.
+    """
     from torch._inductor import config, list_mode_options
+
     wanted = dict(list_mode_options(mode) if mode else {})
     known = config.get_config_copy()
     for name, value in (options or {}).items():
         entry = name.replace("-", "_")
         if entry not in known:
             near = difflib.get_close_matches(entry, known, n=3)
-            raise RuntimeError(f"Inductor has no option {name!r}; " + (
-                f"did you mean {' or '.join(map(repr, near))}?" if near else "torch._inductor.list_options() lists them all"))
+            raise RuntimeError(
+                f"Inductor has no option {name!r}; "
+                + (
+                    f"did you mean {' or '.join(map(repr, near))}?"
+                    if near
+                    else "torch._inductor.list_options() lists them all"
+                )
+            )
         if type(value) is not type(known[entry]) and not _may_be(config, entry, value):
-            raise RuntimeError(f"Inductor's option {name!r} is of type {type(known[entry]).__name__}, not {type(value).__name__}")
+            raise RuntimeError(
+                f"Inductor's option {name!r} is of type {type(known[entry]).__name__}, not {type(value).__name__}"
+            )
         wanted[entry] = value
     return wanted
 
 
 def _may_be(config: Any, entry: str, value: Any) -> bool:
-    """Whether the declared type of an entry allows this value (one that is None at first is of no type by its value)."""
+    """Whether the declared type of an entry allows this value (one that is None at first is of no type by its
+    value)."""
     wanted = config.get_type(entry) if hasattr(config, "get_type") else None
-    return wanted is None or getattr(wanted, "__origin__", None) is not None or not isinstance(wanted, type) or isinstance(value, wanted)
+    return (
+        wanted is None
+        or getattr(wanted, "__origin__", None) is not None
+        or not isinstance(wanted, type)
+        or isinstance(value, wanted)
+    )
 
 
-setattr(inductor, "check", _inductor_config)   # asked when a user names mode or options, before anything is captured
+setattr(inductor, "check", _inductor_config)  # asked when a user names mode or options, before anything is captured
 
 for _backend in (inductor, aot_eager, aot_eager_default_partitioner, aot_eager_decomp_partition):
     _backend.reuses_equal_graphs = True  # type: ignore[attr-defined]  # what they give depends on graph, inputs and torch's state alone

@@ -1,4 +1,5 @@
-"""The process that compiles for another one (elsewhere.py): it fills torch's disk caches and answers when it is done."""
+"""The process that compiles for another one (elsewhere.py): it fills torch's disk caches and answers when it is
+done."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ __all__ = ["main"]
 def main() -> None:
     """Answer jobs until nobody gives any."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)   # what compilers print is no answer
+    os.dup2(2, 1)  # what compilers print is no answer
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     for line in sys.stdin:
         asked = json.loads(line)
@@ -29,7 +30,7 @@ def main() -> None:
                 payload = file.read()
             os.unlink(asked["path"])
             reply["kept"] = _compile(payload)
-        except Exception as error:   # the other process finds out by itself what is wrong, and says so
+        except Exception as error:  # the other process finds out by itself what is wrong, and says so
             reply["error"] = f"{type(error).__name__}: {error}"[:2000]
         reply["seconds"] = time.monotonic() - started
         answers.write(json.dumps(reply) + "\n")
@@ -54,6 +55,7 @@ def _compile(payload: bytes) -> bool:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     from .builtin import lower
+
     fake_mode = FakeTensorMode(shape_env=ShapeEnv())
     job: Any = GraphPickler.loads(payload, fake_mode)
     graph_module = job["graph"]
@@ -62,10 +64,15 @@ def _compile(payload: bytes) -> bool:
             part.recompile()
     for node in graph_module.graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
-    with _in_state(job["state"]), inductor_config.patch(job["inductor"]), functorch_config.patch(job["functorch"]), _backward_at_once(), \
-            tracing(TracingContext(fake_mode)):
+    with (
+        _in_state(job["state"]),
+        inductor_config.patch(job["inductor"]),
+        functorch_config.patch(job["functorch"]),
+        _backward_at_once(),
+        tracing(TracingContext(fake_mode)),
+    ):
         lower(graph_module, job["inputs"], job["mode"], job["options"])
-    found = sys.modules["torch._dynamo.utils"].counters["aot_autograd"]   # where torch's compilers count, loaded by them
+    found = sys.modules["torch._dynamo.utils"].counters["aot_autograd"]  # where torch's compilers count, loaded by them
     kept = bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
     found.clear()
     return kept
@@ -73,11 +80,13 @@ def _compile(payload: bytes) -> bool:
 
 @contextlib.contextmanager
 def _backward_at_once() -> Any:
-    """Compile the backward with the forward, and keep both as they are kept where the backward is compiled when it is first needed.
+    """Compile the backward with the forward, and keep both as they are kept where the backward is compiled when it is
+    first needed.
 
     The setting is a part of the key under which AOTAutograd keeps them.
     """
     from torch._functorch import config
+
     kind = type(config)
     save = kind.save_config
 
@@ -86,6 +95,7 @@ def _backward_at_once() -> Any:
             return save(self)
         with config.patch(force_non_lazy_backward_lowering=False):
             return save(self)
+
     kind.save_config = as_if_not
     try:
         with config.patch(force_non_lazy_backward_lowering=True):
@@ -99,6 +109,7 @@ def _in_state(state: dict[str, Any]) -> Any:
     import torch
 
     from .elsewhere import write_setting
+
     torch.set_default_dtype(state["dtype"])
     torch.use_deterministic_algorithms(state["deterministic"][0], warn_only=state["deterministic"][1])
     torch.utils.deterministic.fill_uninitialized_memory = state["fill"]

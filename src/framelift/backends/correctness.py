@@ -1,4 +1,5 @@
-"""`config.verify_correctness`: what a backend made of a graph is compared with the graph itself, on the first inputs."""
+"""`config.verify_correctness`: what a backend made of a graph is compared with the graph itself, on the first
+inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def checked(name: str, compiled: Callable[..., Any], example_inputs: Sequence[An
     try:
         got = _run(compiled, example_inputs)
     except Exception as error:
-        raise VerificationFailed(f"what the backend {name!r} made of a graph fails where the graph does not: {error}") from error
+        raise VerificationFailed(
+            f"what the backend {name!r} made of a graph fails where the graph does not: {error}"
+        ) from error
     found = difference(wanted, got)
     if found:
         raise VerificationFailed(f"incorrect results of backend {name!r}: {found}")
@@ -49,18 +52,34 @@ def difference(want: Any, got: Any, path: str = "the result", tolerance: float =
     """Where two results differ, in words; "" when they do not.  Floating point values may differ as compilers' do."""
     if isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor):
         if want.shape != got.shape or want.dtype != got.dtype or want.device != got.device:
-            return f"{path} is a tensor of {tuple(got.shape)}, {got.dtype}, {got.device} and not of {tuple(want.shape)}, {want.dtype}, {want.device}"
+            return (
+                f"{path} is a tensor of {tuple(got.shape)}, {got.dtype}, {got.device} and not of "
+                f"{tuple(want.shape)}, {want.dtype}, {want.device}"
+            )
         loose = want.is_floating_point() or want.is_complex()
-        same = torch.allclose(want, got, rtol=tolerance, atol=tolerance, equal_nan=True) if loose else torch.equal(want, got)
+        same = (
+            torch.allclose(want, got, rtol=tolerance, atol=tolerance, equal_nan=True)
+            if loose
+            else torch.equal(want, got)
+        )
         return "" if same else f"{path} has other values"
     if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(want) != len(got):
             return f"{path} has {len(got)} items and not {len(want)}"
-        return next((found for i, (a, b) in enumerate(zip(want, got)) if (found := difference(a, b, f"{path}[{i}]", tolerance))), "")
+        return next(
+            (
+                found
+                for i, (a, b) in enumerate(zip(want, got))
+                if (found := difference(a, b, f"{path}[{i}]", tolerance))
+            ),
+            "",
+        )
     if isinstance(want, dict) and isinstance(got, dict):
         if list(want) != list(got):
             return f"{path} has the keys {list(got)} and not {list(want)}"
-        return next((found for key in want if (found := difference(want[key], got[key], f"{path}[{key!r}]", tolerance))), "")
+        return next(
+            (found for key in want if (found := difference(want[key], got[key], f"{path}[{key!r}]", tolerance))), ""
+        )
     if type(want) is not type(got):
         return f"{path} is a {type(got).__name__} and not a {type(want).__name__}"
     if hasattr(want, "__dict__") and type(want).__eq__ is object.__eq__:

@@ -23,34 +23,63 @@ class _CudaGraphs:
 
     def reset(self) -> None:
         from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
         reset_cudagraph_trees()
 
-    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+    def __call__(
+        self, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+    ) -> Callable[..., Any]:
         from torch._inductor.utils import count_tangents, num_fw_fixed_arguments
+
         inputs = len(example_inputs)
 
         def forward(aot_module: GraphModule, aot_inputs: list[Any], is_inference: bool = False) -> Callable[..., Any]:
-            return _recorded(aot_module, aot_inputs, num_fw_fixed_arguments(inputs, len(aot_inputs)), is_backward=False, is_inference=is_inference)
+            return _recorded(
+                aot_module,
+                aot_inputs,
+                num_fw_fixed_arguments(inputs, len(aot_inputs)),
+                is_backward=False,
+                is_inference=is_inference,
+            )
 
         def backward(aot_module: GraphModule, aot_inputs: list[Any]) -> Callable[..., Any]:
             return _recorded(aot_module, aot_inputs, count_tangents(aot_module), is_backward=True, is_inference=False)
-        return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=functools.partial(forward, is_inference=True),
-                            keep_inference_input_mutations=False)(graph_module, example_inputs)
+
+        return aot_autograd(
+            fw_compiler=forward,
+            bw_compiler=backward,
+            inference_compiler=functools.partial(forward, is_inference=True),
+            keep_inference_input_mutations=False,
+        )(graph_module, example_inputs)
 
 
 register("cudagraphs")(_CudaGraphs())
 
 
-def _recorded(aot_module: GraphModule, aot_inputs: list[Any], fixed: int, *, is_backward: bool, is_inference: bool) -> Callable[..., Any]:
+def _recorded(
+    aot_module: GraphModule, aot_inputs: list[Any], fixed: int, *, is_backward: bool, is_inference: bool
+) -> Callable[..., Any]:
     from torch._inductor.cudagraph_trees import cudagraphify_impl
     from torch._inductor.cudagraph_utils import get_placeholder_info
+
     devices = _devices(aot_module)
     if len(devices) != 1 or next(iter(devices)).type != "cuda":
-        topic("graph").info("cudagraphs: a graph on %s is run as it is", ", ".join(sorted(map(str, devices))) or "no device")
+        topic("graph").info(
+            "cudagraphs: a graph on %s is run as it is", ", ".join(sorted(map(str, devices))) or "no device"
+        )
         return boxed(aot_module, aot_inputs)
     placeholders = get_placeholder_info(aot_module.graph)
-    out = cudagraphify_impl(boxed(aot_module, aot_inputs), aot_inputs, range(fixed), device_index=next(iter(devices)).index or 0, is_backward=is_backward,
-                            is_inference=is_inference, stack_traces=_stack_traces(aot_module), placeholders=placeholders, mutated_input_idxs=_written(aot_module))
+    out = cudagraphify_impl(
+        boxed(aot_module, aot_inputs),
+        aot_inputs,
+        range(fixed),
+        device_index=next(iter(devices)).index or 0,
+        is_backward=is_backward,
+        is_inference=is_inference,
+        stack_traces=_stack_traces(aot_module),
+        placeholders=placeholders,
+        mutated_input_idxs=_written(aot_module),
+    )
     out._boxed_call = True
     return out
 

@@ -16,7 +16,9 @@ __all__: list[str] = []
 
 
 @register("eager_noexcept", "debug")
-def eager_noexcept(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def eager_noexcept(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """As eager; an exception while the graph runs is an error of framelift's own kind."""
     forward = _forward(graph_module)
 
@@ -25,31 +27,41 @@ def eager_noexcept(graph_module: GraphModule, example_inputs: Sequence[torch.Ten
             return forward(*args)
         except Exception as error:
             raise FrameliftError("an exception left a captured graph while it ran") from error
+
     return run
 
 
 @register("eager_debug", "debug")
-def eager_debug(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def eager_debug(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """As eager; every operation is compared with its schema: what it writes to and aliases."""
     from torch._subclasses.schema_check_mode import SchemaCheckMode
+
     forward = _forward(graph_module)
 
     def run(*args: Any) -> Any:
         with SchemaCheckMode():
             return forward(*args)
+
     return run
 
 
 @register("pre_dispatch_eager", "debug")
-def pre_dispatch_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def pre_dispatch_eager(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """The graph as ATen operations before autograd, run as they are."""
     from torch.fx.experimental.proxy_tensor import make_fx
+
     forward = _forward(graph_module)
     return make_fx(lambda *args: forward(*args), pre_dispatch=True)(*example_inputs).forward
 
 
 @register("ts", "debug")
-def torchscript(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
+def torchscript(
+    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
+) -> Callable[..., Any]:
     """The graph as TorchScript."""
     return torch.jit.script(_plain(graph_module))
 
@@ -58,6 +70,7 @@ def torchscript(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor
 def aot_ts(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
     """AOTAutograd's graphs as TorchScript."""
     from functorch.compile import ts_compile
+
     return aot_autograd(fw_compiler=ts_compile)(graph_module, example_inputs)
 
 

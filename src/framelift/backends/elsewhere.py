@@ -1,10 +1,13 @@
 """Compiling in another process, while this one runs the uncompiled graph.
 
-The other process fills the disk caches of AOTAutograd and Inductor, and this one loads from them once it is done.  Nothing is compiled in a
-thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide flags and puts random generators back, and all that
+The other process fills the disk caches of AOTAutograd and Inductor, and this one loads from them once it is done.
+Nothing is compiled in a
+thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide flags and puts random
+generators back, and all that
 would happen in the middle of the program's own work.
 
-There is one such process, started when it is first needed, in `compile_worker.py`.  It is given one line of JSON per job and answers with one.
+There is one such process, started when it is first needed, in `compile_worker.py`.  It is given one line of JSON per
+job and answers with one.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from ..graph.state.torch_state import SavedState
 
 __all__ = ["Job", "NotPacked", "fakes_of", "pack", "submit", "write_setting"]
 
-_LARGEST = 1 << 24   # bytes of constants in a graph that are handed over
+_LARGEST = 1 << 24  # bytes of constants in a graph that are handed over
 
 
 class NotPacked(Exception):
@@ -63,28 +66,48 @@ def fakes_of(example_inputs: Sequence[Any]) -> list[Any] | None:
     return found
 
 
-def pack(graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None) -> bytes:
+def pack(
+    graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None
+) -> bytes:
     """All that the other process needs to compile a graph, which is the compiler's own copy."""
     from torch._inductor import config as inductor_config
-    if not functorch_config.enable_autograd_cache or not inductor_config.fx_graph_cache or inductor_config.force_disable_caches:
+
+    if (
+        not functorch_config.enable_autograd_cache
+        or not inductor_config.fx_graph_cache
+        or inductor_config.force_disable_caches
+    ):
         raise NotPacked("the disk caches are switched off")
     fakes = fakes_of(example_inputs)
-    if fakes is None or any(type(one) is not FakeTensor and isinstance(one, torch.Tensor) or type(one) is torch.SymFloat for one in fakes):
+    if fakes is None or any(
+        type(one) is not FakeTensor and isinstance(one, torch.Tensor) or type(one) is torch.SymFloat for one in fakes
+    ):
         raise NotPacked("an input that cannot be described")
     _check(graph_module)
-    job = {"graph": graph_module, "inputs": fakes, "mode": mode, "options": options, "state": _state(),
-           "inductor": inductor_config.save_config_portable(), "functorch": functorch_config.save_config_portable()}
+    job = {
+        "graph": graph_module,
+        "inputs": fakes,
+        "mode": mode,
+        "options": options,
+        "state": _state(),
+        "inductor": inductor_config.save_config_portable(),
+        "functorch": functorch_config.save_config_portable(),
+    }
     try:
         from torch.fx._graph_pickler import GraphPickler, Options
+
         return GraphPickler.dumps(job, Options(ops_filter=None, node_metadata_key_filter=_is_kept))
-    except Exception as error:   # whatever an object in it says to being pickled
+    except Exception as error:  # whatever an object in it says to being pickled
         raise NotPacked(f"{type(error).__name__}: {error}") from error
 
 
 def _check(graph_module: GraphModule) -> None:
     for part in graph_module.modules():
-        held = [*part.parameters(recurse=False), *part.buffers(recurse=False),
-                *(value for value in vars(part).values() if isinstance(value, torch.Tensor))]
+        held = [
+            *part.parameters(recurse=False),
+            *part.buffers(recurse=False),
+            *(value for value in vars(part).values() if isinstance(value, torch.Tensor)),
+        ]
         if sum(tensor.untyped_storage().nbytes() for tensor in held) > _LARGEST:
             raise NotPacked("large constants in the graph")
         for node in part.graph.nodes if isinstance(part, GraphModule) else ():
@@ -93,8 +116,16 @@ def _check(graph_module: GraphModule) -> None:
 
 
 #: of torch.backends
-_SETTINGS = ("cuda.matmul.fp32_precision", "cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction",
-             "cudnn.conv.fp32_precision", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic", "mkldnn.enabled")
+_SETTINGS = (
+    "cuda.matmul.fp32_precision",
+    "cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "cuda.matmul.allow_bf16_reduced_precision_reduction",
+    "cudnn.conv.fp32_precision",
+    "cudnn.enabled",
+    "cudnn.benchmark",
+    "cudnn.deterministic",
+    "mkldnn.enabled",
+)
 
 
 def read_setting(name: str) -> Any:
@@ -103,7 +134,9 @@ def read_setting(name: str) -> Any:
 
 
 def write_setting(name: str, value: Any) -> None:
-    """Change a setting of torch.backends; one that has the value already is not touched, for torch remembers that it was set."""
+    """Change a setting of torch.backends; one that has the value already is not touched, for torch remembers that it
+    was set.
+    """
     if read_setting(name) != value:
         place, _, attribute = name.rpartition(".")
         setattr(operator.attrgetter(place)(torch.backends), attribute, value)
@@ -112,13 +145,22 @@ def write_setting(name: str, value: Any) -> None:
 def _state() -> dict[str, Any]:
     """Torch's state, as far as it decides what is compiled."""
     saved = SavedState(generators=False)
-    return {"grad": saved.grad, "inference": saved.inference, "dtype": saved.dtype, "autocast": saved.autocast, "cache": saved.cache,
-            "deterministic": saved.deterministic, "fill": torch.utils.deterministic.fill_uninitialized_memory,
-            "threads": torch.get_num_threads(), "settings": {name: read_setting(name) for name in _SETTINGS},
-            "device": torch.cuda.current_device() if torch.cuda.is_initialized() else None}
+    return {
+        "grad": saved.grad,
+        "inference": saved.inference,
+        "dtype": saved.dtype,
+        "autocast": saved.autocast,
+        "cache": saved.cache,
+        "deterministic": saved.deterministic,
+        "fill": torch.utils.deterministic.fill_uninitialized_memory,
+        "threads": torch.get_num_threads(),
+        "settings": {name: read_setting(name) for name in _SETTINGS},
+        "device": torch.cuda.current_device() if torch.cuda.is_initialized() else None,
+    }
 
 
-# ---- the other process -------------------------------------------------------------------------------------------------
+# ---- the other process
+# -------------------------------------------------------------------------------------------------
 
 
 class Job:
@@ -167,11 +209,19 @@ class _Worker:
             self._send(job)
 
     def _start(self) -> None:
-        places = os.pathsep.join([os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), *filter(None, sys.path)])
+        places = os.pathsep.join(
+            [os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), *filter(None, sys.path)]
+        )
         command = [sys.executable, "-c", "from framelift.backends.compile_worker import main; main()"]
         self.text = b""
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        env={**os.environ, "PYTHONPATH": places, "FRAMELIFT_PROGRESS": "0"}, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": places, "FRAMELIFT_PROGRESS": "0"},
+            start_new_session=True,
+        )
 
     def _send(self, job: Job) -> None:
         """Payloads go through a file: a pipe takes little before somebody reads it."""
@@ -228,7 +278,7 @@ class _Worker:
     def after_fork(self) -> None:
         """In a forked child: the process is the parent's, and so are its answers."""
         jobs = self.jobs
-        self.__init__()   # type: ignore[misc]  # all fields anew
+        self.__init__()  # type: ignore[misc]  # all fields anew
         self.jobs = jobs
         self._lost("this process is a fork of the one that asked")
 

@@ -1,8 +1,11 @@
 """Outputs of a graph that Inductor compiles have memory of their own.
 
-Inductor drops copies, and lets an operation write into an input where the graph ends by copying its result there.  Together, a graph that
-writes to an input and returns a copy of it would return the input itself; and one that returns two copies of one value, one tensor twice.
-This pass runs between the two and puts a copy where one is needed.  torch.compile has the defect where it captures the same graph.
+Inductor drops copies, and lets an operation write into an input where the graph ends by copying its result there.
+Together, a graph that
+writes to an input and returns a copy of it would return the input itself; and one that returns two copies of one value,
+one tensor twice.
+This pass runs between the two and puts a copy where one is needed.  torch.compile has the defect where it captures the
+same graph.
 """
 
 from __future__ import annotations
@@ -17,21 +20,32 @@ __all__ = ["OwnMemory"]
 
 _COPY = torch.ops.aten.copy_.default
 _CLONE = torch.ops.aten.clone.default
-_Pass: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", custom_graph_pass.CustomGraphPass)   # torch 2.11 has the plain one only
+_Pass: Any = getattr(
+    custom_graph_pass, "CustomInferenceAwareGraphPass", custom_graph_pass.CustomGraphPass
+)  # torch 2.11 has the plain one only
 
 
 class OwnMemory(_Pass):
-    """Copies of what a graph returns and also writes to an input; where no backward follows, of what it returns twice."""
+    """Copies of what a graph returns and also writes to an input; where no backward follows, of what it returns
+    twice."""
 
     def __call__(self, graph: Graph, is_inference: bool = False) -> None:
         output = graph.output_node()
-        if not isinstance(output.args[0], (tuple, list)):   # a body of a loop
+        if not isinstance(output.args[0], (tuple, list)):  # a body of a loop
             return
-        taken = {_base(node.args[1]) for node in graph.find_nodes(op="call_function", target=_COPY) if _base(node.args[0]).op == "placeholder"}
+        taken = {
+            _base(node.args[1])
+            for node in graph.find_nodes(op="call_function", target=_COPY)
+            if _base(node.args[0]).op == "placeholder"
+        }
         returned: list[Any] = []
         for value in output.args[0]:
-            if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.Tensor) and value.op != "placeholder" and (
-                    _base(value) in taken or is_inference and value in returned):
+            if (
+                isinstance(value, Node)
+                and isinstance(value.meta.get("val"), torch.Tensor)
+                and value.op != "placeholder"
+                and (_base(value) in taken or is_inference and value in returned)
+            ):
                 with graph.inserting_before(output):
                     copy = graph.call_function(_CLONE, (value,))
                 copy.meta.update(value.meta)
@@ -40,7 +54,9 @@ class OwnMemory(_Pass):
         output.args = (type(output.args[0])(returned),)
 
     def uuid(self) -> str:
-        """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other kernels (raising_kernels.py)."""
+        """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other
+        kernels (raising_kernels.py).
+        """
         return "framelift own memory 1, raising kernels 1"
 
 
@@ -48,7 +64,12 @@ def _base(node: Any) -> Any:
     """The value that a value is a view of."""
     while isinstance(node, Node) and node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         first = node.target._schema.arguments[:1]
-        if not first or first[0].alias_info is None or first[0].alias_info.is_write or not isinstance(node.args[0], Node):
+        if (
+            not first
+            or first[0].alias_info is None
+            or first[0].alias_info.is_write
+            or not isinstance(node.args[0], Node)
+        ):
             return node
         node = node.args[0]
     return node

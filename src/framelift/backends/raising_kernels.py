@@ -1,11 +1,16 @@
-"""Inductor's C++ kernels raise where a check of theirs fails, instead of ending the process.  A fact about torch, seen in torch 2.13.
+"""Inductor's C++ kernels raise where a check of theirs fails, instead of ending the process.  A fact about torch, seen
+in torch 2.13.
 
-Kernels check indices and assertions by throwing a C++ exception.  They do so inside of loops that OpenMP shares among threads, and an
-exception that leaves such a loop terminates the process: `a[i]` with an index out of bounds, an unknown label in a loss.  torch.compile has
+Kernels check indices and assertions by throwing a C++ exception.  They do so inside of loops that OpenMP shares among
+threads, and an
+exception that leaves such a loop terminates the process: `a[i]` with an index out of bounds, an unknown label in a
+loss.  torch.compile has
 the defect, too, wherever a kernel is parallel.
 
-Here the body of such a loop catches what it throws, the first one is kept, bodies that come later are skipped, and the kernel throws it
-again behind its loops.  Inductor has no option for that, so three of its methods are wrapped, once per process, when a graph is first compiled.
+Here the body of such a loop catches what it throws, the first one is kept, bodies that come later are skipped, and the
+kernel throws it
+again behind its loops.  Inductor has no option for that, so three of its methods are wrapped, once per process, when a
+graph is first compiled.
 """
 
 from __future__ import annotations
@@ -27,8 +32,11 @@ _CHECKS = ("check_bounds", "device_assert_async")
 
 @functools.cache
 def install() -> dict[str, Any]:
-    """Wrap Inductor's methods.  Gives the options of Inductor's that are needed besides: one thread, where it is not built as expected."""
+    """Wrap Inductor's methods.  Gives the options of Inductor's that are needed besides: one thread, where it is not
+    built as expected.
+    """
     from torch._inductor.codegen import cpp
+
     kernel: Any
     proxy: Any
     group: Any
@@ -46,15 +54,18 @@ def install() -> dict[str, Any]:
 
 def _noting(write_check: Callable[..., Any]) -> Callable[..., Any]:
     """A method that writes a check; the kernel remembers that its body may throw."""
+
     @functools.wraps(write_check)
     def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.framelift_throws = True
         return write_check(self, *args, **kwargs)
+
     return noting
 
 
 def _catching(gen_body: Callable[..., Any], buffer: type[Any]) -> Callable[..., Any]:
     """The method that writes the innermost body of the loops of a kernel."""
+
     @functools.wraps(gen_body)
     def catching(self: Any, code: Any = None) -> Any:
         group: Any = getattr(self, "kernel_group", None)
@@ -67,27 +78,30 @@ def _catching(gen_body: Callable[..., Any], buffer: type[Any]) -> Callable[..., 
             return gen_body(self, code)
         body = buffer()
         gen_body(self, body)
-        code.writeline(_SKIP)   # what the bodies before should have written may be missing
+        code.writeline(_SKIP)  # what the bodies before should have written may be missing
         with code.indent():
             code.writeline("try" if throws else "")
             with code.indent():
                 code.splice(body)
             code.writeline(_CATCH if throws else "")
         return None
+
     return catching
 
 
 def _raising(codegen_group: Callable[..., Any], buffer: type[Any]) -> Callable[..., Any]:
     """The method that writes the function of a kernel around its loops."""
+
     @functools.wraps(codegen_group)
     def raising(self: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(self, "framelift_throws", False):
-            self.stack.close()   # parallel regions end here
+            self.stack.close()  # parallel regions end here
             code = buffer()
             code.writelines(_DECLARE)
             code.splice(self.loops_code)
             code.writeline(_RAISE)
             self.loops_code = code
-            self.framelift_throws = False   # done
+            self.framelift_throws = False  # done
         return codegen_group(self, *args, **kwargs)
+
     return raising

@@ -1,8 +1,10 @@
 """Backends: named functions `backend(graph_module, example_inputs) -> callable`.
 
 A backend gets a graph at the level of the torch API whose parameters are inputs like any other, and the real tensors of
-the first call.  What it returns takes the same flat inputs and gives a tuple.  Optional attributes of a backend: `reset()` is called
-by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()` gives a context entered around each run of its
+the first call.  What it returns takes the same flat inputs and gives a tuple.  Optional attributes of a backend:
+`reset()` is called
+by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()` gives a context entered around
+each run of its
 graphs, `get_compiler_config()` is shown by the compiled callable.
 """
 
@@ -30,10 +32,12 @@ def register(name: str, *tags: str) -> Callable[[Backend], Backend]:
     ...     graph_module.graph.print_tabular()
     ...     return graph_module.forward
     """
+
     def keep(backend: Backend) -> Backend:
         BACKENDS[name] = backend
         TAGS[name] = tags
         return backend
+
     return keep
 
 

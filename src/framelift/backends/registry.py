@@ -27,8 +27,20 @@ from .elsewhere import Job, NotPacked, submit
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
 from .surroundings import Surroundings
 
-__all__ = ["Backend", "compile_graph", "get_default_backend", "list_backends", "lookup", "lookup_backend", "names", "register", "register_backend",
-           "reset_backends", "set_default_backend", "submit_graph"]
+__all__ = [
+    "Backend",
+    "compile_graph",
+    "get_default_backend",
+    "list_backends",
+    "lookup",
+    "lookup_backend",
+    "names",
+    "register",
+    "register_backend",
+    "reset_backends",
+    "set_default_backend",
+    "submit_graph",
+]
 
 _GROUP = "torch_dynamo_backends"
 _default: list[str | Backend] = ["inductor"]
@@ -43,8 +55,10 @@ def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")
     """The names of all backends without one of these tags, those of installed packages included.
 
     >>> import framelift
-    >>> "inductor" in framelift.list_backends(), "eager" in framelift.list_backends(), "eager" in framelift.list_backends(None)
-    (True, False, True)
+    >>> "inductor" in framelift.list_backends(), "eager" in framelift.list_backends()
+    (True, False)
+    >>> "eager" in framelift.list_backends(None)
+    True
     """
     unwanted = set(exclude_tags or ())
     found = {name for name in (*BACKENDS, *_of_torch()) if not unwanted & set(TAGS.get(name) or _tags_in_torch(name))}
@@ -82,10 +96,16 @@ def _entry_points() -> dict[str, Any]:
 
 
 def _of_torch() -> dict[str, Any]:
-    """Backends that are registered with TorchDynamo, by a program that uses it or by torch itself; those that have namesakes here are left out."""
+    """Backends that are registered with TorchDynamo, by a program that uses it or by torch itself; those that have
+    namesakes here are left out.
+    """
     module = sys.modules.get("torch._dynamo.backends.registry")
     table = getattr(module, "_COMPILER_FNS", None) or {}
-    return {name: fn for name, fn in table.items() if name not in BACKENDS or not getattr(fn, "__module__", "").startswith("torch._dynamo")}
+    return {
+        name: fn
+        for name, fn in table.items()
+        if name not in BACKENDS or not getattr(fn, "__module__", "").startswith("torch._dynamo")
+    }
 
 
 def _tags_in_torch(name: str) -> tuple[str, ...]:
@@ -116,7 +136,9 @@ def lookup_backend(compiler_fn: str | Backend) -> Backend:
 
 
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
-    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`, and what a backend's own `check` does."""
+    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`, and what a
+    backend's own `check` does.
+    """
     found = lookup_backend(backend)
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":
@@ -141,7 +163,7 @@ def name_of(backend: Backend) -> str:
     return getattr(inner, "compiler_name", None) or getattr(inner, "__name__", None) or type(inner).__name__
 
 
-_used: dict[int, Any] = {}   # backends that have compiled something and have a `reset`
+_used: dict[int, Any] = {}  # backends that have compiled something and have a `reset`
 
 
 def reset_backends() -> None:
@@ -159,13 +181,14 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
 class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
-    It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph has operators with
+    It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph has
+    operators with
     bodies, loops among them, may it make symbols for values that only the data decides.
     """
 
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:
         self._fake_mode: FakeTensorMode | None
-        super().__init__(fake_mode)   # sets it, by the property
+        super().__init__(fake_mode)  # sets it, by the property
         self._examples, self._bodies = examples, bodies
         self._closed = False
 
@@ -181,9 +204,13 @@ class _Context(TracingContext):
         if self._fake_mode is None and not self._closed:
             env = ShapeEnv(allow_scalar_outputs=self._bodies, allow_dynamic_output_shape_ops=self._bodies)
             self._fake_mode = mode = FakeTensorMode(shape_env=env)
-            # The mode knows these while they live: compilers that ask it for a fake of an example get one of fixed sizes.
-            self._fakes = [mode.from_tensor(example, static_shapes=True) for example in self._examples
-                           if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)]
+            # The mode knows these while they live: compilers that ask it for a fake of an example get one of fixed
+            # sizes.
+            self._fakes = [
+                mode.from_tensor(example, static_shapes=True)
+                for example in self._examples
+                if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)
+            ]
         return self._fake_mode
 
     @fake_mode.setter
@@ -196,8 +223,13 @@ def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode
     return _Context(fake_mode, example_inputs, bodies)
 
 
-def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,
-                  fake_mode: FakeTensorMode | None = None) -> Callable[..., Any]:
+def compile_graph(
+    backend: str | Backend,
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    fake_mode: FakeTensorMode | None = None,
+) -> Callable[..., Any]:
     """Run a backend on one graph, in the torch state the graph will be called in.
 
     Torch's state, random numbers and the interpreter's settings are left as they were, and a failure is a
@@ -232,13 +264,20 @@ def compile_graph(backend: str | Backend, graph_module: GraphModule, example_inp
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
 
 
-def submit_graph(backend: str | Backend, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], *,
-                 fake_mode: FakeTensorMode | None = None) -> Job | None:
+def submit_graph(
+    backend: str | Backend,
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    fake_mode: FakeTensorMode | None = None,
+) -> Job | None:
     """Have a graph compiled in another process, in the torch state of now; None where that is not possible."""
     compiler = lookup(backend) if isinstance(backend, str) else backend
     packing = getattr(_inner(compiler), "pack", None)
     if packing is None:
-        topic("background").info("%s is not compiled in the background: its backend keeps nothing on disk", name_of(compiler))
+        topic("background").info(
+            "%s is not compiled in the background: its backend keeps nothing on disk", name_of(compiler)
+        )
         return None
     context = _context(graph_module, example_inputs, fake_mode)
     try:
@@ -255,11 +294,14 @@ def _asks_to_skip(error: BaseException) -> bool:
     return theirs is not None and isinstance(error, theirs.SkipFrame)
 
 
-def _in_context(compiled: Callable[..., Any], make: Callable[[], contextlib.AbstractContextManager[Any]] | None) -> Callable[..., Any]:
+def _in_context(
+    compiled: Callable[..., Any], make: Callable[[], contextlib.AbstractContextManager[Any]] | None
+) -> Callable[..., Any]:
     if make is None:
         return compiled
 
     def run(*args: Any) -> Any:
         with make():
             return compiled(*args)
+
     return run

@@ -1,11 +1,15 @@
 """Equal layers of a graph as one subgraph that is called several times: Inductor then compiles the layer once.
 
-A model's layers leave equal runs of nodes behind each other in its graph.  Such a run becomes a graph of its own, and each of its
-occurrences a call of torch's operator `invoke_subgraph`, which PyTorch's partitioner and Inductor know.  Two runs are equal if their nodes
-have equal targets, equal constants, results of equal metadata and equal ways from node to node; only the values that come from
+A model's layers leave equal runs of nodes behind each other in its graph.  Such a run becomes a graph of its own, and
+each of its
+occurrences a call of torch's operator `invoke_subgraph`, which PyTorch's partitioner and Inductor know.  Two runs are
+equal if their nodes
+have equal targets, equal constants, results of equal metadata and equal ways from node to node; only the values that
+come from
 outside of them may be others, and these must have equal metadata too.
 
-A run is left as it is where a node writes to memory, draws random numbers or changes torch's state, and where a result shares its
+A run is left as it is where a node writes to memory, draws random numbers or changes torch's state, and where a result
+shares its
 memory with another one or with what the run is given: the operator does not allow it, or not everywhere.
 """
 
@@ -28,10 +32,10 @@ from ..graph.metadata.facts import Facts, SymbolicFacts
 __all__ = ["fold_repeated_layers", "one_schema_per_layer"]
 
 _NAME = "repeated_layer_"
-FEWEST_NODES = 8      # of a layer: a smaller one is compiled in no time
-MOST_STACKS = 8       # of layers in one graph: stages of a network, encoder and decoder
-MOST_PERIODS = 6      # lengths of a layer that are tried
-MOST_STARTS = 24      # nodes that are tried as the first one of a layer
+FEWEST_NODES = 8  # of a layer: a smaller one is compiled in no time
+MOST_STACKS = 8  # of layers in one graph: stages of a network, encoder and decoder
+MOST_PERIODS = 6  # lengths of a layer that are tried
+MOST_STARTS = 24  # nodes that are tried as the first one of a layer
 
 
 @dataclass(frozen=True)
@@ -49,28 +53,35 @@ class Stack:
 
 @dataclass(frozen=True)
 class Layer:
-    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used after it."""
+    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used
+    after it.
+    """
 
     nodes: list[Node]
     inputs: list[Node]
-    shape: tuple[Any, ...]    # how each node's arguments come about: places in the layer, or among its inputs
+    shape: tuple[Any, ...]  # how each node's arguments come about: places in the layer, or among its inputs
     outputs: frozenset[int]
 
 
 def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
-    """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were folded away."""
+    """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were
+    folded away.
+    """
     nodes = list(graph_module.graph.nodes)
     words = _words(nodes)
     folded = 0
     for number in range(MOST_STACKS):
-        found = next(((stack, layers) for stack in _stacks(words, fewest) if (layers := _equal_layers(nodes, stack, fewest))), None)
+        found = next(
+            ((stack, layers) for stack in _stacks(words, fewest) if (layers := _equal_layers(nodes, stack, fewest))),
+            None,
+        )
         if found is None:
             break
         stack, layers = found
         _fold(graph_module, layers, f"{_NAME}{number}")
         folded += len(layers) - 1
         for place in range(stack.start, stack.end):
-            words[place] = -1 - place   # like no other
+            words[place] = -1 - place  # like no other
     if folded:
         graph_module.graph.lint()
         graph_module.recompile()
@@ -79,7 +90,8 @@ def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
 
 @contextlib.contextmanager
 def one_schema_per_layer() -> Iterator[None]:
-    """While a compiler works: torch asks once per layer and kind of tensors, instead of at each call of it, whether it writes to its inputs.
+    """While a compiler works: torch asks once per layer and kind of tensors, instead of at each call of it, whether it
+    writes to its inputs.
 
     It asks by tracing the layer.  None of the layers here writes.
     """
@@ -93,6 +105,7 @@ def one_schema_per_layer() -> Iterator[None]:
         if key not in known:
             known[key] = ask(subgraph, identifier, *operands)
         return known[key]
+
     operator_.gen_schema = gen_schema
     try:
         yield
@@ -108,16 +121,25 @@ def _words(nodes: Sequence[Node]) -> list[int]:
     numbers: dict[Any, int] = {}
     words = []
     for place, node in enumerate(nodes):
-        if node.op not in ("call_function", "call_method") or node.meta.get("effect") and not _is_attention_without_dropout(node):
+        if (
+            node.op not in ("call_function", "call_method")
+            or node.meta.get("effect")
+            and not _is_attention_without_dropout(node)
+        ):
             words.append(-1 - place)
         else:
-            words.append(numbers.setdefault((node.op, node.target, _text((node.args, node.kwargs)), _facts(node)), len(numbers)))
+            words.append(
+                numbers.setdefault((node.op, node.target, _text((node.args, node.kwargs)), _facts(node)), len(numbers))
+            )
     return words
 
 
 def _is_attention_without_dropout(node: Node) -> bool:
     """Whether a node draws random numbers by its tags alone: kernels of attention on CUDA do."""
-    return node.target is torch.nn.functional.scaled_dot_product_attention and node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) == 0
+    return (
+        node.target is torch.nn.functional.scaled_dot_product_attention
+        and node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) == 0
+    )
 
 
 def _text(argument: Any) -> Any:
@@ -130,7 +152,10 @@ def _text(argument: Any) -> Any:
         return (dict, *((name, _text(value)) for name, value in argument.items()))
     if isinstance(argument, slice):
         return (slice, _text(argument.start), _text(argument.stop), _text(argument.step))
-    if isinstance(argument, (str, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)):
+    if isinstance(
+        argument,
+        (str, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format),
+    ):
         return (type(argument), repr(argument))
     return (type(argument), id(argument))
 
@@ -167,7 +192,9 @@ def _stacks(words: Sequence[int], fewest: int) -> Iterator[Stack]:
 
 
 def _equal_layers(nodes: Sequence[Node], stack: Stack, fewest: int) -> list[Layer]:
-    """The layers of a stack, begun at the node where least has to be handed from one to the next; none where they are not equal."""
+    """The layers of a stack, begun at the node where least has to be handed from one to the next; none where they are
+    not equal.
+    """
     place_of = {node: place for place, node in enumerate(nodes)}
     last_use = [max((place_of.get(user, len(nodes)) for user in node.users), default=-1) for node in nodes]
 
@@ -177,8 +204,10 @@ def _equal_layers(nodes: Sequence[Node], stack: Stack, fewest: int) -> list[Laye
     starts = sorted(range(stack.start, stack.start + stack.length), key=lambda start: (handed_on(start), start))
     best: list[Layer] = []
     for start in starts[:MOST_STARTS]:
-        ends = range(start + stack.length, stack.end + 1, stack.length)   # one layer less, unless it begins at the very start
-        equal = _longest_equal([_layer(list(nodes[end - stack.length:end])) for end in ends])
+        ends = range(
+            start + stack.length, stack.end + 1, stack.length
+        )  # one layer less, unless it begins at the very start
+        equal = _longest_equal([_layer(list(nodes[end - stack.length : end])) for end in ends])
         if len(equal) > len(best):
             best = equal
         if len(best) >= stack.count - 1:
@@ -252,7 +281,7 @@ def _fold(graph_module: GraphModule, layers: list[Layer], name: str) -> None:
     outputs = sorted(frozenset().union(*(layer.outputs for layer in layers)))
     graph_module.add_module(name, _subgraph(layers[0], outputs))
     graph = graph_module.graph
-    now: dict[Node, Node] = {}   # nodes of the layers before that were replaced
+    now: dict[Node, Node] = {}  # nodes of the layers before that were replaced
     for layer in layers:
         with graph.inserting_before(layer.nodes[0]):
             given = [now.get(node, node) for node in layer.inputs]

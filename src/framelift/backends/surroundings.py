@@ -1,4 +1,6 @@
-"""What a compiler may change beside its work: torch's state, settings of the interpreter, classes that torch.fx replaces parts of."""
+"""What a compiler may change beside its work: torch's state, settings of the interpreter, classes that torch.fx
+replaces parts of.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,20 @@ from ..vocabulary.scopes import insist, scope
 
 __all__ = ["Surroundings", "settings_kept"]
 
-#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have read; and the numbers it will draw
+#: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have
+#: read; and the numbers it will draw
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
-    (sys.getrecursionlimit, sys.setrecursionlimit), (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-    (sys.getswitchinterval, sys.setswitchinterval), (random.getstate, random.setstate))
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    (sys.getswitchinterval, sys.setswitchinterval),
+    (random.getstate, random.setstate),
+)
 #: what torch.fx replaces while it traces, and leaves replaced where an exception strikes the end of that
-_PATCHED = ((torch.nn.Module, "__call__"), (torch.nn.Module, "__getattr__"), (torch.fx._symbolic_trace, "_is_fx_tracing_flag"))
+_PATCHED = (
+    (torch.nn.Module, "__call__"),
+    (torch.nn.Module, "__getattr__"),
+    (torch.fx._symbolic_trace, "_is_fx_tracing_flag"),
+)
 
 
 @scope
@@ -37,7 +47,7 @@ class Surroundings:
     """All that as it is now.  `restore` may be struck, and called again."""
 
     def __init__(self) -> None:
-        self.failed = True   # until the compiler is done
+        self.failed = True  # until the compiler is done
         self._saved = SavedState()
         self._settings = [(write, read()) for read, write in _SETTINGS]
         self._patched = [(owner, name, vars(owner)[name]) for owner, name in _PATCHED]

@@ -1,8 +1,12 @@
-"""Floats that change from call to call, for AOTAutograd: operators that take one as a number are rewritten with tensors.
+"""Floats that change from call to call, for AOTAutograd: operators that take one as a number are rewritten with
+tensors.
 
-AOTAutograd follows a symbolic float where it is a factor, a term or an exponent of a tensor, and gives up on it everywhere else.  The
-float would be a constant there, and a schedule of learning rates a compilation for each step.  So these operators are taken apart as their
-kernels compute them, down to those it can follow.  A row is a decomposition; without a symbolic float it leaves the operator as it is.
+AOTAutograd follows a symbolic float where it is a factor, a term or an exponent of a tensor, and gives up on it
+everywhere else.  The
+float would be a constant there, and a schedule of learning rates a compilation for each step.  So these operators are
+taken apart as their
+kernels compute them, down to those it can follow.  A row is a decomposition; without a symbolic float it leaves the
+operator as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ __all__ = ["following_floats", "takes_floats"]
 aten = torch.ops.aten
 Row = Callable[..., Any]
 _ROWS: dict[Any, Row] = {}
-_NARROW = (torch.float16, torch.bfloat16)   # kernels compute these in float32
+_NARROW = (torch.float16, torch.bfloat16)  # kernels compute these in float32
 
 
 def takes_floats(graph_module: GraphModule) -> bool:
@@ -39,10 +43,18 @@ def following_floats(table: Any = None) -> dict[Any, Row]:
 
 @functools.cache
 def _all_rows() -> dict[Any, Row]:
-    """The rows here, and torch's own decompositions of all other operators that take numbers; those that draw stay whole."""
+    """The rows here, and torch's own decompositions of all other operators that take numbers; those that draw stay
+    whole.
+    """
     from torch._decomp import decomposition_table
-    theirs = {op: row for op, row in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)
-              and any(_takes_number(argument.type) for argument in op._schema.arguments) and torch.Tag.nondeterministic_seeded not in op.tags}
+
+    theirs = {
+        op: row
+        for op, row in decomposition_table.items()
+        if isinstance(op, torch._ops.OpOverload)
+        and any(_takes_number(argument.type) for argument in op._schema.arguments)
+        and torch.Tag.nondeterministic_seeded not in op.tags
+    }
     followed = [getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge")]
     return {op: row for op, row in theirs.items() if op not in followed} | _ROWS
 
@@ -63,6 +75,7 @@ def _row(*ops: Any) -> Callable[[Row], Row]:
     def register(row: Row) -> Row:
         _ROWS.update((op, row) for op in ops)
         return row
+
     return register
 
 
@@ -78,7 +91,9 @@ def _computed(formula: Callable[..., torch.Tensor], *operands: torch.Tensor) -> 
 
 
 def _of_floats(*operands: torch.Tensor) -> bool:
-    """Whether a kernel takes a float beside these tensors: of integers and truth values it raises, or has rules of its own."""
+    """Whether a kernel takes a float beside these tensors: of integers and truth values it raises, or has rules of its
+    own.
+    """
     return any(one.dtype.is_floating_point or one.dtype.is_complex for one in operands)
 
 
@@ -100,15 +115,29 @@ def _add(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
         if _is_one(alpha):
             return NotImplemented
-        return _computed(lambda a: a + _scalar(other, a, a.dtype) * alpha, self)   # AOTAutograd would forget what it is multiplied by
-    return _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other) if _of_floats(self, other) else NotImplemented
+        return _computed(
+            lambda a: a + _scalar(other, a, a.dtype) * alpha, self
+        )  # AOTAutograd would forget what it is multiplied by
+    return (
+        _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
+        if _of_floats(self, other)
+        else NotImplemented
+    )
 
 
 @_row(aten.sub.Tensor, aten.sub.Scalar)
 def _sub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return NotImplemented if _is_one(alpha) or not _of_floats(self) else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
-    return _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other) if _of_floats(self, other) else NotImplemented
+        return (
+            NotImplemented
+            if _is_one(alpha) or not _of_floats(self)
+            else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
+        )
+    return (
+        _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other)
+        if _of_floats(self, other)
+        else NotImplemented
+    )
 
 
 @_row(aten.rsub.Tensor, aten.rsub.Scalar)
@@ -137,17 +166,25 @@ def _div_mode(self: torch.Tensor, other: Any, *, rounding_mode: str | None) -> t
 
 @_row(aten.addcmul.default)
 def _addcmul(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
-    return _computed(lambda a, b, c: a + b * value * c, self, first, second) if _of_floats(self, first, second) else NotImplemented
+    return (
+        _computed(lambda a, b, c: a + b * value * c, self, first, second)
+        if _of_floats(self, first, second)
+        else NotImplemented
+    )
 
 
 @_row(aten.addcdiv.default)
 def _addcdiv(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
-    return _computed(lambda a, b, c: a + b * value / c, self, first, second) if _of_floats(self, first, second) else NotImplemented
+    return (
+        _computed(lambda a, b, c: a + b * value / c, self, first, second)
+        if _of_floats(self, first, second)
+        else NotImplemented
+    )
 
 
 @_row(aten.lerp.Scalar)
 def _lerp(self: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
-    if abs(weight) < 0.5:   # a fact of the capture
+    if abs(weight) < 0.5:  # a fact of the capture
         return _computed(lambda a, b: a + (b - a) * weight, self, end)
     return _computed(lambda a, b: b - (b - a) * (1 - _scalar(weight, a, a.dtype)), self, end)
 
@@ -164,7 +201,9 @@ def _pow(self: torch.Tensor, exponent: Any) -> torch.Tensor:
 
 @_row(aten.clamp.default)
 def _clamp(self: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
-    return _computed(lambda a: torch.clamp(a, *[None if end is None else _scalar(end, a, a.dtype) for end in (min, max)]), self)
+    return _computed(
+        lambda a: torch.clamp(a, *[None if end is None else _scalar(end, a, a.dtype) for end in (min, max)]), self
+    )
 
 
 @_row(aten.clamp_min.default)
@@ -189,7 +228,9 @@ def _filled(self: torch.Tensor, value: Any, **options: Any) -> torch.Tensor:
 
 
 @_row(aten.full.default)
-def _full(size: Sequence[Any], value: Any, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any) -> Any:
+def _full(
+    size: Sequence[Any], value: Any, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any
+) -> Any:
     if options.get("pin_memory"):
         return NotImplemented
     return (torch.ones(size, dtype=torch.float64, device=device) * value).to(dtype or torch.get_default_dtype())
@@ -200,12 +241,15 @@ def _scalar_tensor(value: Any, **options: Any) -> Any:
     return _full((), value, **options)
 
 
-# ---- lists of tensors: one operation on the whole list, where all are of one type ----------------------------------------
+# ---- lists of tensors: one operation on the whole list, where all are of one type
+# ----------------------------------------
 
 
 def _one_type(tensors: Sequence[torch.Tensor]) -> bool:
     first = tensors[0]
-    return first.dtype in (torch.float32, torch.float64) and all(one.dtype is first.dtype and one.device == first.device for one in tensors)
+    return first.dtype in (torch.float32, torch.float64) and all(
+        one.dtype is first.dtype and one.device == first.device for one in tensors
+    )
 
 
 def _numbers(tensors: Sequence[torch.Tensor], number: Any) -> list[torch.Tensor]:
@@ -234,8 +278,17 @@ def _arithmetic(name: str, single: Callable[[Any, Any], Any]) -> None:
         return _all([single(one, n) for one, n in zip(self, _each(number, len(self)), strict=True)])
 
 
-for _name, _single in {"add": lambda a, s: a + s, "sub": lambda a, s: a - s, "mul": lambda a, s: a * s, "div": lambda a, s: a / s, "pow": _pow,
-                       "maximum": _clamp_min, "minimum": _clamp_max, "clamp_min": _clamp_min, "clamp_max": _clamp_max}.items():
+for _name, _single in {
+    "add": lambda a, s: a + s,
+    "sub": lambda a, s: a - s,
+    "mul": lambda a, s: a * s,
+    "div": lambda a, s: a / s,
+    "pow": _pow,
+    "maximum": _clamp_min,
+    "minimum": _clamp_max,
+    "clamp_min": _clamp_min,
+    "clamp_max": _clamp_max,
+}.items():
     _arithmetic(_name, _single)
 
 
@@ -257,10 +310,14 @@ def _added(name: str, last: Any, single: Row) -> None:
     packet = getattr(aten, f"_foreach_{name}")
 
     @_row(packet.Scalar, packet.ScalarList)
-    def row(self: Sequence[torch.Tensor], first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], value: Any = 1) -> Any:
+    def row(
+        self: Sequence[torch.Tensor], first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], value: Any = 1
+    ) -> Any:
         if _one_type([*self, *first, *second]):
             return aten._foreach_add.List(self, last(aten._foreach_mul.List(first, _numbers(first, value)), second))
-        return _all([single(a, b, c, value=v) for a, b, c, v in zip(self, first, second, _each(value, len(self)), strict=True)])
+        return _all(
+            [single(a, b, c, value=v) for a, b, c, v in zip(self, first, second, _each(value, len(self)), strict=True)]
+        )
 
 
 _added("addcmul", aten._foreach_mul.List, _addcmul)

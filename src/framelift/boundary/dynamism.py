@@ -1,4 +1,5 @@
-"""Which sizes and numbers become symbolic in one rehearsal: what earlier calls showed, what the user marked, what was asked for.
+"""Which sizes and numbers become symbolic in one rehearsal: what earlier calls showed, what the user marked, what was
+asked for.
 
 The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions leave on tensors.
 """
@@ -21,7 +22,17 @@ from ..graph.symbols.environment import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
 
-__all__ = ["Dynamism", "FunctionSeen", "KeysSeen", "NOTHING", "STATIC", "code_name", "is_argument", "keys_text", "marks_of"]
+__all__ = [
+    "Dynamism",
+    "FunctionSeen",
+    "KeysSeen",
+    "NOTHING",
+    "STATIC",
+    "code_name",
+    "is_argument",
+    "keys_text",
+    "marks_of",
+]
 
 #: attributes that say something about a tensor's dimensions
 _DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
@@ -37,13 +48,20 @@ def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int
     """(declared dynamic or unbacked, to be tried as dynamic, static), as the user marked the tensor's dimensions."""
     own = _core.own_dict(tensor)
     rank = _rank(tensor)
-    dynamic: dict[int, tuple[int | None, int | None]] = {dim % rank: (None, None) for dim in own.get(_DYNAMIC, ()) if -rank <= dim < rank}
+    dynamic: dict[int, tuple[int | None, int | None]] = {
+        dim % rank: (None, None) for dim in own.get(_DYNAMIC, ()) if -rank <= dim < rank
+    }
     for entry in own.get("_dynamo_dynamic_range", ()):
-        if -rank <= entry.dim < rank and entry.dim % rank in dynamic:   # several: all of them hold
+        if -rank <= entry.dim < rank and entry.dim % rank in dynamic:  # several: all of them hold
             low, high = dynamic[entry.dim % rank]
-            dynamic[entry.dim % rank] = (max(filter(_known, (low, entry.min)), default=None), min(filter(_known, (high, entry.max)), default=None))
-    unbacked, maybe, static = (frozenset(dim % rank for name in names for dim in own.get(name, ()) if -rank <= dim < rank)
-                               for names in (_UNBACKED, (_MAYBE,), (_STATIC,)))
+            dynamic[entry.dim % rank] = (
+                max(filter(_known, (low, entry.min)), default=None),
+                min(filter(_known, (high, entry.max)), default=None),
+            )
+    unbacked, maybe, static = (
+        frozenset(dim % rank for name in names for dim in own.get(name, ()) if -rank <= dim < rank)
+        for names in (_UNBACKED, (_MAYBE,), (_STATIC,))
+    )
     return Marks(dynamic, unbacked), maybe, static
 
 
@@ -52,7 +70,7 @@ class FunctionSeen:
     """A function that was found at a place, and its code by name.  `changes`: others of the same code were, too."""
 
     code: str
-    function: Callable[[], Any]   # a weak reference: another may lie at the address of one that is gone
+    function: Callable[[], Any]  # a weak reference: another may lie at the address of one that is gone
     changes: bool = False
 
 
@@ -78,25 +96,39 @@ def keys_text(keys: Iterable[Any]) -> str:
 class Dynamism:
     """The decision for each place.
 
-    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions that change;
+    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions that
+    change;
     `values` to what was found there in an earlier capture: what differs now changes.
     """
 
-    def __init__(self, known: Mapping[str, Any], *, everything: bool = False, values: Mapping[str, Any] | None = None,
-                 marks: bool = True, read_fully: Container[str] | None = None, functions: bool = False,
-                 scalars: bool = False, general: bool = False) -> None:
+    def __init__(
+        self,
+        known: Mapping[str, Any],
+        *,
+        everything: bool = False,
+        values: Mapping[str, Any] | None = None,
+        marks: bool = True,
+        read_fully: Container[str] | None = None,
+        functions: bool = False,
+        scalars: bool = False,
+        general: bool = False,
+    ) -> None:
         self.known = known
         self.everything = everything
         self.values = values or {}
         self.marks = marks
-        self.read_fully = read_fully   # dictionaries among the arguments that are not read key by key; None: none is
-        self.functions = functions   # those that may be made anew at each call are guarded by their code and contents
-        self.scalars = scalars   # scalars of numpy among the arguments are symbolic before they were seen to change
-        self.early: list[str] = []   # the places of those
-        self.general = general   # sizes 0 and 1 that were seen to change are numbers that nothing is known of
-        self.lone = False        # there are such sizes, and they are constants
-        self._once: dict[str, str] = {}   # places of functions guarded by their code -> what they were called when they were constants
-        self.keyed: list[str] = []   # places of dictionaries that are read key by key, and lengths of lists read element by element
+        self.read_fully = read_fully  # dictionaries among the arguments that are not read key by key; None: none is
+        self.functions = functions  # those that may be made anew at each call are guarded by their code and contents
+        self.scalars = scalars  # scalars of numpy among the arguments are symbolic before they were seen to change
+        self.early: list[str] = []  # the places of those
+        self.general = general  # sizes 0 and 1 that were seen to change are numbers that nothing is known of
+        self.lone = False  # there are such sizes, and they are constants
+        self._once: dict[
+            str, str
+        ] = {}  # places of functions guarded by their code -> what they were called when they were constants
+        self.keyed: list[
+            str
+        ] = []  # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.quiet = not known and not everything and not self.values
 
     def number(self, value: Any, origin: Origin) -> bool:
@@ -118,13 +150,19 @@ class Dynamism:
         return type(old) is type(value) and (old != value or str(old) != str(value))
 
     def scalar(self, value: Any, origin: Origin) -> bool:
-        """Whether the scalar of numpy's found at `origin`, a plain number by value, becomes symbolic: many are results, few are constants."""
+        """Whether the scalar of numpy's found at `origin`, a plain number by value, becomes symbolic: many are results,
+        few are constants.
+        """
         if self.number(value, origin):
             return True
         place = str(origin)
         if not self.scalars or not is_argument(origin) or place in self.values or self.known.get(place) is not None:
             return False
-        if config.specialize_float if type(value) is float else config.specialize_int or not -_LARGEST < value < _LARGEST:
+        if (
+            config.specialize_float
+            if type(value) is float
+            else config.specialize_int or not -_LARGEST < value < _LARGEST
+        ):
             return False
         if not math.isfinite(value):
             return False
@@ -132,12 +170,19 @@ class Dynamism:
         return True
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
-        """Whether the function found at `origin` is guarded by its code: functions made by one factory took turns there, or will."""
+        """Whether the function found at `origin` is guarded by its code: functions made by one factory took turns
+        there, or will.
+        """
         if not self.functions:
             return False
         old = self.values.get(str(origin)) if self.values else None
-        wanted = type(old) is FunctionSeen and old.code == code_name(function) and (old.changes or old.function() is not function) \
-            or _root(origin).step == "arg" and _may_be_fresh(function, origin)
+        wanted = (
+            type(old) is FunctionSeen
+            and old.code == code_name(function)
+            and (old.changes or old.function() is not function)
+            or _root(origin).step == "arg"
+            and _may_be_fresh(function, origin)
+        )
         if wanted:
             self._once[str(origin)] = function.__qualname__
         return wanted
@@ -150,17 +195,23 @@ class Dynamism:
         """What was found at a place before; in the cells of a function, also when that was a constant."""
         for prefix, name in self._once.items():
             if place.startswith(f"{prefix}."):
-                return self.values.get(place, self.values.get(name + place[len(prefix):]))
+                return self.values.get(place, self.values.get(name + place[len(prefix) :]))
         return self.values.get(place)
 
     def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
-        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed before."""
+        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed
+        before."""
         place = str(origin)
         old = self.values.get(place) if self.values else None
         if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
             wanted = self.known.get(place) is None
         else:
-            wanted = self.read_fully is not None and origin.step == "arg" and place not in self.read_fully and not place.startswith(".")
+            wanted = (
+                self.read_fully is not None
+                and origin.step == "arg"
+                and place not in self.read_fully
+                and not place.startswith(".")
+            )
         if wanted:
             self.keyed.append(place)
         return wanted
@@ -185,7 +236,12 @@ class Dynamism:
             return False
         for i, item in enumerate(value):
             place = origin.to("item", i)
-            if type(item) in (int, float) and self.number(item, place) or type(item) is tuple and self.inside(item, place):
+            if (
+                type(item) in (int, float)
+                and self.number(item, place)
+                or type(item) is tuple
+                and self.inside(item, place)
+            ):
                 return True
             if type(item) is slice and self.inside_slice(item, place):
                 return True
@@ -193,7 +249,11 @@ class Dynamism:
 
     def inside_slice(self, value: slice, origin: Origin) -> bool:
         """Whether a number inside the slice found at `origin` becomes symbolic."""
-        parts = () if self.quiet else ((getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step"))
+        parts = (
+            ()
+            if self.quiet
+            else ((getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step"))
+        )
         return any([type(part) is int and self.number(part, place) for part, place in parts])
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
@@ -201,7 +261,9 @@ class Dynamism:
         if not _core.own_dict(tensor) or not self.marks:
             if self.quiet:
                 return _NONE, NO_MARKS
-            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(tensor, "is_nested"):   # others have no sizes or strides to ask for
+            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(
+                tensor, "is_nested"
+            ):  # others have no sizes or strides to ask for
                 return _NONE, NO_MARKS
             strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
             unknown = self._unknown(tensor, dims)
@@ -225,11 +287,15 @@ class Dynamism:
         old = self.values.get(place)
         dims = self._changing(place, tensor)
         if type(old) is tuple and len(old) == _rank(tensor):
-            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "stride"))) if before != now}
+            dims |= {
+                dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "stride"))) if before != now
+            }
         return dims
 
     def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
-        """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been there."""
+        """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been
+        there.
+        """
         known, rank = self.known.get(place), _rank(tensor)
         return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
 
@@ -242,7 +308,9 @@ class Dynamism:
         old = self.values.get(place)
         dims = self._changing(place, tensor)
         if type(old) is tuple and len(old) == _rank(tensor):
-            dims |= {dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "size"))) if before != now}
+            dims |= {
+                dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "size"))) if before != now
+            }
         return dims
 
 
@@ -257,10 +325,14 @@ def _root(origin: Origin) -> Origin:
 
 
 def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
-    """Whether a function may be another one at each call: made inside a function, or at the top level under no name of its module's."""
+    """Whether a function may be another one at each call: made inside a function, or at the top level under no name of
+    its module's.
+    """
     if function.__code__.co_flags & CO_NESTED:
         return True
-    return origin.step != "func" and function.__globals__.get(function.__name__) is not function   # a method's function is its class's
+    return (
+        origin.step != "func" and function.__globals__.get(function.__name__) is not function
+    )  # a method's function is its class's
 
 
 def is_argument(origin: Origin) -> bool:

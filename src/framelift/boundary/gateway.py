@@ -61,10 +61,12 @@ RULES: dict[type, Rule] = {}
 
 def rule(*types_: type) -> Callable[[Rule], Rule]:
     """Register the import rule of exactly these types."""
+
     def register(function: Rule) -> Rule:
         for cls in types_:
             RULES[cls] = function
         return function
+
     return register
 
 
@@ -119,7 +121,9 @@ def _with_attributes(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _class(world: World, value: type, origin: Origin) -> Any:
-    """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of one: all unseen."""
+    """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of
+    one: all unseen.
+    """
     world.guard(origin, "IS", value)
     if _flags(type(value)) & _HEAP_TYPE:
         world.note_class(type(value))
@@ -161,18 +165,27 @@ def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(types.TracebackType)
 def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
-    """It names frames that are none of the rehearsal's: captured code may hold it and compare it with others, not look into it."""
+    """It names frames that are none of the rehearsal's: captured code may hold it and compare it with others, not look
+    into it.
+    """
     world.guard(origin, "TYPE", types.TracebackType)
     _core.mark_external(value)
     return world.register(value, value, origin)
 
 
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
-    """A function is a constant, but where others of the same code may be found in its place: then its code is one, its cells are not."""
+    """A function is a constant, but where others of the same code may be found in its place: then its code is one, its
+    cells are not.
+    """
     if not world.dynamism.functions:
         return _constant(world, value, origin)
     constants = world.functions.get(value.__code__, {})
-    if id(value) in constants or None in constants.values() or not world.dynamism.by_code(value, origin) or not world.guard_handling(world, value, origin):
+    if (
+        id(value) in constants
+        or None in constants.values()
+        or not world.dynamism.by_code(value, origin)
+        or not world.guard_handling(world, value, origin)
+    ):
         return _constant(world, value, origin)
     world.guard(origin, "TYPE", types.FunctionType)
     world.guard(origin, "CODE", value.__code__)
@@ -180,7 +193,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
     world.function_origins[id(value)] = origin
     world.guarded_by_code.add(value.__code__)
-    world.distinct += filter(None, constants.values())   # functions of one code might be the same one at another call
+    world.distinct += filter(None, constants.values())  # functions of one code might be the same one at another call
     return world.register(value, value, origin)
 
 
@@ -198,7 +211,8 @@ _EMPTY_BASES = (object, _thread._local, typing.Generic)
 
 @for_life
 def is_handle_class(cls: type) -> bool:
-    """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python class."""
+    """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python
+    class."""
     return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls))
 
 
@@ -220,15 +234,19 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
         return _numpy_value(world, value, origin)
-    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(name_of(base) == "KernelInterface" for base in _mro(cls)):
+    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(
+        name_of(base) == "KernelInterface" for base in _mro(cls)
+    ):
         return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
     kind = value_kind(cls)
-    if kind is not None and all(base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls)):
+    if kind is not None and all(
+        base is kind or base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls)
+    ):
         plain_value(world, value, kind, origin)
         return _handle(world, value, origin)
-    if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
+    if issubclass(cls, BaseException):  # a placeholder could be raised natively, and that would be another exception
         raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}")
     return let_in_opaque(world, value, origin)
 
@@ -237,14 +255,39 @@ _OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.Hi
 
 
 #: exceptions that hold nothing but their arguments, the chain and the traceback
-_PLAIN_ERRORS = frozenset({
-    Exception, ArithmeticError, AssertionError, BufferError, EOFError, FloatingPointError, IndexError, KeyError, LookupError, MemoryError,
-    NotImplementedError, OverflowError, RecursionError, ReferenceError, RuntimeError, TypeError, ValueError, ZeroDivisionError,
-    UserWarning, RuntimeWarning, DeprecationWarning, KeyboardInterrupt, GeneratorExit})
+_PLAIN_ERRORS = frozenset(
+    {
+        Exception,
+        ArithmeticError,
+        AssertionError,
+        BufferError,
+        EOFError,
+        FloatingPointError,
+        IndexError,
+        KeyError,
+        LookupError,
+        MemoryError,
+        NotImplementedError,
+        OverflowError,
+        RecursionError,
+        ReferenceError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        ZeroDivisionError,
+        UserWarning,
+        RuntimeWarning,
+        DeprecationWarning,
+        KeyboardInterrupt,
+        GeneratorExit,
+    }
+)
 
 
 def _error(world: World, value: BaseException, origin: Origin) -> Any:
-    """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen (`attributes`)."""
+    """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen
+    (`attributes`).
+    """
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("dict"), "KEYS", ())
     arguments = let_in(world, value.args, origin.to("attr", "args"))
@@ -254,7 +297,7 @@ def _error(world: World, value: BaseException, origin: Origin) -> Any:
     return world.register(value, copy, origin)
 
 
-_MAPPING = 1 << 6   # the flag of classes that mapping patterns match
+_MAPPING = 1 << 6  # the flag of classes that mapping patterns match
 
 
 def _handle(world: World, value: Any, origin: Origin) -> Any:
@@ -263,7 +306,7 @@ def _handle(world: World, value: Any, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", cls)
     world.note_class(cls)
-    if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:   # a mapping pattern asks it for `get` from C
+    if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:  # a mapping pattern asks it for `get` from C
         if "get" in _core.own_dict(value):
             return let_in_opaque(world, value, origin)
         world.guard(origin.to("dict"), "ABSENT", "get", "get")
@@ -282,7 +325,7 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     cls = type(value)
-    if not world.is_noted(cls):   # C code finds operators and `__torch_function__` there
+    if not world.is_noted(cls):  # C code finds operators and `__torch_function__` there
         if unwatched_method(dunders(cls)[1]) is not None:
             return let_in_opaque(world, value, origin)
         world.note_class(cls)
@@ -304,7 +347,9 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
 
 
 def _wrapper(world: World, value: Any, origin: Origin) -> Any:
-    """A tensor that holds others: these are let in at their own places, then it is guarded to be made of them as it was."""
+    """A tensor that holds others: these are let in at their own places, then it is guarded to be made of them as it
+    was.
+    """
     kind = type(value)
     world.guard(origin, "TYPE", kind)
     try:
@@ -315,9 +360,11 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
         for name, tensor in inner.items():
             place = origin.to("dict").to("item", name) if own.get(name) is tensor else origin.to("attr", name)
             if is_a(let_in(world, tensor, place), Opaque):
-                raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}, whose {name} is not captured,")
+                raise Interrupt(
+                    "tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}, whose {name} is not captured,"
+                )
         seen = world.stand_in(value, str(origin))
-    except Interrupt as interrupt:   # it may still be passed around
+    except Interrupt as interrupt:  # it may still be passed around
         if interrupt.reason.id == "symbolic-number":
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
@@ -352,7 +399,9 @@ def _is_no_default(value: Any) -> bool:
 
 @rule(torch.Generator)
 def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
-    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to guard."""
+    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to
+    guard.
+    """
     if value is torch.default_generator:
         world.guard(origin, "IS", value)
         return world.register(value, value, const(value), mutable=False)
@@ -388,7 +437,12 @@ def _size(world: World, value: torch.Size, origin: Origin) -> Any:
         return _leaf(world, value, origin)
     world.guard(origin, "TYPE", torch.Size)
     world.guard(origin, "LEN", len(value))
-    return world.register(value, torch.Size([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)]), origin, mutable=False)
+    return world.register(
+        value,
+        torch.Size([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)]),
+        origin,
+        mutable=False,
+    )
 
 
 @rule(slice)
@@ -402,7 +456,11 @@ def _slice(world: World, value: slice, origin: Origin) -> Any:
 
 @rule(frozenset)
 def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
-    return _frozen(world, value, origin) if is_leaf(value) and not holds_nan(value) else import_container(world, value, origin, let_in)
+    return (
+        _frozen(world, value, origin)
+        if is_leaf(value) and not holds_nan(value)
+        else import_container(world, value, origin, let_in)
+    )
 
 
 @rule(types.MethodType)
@@ -415,20 +473,28 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
 
 @rule(types.BuiltinFunctionType)
 def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> Any:
-    """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is seen of it."""
+    """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is
+    seen of it.
+    """
     owner = value.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)):
         return _constant(world, value, origin)
     if type(owner) is _VARIABLE_FUNCTIONS:
         return _constant(world, value, origin)
-    found = next((members_of(base)[value.__name__] for base in mro_of(type(owner)) if value.__name__ in members_of(base)), None)
-    if found is None:   # a function that carries a record of its own, as pybind11 makes them
+    found = next(
+        (members_of(base)[value.__name__] for base in mro_of(type(owner)) if value.__name__ in members_of(base)), None
+    )
+    if found is None:  # a function that carries a record of its own, as pybind11 makes them
         return _constant(world, value, origin)
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
         return _constant(world, value, origin)
     # A view's method is Python code, and C code that is given it (text, isinstance) would see that.
-    if type(receiver) is not type(owner) or type(found) is not types.MethodDescriptorType or found.__get__(owner, type(owner)) != value:
+    if (
+        type(receiver) is not type(owner)
+        or type(found) is not types.MethodDescriptorType
+        or found.__get__(owner, type(owner)) != value
+    ):
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
@@ -441,10 +507,12 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     function = let_in(world, value.func, origin.to("partial_func"))
     args = let_in(world, value.args, origin.to("partial_args"))
     keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
-    if type(keywords) is LargeDict:   # opened: C code reads the table
+    if type(keywords) is LargeDict:  # opened: C code reads the table
         keywords = keywords.plain()
     copy: Any = functools.partial(function)
-    copy.__setstate__((function, args, keywords, None))   # the tuple and the table themselves: captured code may hold them, and write to the table
+    copy.__setstate__(
+        (function, args, keywords, None)
+    )  # the tuple and the table themselves: captured code may hold them, and write to the table
     world.register(value, copy, origin)
     import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, ()))
@@ -459,7 +527,7 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin, "TYPE", type(value))
     world.register(value, value, origin, mutable=False)
     world.references.append(value)
-    if len(world.references) > 1:   # C code may compare them: by what they lead to, or by identity where that is dead
+    if len(world.references) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
         for one in world.references:
             pin_reference(world, one)
     return value
@@ -477,7 +545,9 @@ def pin_reference(world: World, reference: Any) -> None:
     if origin.step != "const":
         world.guard(origin, "IS", reference)
     dead = _is_dead(reference)
-    world.guard(origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead")
+    world.guard(
+        origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead"
+    )
 
 
 @rule(decimal.Decimal)
@@ -494,7 +564,9 @@ def _getter(world: World, value: Any, origin: Origin) -> Any:
     parts = value.__reduce__()
     if parts[0] is not type(value) or not is_leaf(parts[1]):
         return let_in_opaque(world, value, origin)
-    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}"))
+    world.guard(
+        origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}")
+    )
     return world.register(value, value, origin, mutable=False)
 
 
@@ -507,8 +579,10 @@ def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
         if world.number is not None and world.dynamism.scalar(plain, origin):
             world.guard(origin, "TYPE", type(value))
             world.numbers[origin] = seen = world.number(value, origin)
-            world.register(value, seen, origin)   # which of them are one object is guarded
-            world.by_seen[id(value)] = world.by_seen[id(seen)]   # C code that keeps what it is given gets the scalar itself
+            world.register(value, seen, origin)  # which of them are one object is guarded
+            world.by_seen[id(value)] = world.by_seen[
+                id(seen)
+            ]  # C code that keeps what it is given gets the scalar itself
             return seen
         world.scalars[origin] = plain
     shown = repr(value)
@@ -528,9 +602,18 @@ def _random_state(world: World, value: Any, origin: Origin) -> Any:
     return world.register(value, value, origin)
 
 
-NUMPY_RULES: dict[type, Rule] = {} if numpy is None else {
-    numpy.ndarray: _numpy_array, numpy.ufunc: _constant, type(numpy.concatenate): _constant, numpy.random.RandomState: _random_state,
-    numpy.random.Generator: _random_state, type(numpy.random.RandomState.rand): _constant}   # of Cython, or a method descriptor
+NUMPY_RULES: dict[type, Rule] = (
+    {}
+    if numpy is None
+    else {
+        numpy.ndarray: _numpy_array,
+        numpy.ufunc: _constant,
+        type(numpy.concatenate): _constant,
+        numpy.random.RandomState: _random_state,
+        numpy.random.Generator: _random_state,
+        type(numpy.random.RandomState.rand): _constant,
+    }
+)  # of Cython, or a method descriptor
 
 
 @rule(*SEQUENCE_ITERATORS)

@@ -29,7 +29,7 @@ ABSENT = object()
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 _flags = type.__dict__["__flags__"].__get__
-_HEAP_TYPE = 1 << 9   # the others are made by C code and stay as they are, and so do their bases
+_HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
 
 
 def type_lookup(cls: type, name: str) -> Any:
@@ -43,47 +43,70 @@ _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
 class World:
     """Registry, guards and overlay of one rehearsal."""
 
-    view_of: Callable[[World, Any], Any]    # of an object's attributes; set by instance_dict
-    of_tensor: Callable[[Any, str, Any], Any]   # what a descriptor of torch's gives for a stand-in; set by the session
-    guard_handling: Callable[[World, Any, Origin], bool]   # of functions of one code, where it does not depend on which it is; set by frames
+    view_of: Callable[[World, Any], Any]  # of an object's attributes; set by instance_dict
+    of_tensor: Callable[[Any, str, Any], Any]  # what a descriptor of torch's gives for a stand-in; set by the session
+    guard_handling: Callable[
+        [World, Any, Origin], bool
+    ]  # of functions of one code, where it does not depend on which it is; set by frames
 
-    def __init__(self, stand_in: Callable[..., Any], number: Callable[..., Any] | None = None, dynamism: Dynamism = STATIC,
-                 symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset())) -> None:
+    def __init__(
+        self,
+        stand_in: Callable[..., Any],
+        number: Callable[..., Any] | None = None,
+        dynamism: Dynamism = STATIC,
+        symbolic_entries: Callable[[Any], tuple[frozenset[int], frozenset[int]]] = lambda _: (frozenset(), frozenset()),
+    ) -> None:
         self.stand_in = stand_in
-        self.number = number        # makes a symbolic number
-        self.dynamism = dynamism    # says which numbers and sizes are to be symbolic
-        self.generator: Callable[[Any, Origin], Any] | None = None   # makes the private one of a generator of random numbers
-        self.symbolic_entries = symbolic_entries   # the dimensions of a tensor let in whose size, and whose stride, is symbolic
+        self.number = number  # makes a symbolic number
+        self.dynamism = dynamism  # says which numbers and sizes are to be symbolic
+        self.generator: Callable[[Any, Origin], Any] | None = (
+            None  # makes the private one of a generator of random numbers
+        )
+        self.symbolic_entries = (
+            symbolic_entries  # the dimensions of a tensor let in whose size, and whose stride, is symbolic
+        )
         self.guards: list[Guard] = []
-        self._tensor_guards: dict[Origin, int] = {}   # places of their guards in the list
-        self.memo: dict[int, External] = {}       # by id of the original
-        self.by_seen: dict[int, External] = {}    # by id of what captured code sees
-        self.handed: dict[int, External] = {}     # what is only handed on, by id of what captured code holds
+        self._tensor_guards: dict[Origin, int] = {}  # places of their guards in the list
+        self.memo: dict[int, External] = {}  # by id of the original
+        self.by_seen: dict[int, External] = {}  # by id of what captured code sees
+        self.handed: dict[int, External] = {}  # what is only handed on, by id of what captured code holds
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
-        self.overlay: dict[tuple[int, str], Any] = {}   # (id of owner, name) -> value or DELETED
-        self.reentered: set[tuple[int, str]] = set()    # names that were deleted and written again: they are the last of their dictionary
-        self.effects: list[Effect] = []           # in the order of the program; exits merge writes to one place
+        self.overlay: dict[tuple[int, str], Any] = {}  # (id of owner, name) -> value or DELETED
+        self.reentered: set[tuple[int, str]] = (
+            set()
+        )  # names that were deleted and written again: they are the last of their dictionary
+        self.effects: list[Effect] = []  # in the order of the program; exits merge writes to one place
         self.distinct: list[Origin] = []
         self.owners = Owners()
-        self.viewed: set[int] = set()             # ids of objects of whose attributes a view was taken
-        self.function_origins: dict[int, Origin] = {}   # of functions guarded by their code, by their id
-        self.guarded_by_code: set[Any] = set()             # their code
-        self.functions: dict[Any, dict[int, Origin | None]] = {}   # code -> functions that are constants, by id, with their place; None: a key
-        self.numbers: dict[Origin, Any] = {}      # symbolic numbers let in
-        self.scalars: dict[Origin, Any] = {}      # numbers of constants that no guard shows by itself: scalars of numpy, lengths of sets
+        self.viewed: set[int] = set()  # ids of objects of whose attributes a view was taken
+        self.function_origins: dict[int, Origin] = {}  # of functions guarded by their code, by their id
+        self.guarded_by_code: set[Any] = set()  # their code
+        self.functions: dict[
+            Any, dict[int, Origin | None]
+        ] = {}  # code -> functions that are constants, by id, with their place; None: a key
+        self.numbers: dict[Origin, Any] = {}  # symbolic numbers let in
+        self.scalars: dict[
+            Origin, Any
+        ] = {}  # numbers of constants that no guard shows by itself: scalars of numpy, lengths of sets
         self.keep: list[Any] = []
-        self.leaving: list[Callable[[], None]] = []   # what sets the process back to where it was, run when the rehearsal is over
-        self.finishing: list[Callable[[], Any]] = []   # what looks at the end of the program once more, before recipes are made
-        self.references: list[Any] = []           # weak references from outside
-        self.errors: list[BaseException] = []     # copies of exceptions from outside
-        self.proxied: dict[int, Callable[[], Any]] = {}   # what a weak proxy made inside stands for, seen to be alive
-        self.sealed: dict[int, Any] = {}                          # properties and their like from outside, which may have attributes
-        self.attributes_before: dict[int, dict[str, Any]] = {}   # instance attributes of shadows, right after import
-        self.line: tuple[types.CodeType, int] | None = None   # the place of reads that no frame of the program makes
+        self.leaving: list[
+            Callable[[], None]
+        ] = []  # what sets the process back to where it was, run when the rehearsal is over
+        self.finishing: list[
+            Callable[[], Any]
+        ] = []  # what looks at the end of the program once more, before recipes are made
+        self.references: list[Any] = []  # weak references from outside
+        self.errors: list[BaseException] = []  # copies of exceptions from outside
+        self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive
+        self.sealed: dict[int, Any] = {}  # properties and their like from outside, which may have attributes
+        self.attributes_before: dict[int, dict[str, Any]] = {}  # instance attributes of shadows, right after import
+        self.line: tuple[types.CodeType, int] | None = None  # the place of reads that no frame of the program makes
         self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
-        self._read_through: dict[int, list[tuple[Any, str]]] = {}   # id of a module's table -> attributes answered from it
+        self._read_through: dict[
+            int, list[tuple[Any, str]]
+        ] = {}  # id of a module's table -> attributes answered from it
         self._looked_up: dict[tuple[int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
 
@@ -102,7 +125,9 @@ class World:
         self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
 
     def guard_method(self, origin: Origin, name: str) -> bool:
-        """The tensor at `origin` has no attribute of its own that hides a C method; False where it has no guard that could say so."""
+        """The tensor at `origin` has no attribute of its own that hides a C method; False where it has no guard that
+        could say so.
+        """
         index = self._tensor_guards.get(origin)
         if index is None:
             return False
@@ -112,14 +137,16 @@ class World:
         return True
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
-        """A function that is guarded by its identity: one guarded by its code might be the same at another call, so it is guarded not to be."""
+        """A function that is guarded by its identity: one guarded by its code might be the same at another call, so it
+        is guarded not to be.
+        """
         code = function.__code__
         known = self.functions.setdefault(code, {})
         if id(function) in known:
             return
         known[id(function)] = origin
         elsewhere = self.function_origins.get(id(function))
-        if elsewhere is not None:   # the same one: then it is a constant there too
+        if elsewhere is not None:  # the same one: then it is a constant there too
             self.guard(elsewhere, "IS", function)
         elif code in self.guarded_by_code:
             if origin is None:
@@ -127,7 +154,9 @@ class World:
             self.distinct.append(origin)
 
     def pin_function(self, function: Any) -> None:
-        """Something keeps the function beyond this call, or looks into it unseen: which one it is is a fact, however it was guarded so far."""
+        """Something keeps the function beyond this call, or looks into it unseen: which one it is is a fact, however it
+        was guarded so far.
+        """
         origin = self.function_origins.get(id(function))
         if origin is not None:
             self.guard(origin, "IS", function)
@@ -143,7 +172,7 @@ class World:
     def lookup(self, cls: type, name: str) -> Any:
         """What the MRO of `cls` holds under `name`, pending writes included; guarded.  ABSENT when nothing."""
         key = (id(cls), name)
-        found = self._looked_up.get(key, self)   # the world itself: not looked up yet
+        found = self._looked_up.get(key, self)  # the world itself: not looked up yet
         if found is self:
             found = self._looked_up[key] = self._lookup(cls, name)
             self.keep.append(cls)
@@ -154,7 +183,7 @@ class World:
         self._looked_up.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
-        deleted = False   # outside it is still there: guarded is the class that has the next
+        deleted = False  # outside it is still there: guarded is the class that has the next
         if any((id(base), name) in self.overlay for base in _mro(cls)):
             self._guard_holders(cls, name)
         for base in _mro(cls):
@@ -173,7 +202,7 @@ class World:
                     self.guard_lookup(base if deleted else cls, name, found)
                 return found
         if deleted:
-            return ABSENT   # the classes were looked at one by one
+            return ABSENT  # the classes were looked at one by one
         if _core.is_internal(cls):
             self._guard_inherited(cls, name, None)
         elif _flags(cls) & _HEAP_TYPE:
@@ -181,16 +210,26 @@ class World:
         return ABSENT
 
     def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
-        """A class made inside was asked: of its bases outside, `holder` is the first that has the name.  None: no base has it."""
+        """A class made inside was asked: of its bases outside, `holder` is the first that has the name.  None: no base
+        has it.
+        """
         mro = _mro(cls)
-        outside: list[type] = [base for base in mro[:mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)]
+        outside: list[type] = [
+            base for base in mro[: mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)
+        ]
         first = outside[0] if outside else object
-        if _mro(first) == mro[mro.index(first):]:   # what it finds is what the class made inside finds
+        if _mro(first) == mro[mro.index(first) :]:  # what it finds is what the class made inside finds
             outside = [first]
         for base in outside:
             if not _flags(base) & _HEAP_TYPE:
                 continue
-            if base is holder or base is first and holder is not None and not _core.is_internal(holder) and len(outside) == 1:
+            if (
+                base is holder
+                or base is first
+                and holder is not None
+                and not _core.is_internal(holder)
+                and len(outside) == 1
+            ):
                 self.guard_lookup(base, name, _own(holder)[name])
             elif not any(name in _own(one) for one in _mro(base)):
                 self.guard(const(base), "NO_LOOKUP", name, name)
@@ -198,7 +237,9 @@ class World:
                 self._guard_holder(base, name)
 
     def _guard_holders(self, cls: type, name: str) -> None:
-        """A class of the order was written to: what is found then depends on where each value is, not on the values alone."""
+        """A class of the order was written to: what is found then depends on where each value is, not on the values
+        alone.
+        """
         for base in _mro(cls):
             if (id(base), name) in self.overlay:
                 if self.overlay[(id(base), name)] is DELETED:
@@ -220,13 +261,15 @@ class World:
         for base in _mro(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is DELETED:
-                place = None   # outside it is still there: the lookup begins at the class that has the next
+                place = None  # outside it is still there: the lookup begins at the class that has the next
             elif pending is not ABSENT:
                 return True, cls
             elif name in _own(base):
                 if _core.is_internal(base):
                     return True, cls
-                return False, base if place is None or _core.is_internal(cls) else place   # not by truth: a metaclass may define that
+                return False, base if place is None or _core.is_internal(
+                    cls
+                ) else place  # not by truth: a metaclass may define that
         return False, cls if place is None else place
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
@@ -239,7 +282,7 @@ class World:
                 self.guard(place, "TYPE", type(found))
             else:
                 self.guard(place, "EQ", found)
-        else:   # scalars of numpy are guarded by their text when they are let in
+        else:  # scalars of numpy are guarded by their text when they are let in
             kind = "TYPE" if type(found) in SCALARS else "IS"
             self.guard(const(cls).to("lookup", name), kind, type(found) if kind == "TYPE" else found)
 
@@ -248,7 +291,9 @@ class World:
         return id(cls) in self._noted
 
     def note_order(self, cls: type) -> None:
-        """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its bases."""
+        """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its
+        bases.
+        """
         for one in _mro(cls) if _core.is_internal(cls) else (cls,):
             if _core.is_python_class(one) and not _core.is_internal(one) and id(one) not in self._noted:
                 self.guard(const(one), "DUNDERS", dunders(one))
@@ -262,7 +307,7 @@ class World:
         found = dunders(cls)
         self.guard(const(cls), "DUNDERS", found)
         unwatched = unwatched_method(found[1])
-        if unwatched is not None and cls not in LEAF_TYPES:   # leaves are known to be harmless
+        if unwatched is not None and cls not in LEAF_TYPES:  # leaves are known to be harmless
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)} with its {unwatched}")
 
     # ---- registry -------------------------------------------------------------------------------------------------
@@ -277,13 +322,17 @@ class World:
         return seen
 
     def handed_on(self, original: Any, origin: Origin) -> Any:
-        """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another path leads there."""
+        """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another
+        path leads there.
+        """
         seen = opaque_for(original)
         self.by_seen[id(seen)] = self.handed[id(seen)] = External(original, seen, origin)
         return seen
 
     def read_through(self, table: Any, obj: Any, name: str) -> None:
-        """The probes remember `obj.name`, which they found in `table`: forget it once captured code may change the table."""
+        """The probes remember `obj.name`, which they found in `table`: forget it once captured code may change the
+        table.
+        """
         self._read_through.setdefault(id(table), []).append((obj, name))
 
     def table_opened(self, table: Any) -> None:
@@ -317,7 +366,9 @@ class World:
     def write(self, kind: str, owner: Any, key: Any, value: Any) -> None:
         """Add a pending write."""
         if kind in _OF_ATTRIBUTES and id(owner) in self.viewed:
-            raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(owner))}, of which a view was taken,")
+            raise Interrupt(
+                "effect-object", f"the __dict__ of a {qualname_of(type(owner))}, of which a view was taken,"
+            )
         self.effects.append(Effect(kind, owner, key, value))
 
     def all_distinct(self) -> list[Origin]:
@@ -340,7 +391,7 @@ class World:
         return id(cell) in self._cell_origin
 
 
-
-
 def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    return len(table) == len(before) and all(a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other))
+    return len(table) == len(before) and all(
+        a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other)
+    )

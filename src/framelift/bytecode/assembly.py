@@ -1,4 +1,5 @@
-"""Code objects as lists that can be edited: for the few code objects that a break needs, where the rewriter's speed does not matter.
+"""Code objects as lists that can be edited: for the few code objects that a break needs, where the rewriter's speed
+does not matter.
 
 Jumps and handlers point at instructions, so instructions can be put in anywhere; `assemble` finds the numbers again.
 """
@@ -23,7 +24,7 @@ Position = tuple[int | None, int | None, int | None, int | None]
 _NOWHERE: Position = (None, None, None, None)
 _JUMPS = {op: -1 if "BACKWARD" in opname[op] else 1 for op in hasjrel}
 _CACHES = [bytes(2 * n) for n in range(32)]
-_ONE_LINE_LONG, _NO_COLUMN, _NONE = 14, 13, 15   # kinds of location entries
+_ONE_LINE_LONG, _NO_COLUMN, _NONE = 14, 13, 15  # kinds of location entries
 
 
 @dataclass(slots=True, eq=False)
@@ -35,9 +36,9 @@ class Op:
     caches: int
     position: Position = _NOWHERE
     target: Op | None = None
-    handler: tuple[Op, int] | None = None    # first instruction of the handler, depth << 1 | lasti
+    handler: tuple[Op, int] | None = None  # first instruction of the handler, depth << 1 | lasti
     unit: int = -1
-    place: int = -1                          # set by `assemble`
+    place: int = -1  # set by `assemble`
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ def disassemble(code: CodeType) -> list[Op]:
             op, arg = codes[unit], arg << 8 | args[unit]
         prefixes = unit - first
         unit += 1
-        while unit < last and not codes[unit]:   # caches
+        while unit < last and not codes[unit]:  # caches
             unit += 1
         made = at[first] = Op(op, arg, unit - first - 1 - prefixes, positions[unit - 1], None, None, first)
         if op in _JUMPS:
@@ -71,7 +72,7 @@ def disassemble(code: CodeType) -> list[Op]:
     units = list(at)
     for start, end, target, depth in decode(code.co_exceptiontable):
         handler = (at[target], depth)
-        for made in found[bisect_left(units, start):bisect_left(units, end)]:
+        for made in found[bisect_left(units, start) : bisect_left(units, end)]:
             made.handler = handler
     return found
 
@@ -83,8 +84,15 @@ def make(name: str, arg: int = 0, *, target: Op | None = None, like: Op | None =
 
 def from_bytes(raw: bytes, like: Op | None = None) -> list[Op]:
     """New instructions from their bytes."""
-    return [Op(each.op, each.arg, each.end - each.start - 1 - (width(each.arg) if each.arg > 0xFF else 0),
-               like.position if like else _NOWHERE) for each in instructions(raw)]
+    return [
+        Op(
+            each.op,
+            each.arg,
+            each.end - each.start - 1 - (width(each.arg) if each.arg > 0xFF else 0),
+            like.position if like else _NOWHERE,
+        )
+        for each in instructions(raw)
+    ]
 
 
 def assemble(code: CodeType, ops: list[Op], **changes: Any) -> tuple[CodeType, dict[int, int]]:
@@ -95,8 +103,12 @@ def assemble(code: CodeType, ops: list[Op], **changes: Any) -> tuple[CodeType, d
         prefixes = size - 1 - op.caches
         raw += instruction(op.op, arg, prefixes) if prefixes else bytes((op.op, arg))
         raw += _CACHES[op.caches]
-    made = code.replace(co_code=bytes(raw), co_linetable=_locations(ops, sizes, code.co_firstlineno),
-                        co_exceptiontable=encode(_ranges(ops, sizes)), **changes)
+    made = code.replace(
+        co_code=bytes(raw),
+        co_linetable=_locations(ops, sizes, code.co_firstlineno),
+        co_exceptiontable=encode(_ranges(ops, sizes)),
+        **changes,
+    )
     return made, {op.unit: op.place for op in ops if op.unit >= 0}
 
 
@@ -124,7 +136,9 @@ def _ranges(ops: list[Op], sizes: list[int]) -> Iterable[tuple[int, int, int, in
     start = unit = 0
     current: tuple[Op, int] | None = None
     for op, size in zip(ops, sizes):
-        if op.handler is not current and (op.handler is None or current is None or op.handler[0] is not current[0] or op.handler[1] != current[1]):
+        if op.handler is not current and (
+            op.handler is None or current is None or op.handler[0] is not current[0] or op.handler[1] != current[1]
+        ):
             if current is not None:
                 yield start, unit, current[0].place, current[1]
             start, current = unit, op.handler
@@ -148,7 +162,13 @@ def _locations(ops: list[Op], sizes: list[int], line: int) -> bytes:
 def _entries(out: bytearray, position: Position, size: int, line: int) -> int:
     """The entries for `size` units at one position; gives the line that the next entry is relative to."""
     begin, end, column, end_column = position
-    kind = _NONE if begin is None else _NO_COLUMN if column is None or end is None or end_column is None else _ONE_LINE_LONG
+    kind = (
+        _NONE
+        if begin is None
+        else _NO_COLUMN
+        if column is None or end is None or end_column is None
+        else _ONE_LINE_LONG
+    )
     while size:
         length = min(size, 8)
         size -= length
@@ -158,7 +178,7 @@ def _entries(out: bytearray, position: Position, size: int, line: int) -> int:
         out += _number(_signed(begin - line))
         line = begin
         if kind == _ONE_LINE_LONG:
-            out += _columns(end - begin, column, end_column)   # type: ignore[operator]  # of this kind all are known
+            out += _columns(end - begin, column, end_column)  # type: ignore[operator]  # of this kind all are known
     return line
 
 
@@ -180,5 +200,3 @@ def _number(value: int) -> bytes:
         value >>= 6
     out.append(value)
     return bytes(out)
-
-

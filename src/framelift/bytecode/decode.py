@@ -1,4 +1,6 @@
-"""Bytecode as a list of instructions, for checking and for showing.  The rewriter does not use it: it is too slow there."""
+"""Bytecode as a list of instructions, for checking and for showing.  The rewriter does not use it: it is too slow
+there.
+"""
 
 from __future__ import annotations
 
@@ -64,4 +66,5 @@ def handlers(code: CodeType) -> list[tuple[int, int, int, int, bool] | None]:
 def show(code: CodeType) -> str:
     """The instructions of a code object as text, probes by their names."""
     import dis
+
     return dis.Bytecode(code).dis()

@@ -34,7 +34,9 @@ PROBES: dict[str, str] = {
     "load_classderef": "load_classderef(cell, name) -> from the class namespace, else the cell (CPython 3.11)",
     "load_from_dict_or_deref": "load_from_dict_or_deref(mapping, cell, name) -> value (CPython 3.12 and later)",
     "load_from_dict_or_globals": "load_from_dict_or_globals(mapping, name) -> value (CPython 3.12 and later)",
-    "load_super_attr": "load_super_attr(super_global, cls, self, name, flags) -> value, bound; flags & 2: super had arguments",
+    "load_super_attr": (
+        "load_super_attr(super_global, cls, self, name, flags) -> value, bound; flags & 2: super had arguments"
+    ),
     "import_name": "import_name(level, fromlist, name) -> module",
     "import_from": "import_from(module, name) -> value",
     "before_with": "before_with(manager) -> manager; also for asynchronous ones",
@@ -78,10 +80,12 @@ class RuleTable(dict[str, Entry]):
 
     def __call__(self, name: str, *, depth: int, where: str = "all") -> Callable[[_Rule], _Rule]:
         """Register a rule for one opcode."""
+
         def register(rule: _Rule) -> _Rule:
             assert name not in self, name
             self[name] = Entry(rule, depth, where)
             return rule
+
         return register
 
     def only(self, *names: str) -> RuleTable:
@@ -96,19 +100,28 @@ class Dialect:
     version: tuple[int, int]
     table: RuleTable
     rules: tuple[Rule | None, ...]
-    spans: tuple[int, ...]          # code units an instruction takes, caches included
-    jumps: tuple[int, ...]          # 0, 1 forward, -1 backward
-    sites: bytes                    # non-zero where the rewriter has to look, for `bytes.translate`
-    free_sites: bytes               # the same for code with free variables
+    spans: tuple[int, ...]  # code units an instruction takes, caches included
+    jumps: tuple[int, ...]  # 0, 1 forward, -1 backward
+    sites: bytes  # non-zero where the rewriter has to look, for `bytes.translate`
+    free_sites: bytes  # the same for code with free variables
     mark: Marker
     depth: int
-    calls: tuple[bytes, ...]        # calls[n]: call the first slot with the n + 1 slots above it
-    load_cell: str                  # opcode that pushes a cell itself
-    null_above: bool                # the NULL of a call that is no method's lies above the callable, not below it
+    calls: tuple[bytes, ...]  # calls[n]: call the first slot with the n + 1 slots above it
+    load_cell: str  # opcode that pushes a cell itself
+    null_above: bool  # the NULL of a call that is no method's lies above the callable, not below it
 
 
-def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, int], call: Callable[[int], bytes],
-          load_cell: str, mark: Marker, spans: Mapping[str, int] | None = None, null_above: bool = False) -> Dialect:
+def build(
+    version: tuple[int, int],
+    table: RuleTable,
+    *,
+    caches: Mapping[str, int],
+    call: Callable[[int], bytes],
+    load_cell: str,
+    mark: Marker,
+    spans: Mapping[str, int] | None = None,
+    null_above: bool = False,
+) -> Dialect:
     """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
     spans = spans or {}
     sizes, directions = [1] * 256, [0] * 256
@@ -126,5 +139,17 @@ def build(version: tuple[int, int], table: RuleTable, *, caches: Mapping[str, in
         rules[number] = entry.rule
         plain[number] = entry.where == "all"
         free[number] = entry.where in ("all", "free")
-    return Dialect(version, table, tuple(rules), tuple(sizes), tuple(directions), bytes(plain), bytes(free), mark,
-                   max(entry.depth for entry in table.values()), tuple(call(n) for n in range(6)), load_cell, null_above)
+    return Dialect(
+        version,
+        table,
+        tuple(rules),
+        tuple(sizes),
+        tuple(directions),
+        bytes(plain),
+        bytes(free),
+        mark,
+        max(entry.depth for entry in table.values()),
+        tuple(call(n) for n in range(6)),
+        load_cell,
+        null_above,
+    )

@@ -1,4 +1,6 @@
-"""What is on a frame's stack and which locals are still needed, at each instruction: read off the code without running it."""
+"""What is on a frame's stack and which locals are still needed, at each instruction: read off the code without running
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,20 @@ from .assembly import Op, disassemble
 
 __all__ = ["LOOKS_AT_LOCALS", "Flow", "Shape"]
 
-_NO_NEXT = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
-                      "JUMP_BACKWARD_NO_INTERRUPT"))
-#: what the end of a FOR_ITER jumps over: it takes the iterator off by itself, only a generator run in place comes by here
-_LOOP_END = ("END_FOR", "POP_TOP")[:max(0, min(2, version_info[1] - 11))]
+_NO_NEXT = frozenset(
+    (
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "JUMP_FORWARD",
+        "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+    )
+)
+#: what the end of a FOR_ITER jumps over: it takes the iterator off by itself, only a generator run in place comes by
+#: here
+_LOOP_END = ("END_FOR", "POP_TOP")[: max(0, min(2, version_info[1] - 11))]
 #: functions that see all locals of their caller
 LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 #: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
@@ -28,14 +40,18 @@ class Shape:
     """The stack before an instruction: its depth, and which slots hold a saved exception state or an offset."""
 
     depth: int
-    saved: tuple[int, ...] = ()      # what PUSH_EXC_INFO put aside: one for each handler being run
-    offsets: tuple[int, ...] = ()    # where an exception came from, as an offset for RERAISE
-    kept: tuple[tuple[int, str], ...] = ()    # what an inlined comprehension put aside of the variables its own ones hide
+    saved: tuple[int, ...] = ()  # what PUSH_EXC_INFO put aside: one for each handler being run
+    offsets: tuple[int, ...] = ()  # where an exception came from, as an offset for RERAISE
+    kept: tuple[tuple[int, str], ...] = ()  # what an inlined comprehension put aside of the variables its own ones hide
 
     def cut(self, depth: int) -> Shape:
         """The same up to a depth."""
-        return Shape(depth, tuple(s for s in self.saved if s < depth), tuple(s for s in self.offsets if s < depth),
-                     tuple(row for row in self.kept if row[0] < depth))
+        return Shape(
+            depth,
+            tuple(s for s in self.saved if s < depth),
+            tuple(s for s in self.offsets if s < depth),
+            tuple(row for row in self.kept if row[0] < depth),
+        )
 
 
 class Flow:
@@ -49,7 +65,7 @@ class Flow:
         self.shapes: dict[int, Shape] = {}
         self._shape_all()
         self._live: dict[int, int] | None = None
-        self._loops: list[tuple[int, int]] | None = None    # from where to where jumps go back
+        self._loops: list[tuple[int, int]] | None = None  # from where to where jumps go back
 
     def following(self, op: Op) -> list[Op]:
         """Where control goes after an instruction that raised nothing."""
@@ -61,7 +77,8 @@ class Flow:
     def part(self, start: int, stops: frozenset[int], marks: Iterable[int]) -> list[Op]:
         """Copies of the instructions that may run from `start` on, in their order; at `stops` the way ends.
 
-        There, and at `marks`, which are only asked for their places in the source, instructions that do nothing are left.
+        There, and at `marks`, which are only asked for their places in the source, instructions that do nothing are
+        left.
         """
         reached = {start}
         pending = [self.at[start]]
@@ -79,9 +96,14 @@ class Flow:
                         pending.append(each)
         idle = (reached & stops | {unit for unit in marks if unit in self.at and unit not in reached}) - {start}
         nothing = opmap["NOP"]
-        at = {unit: Op(nothing, 0, 0, op.position, None, None, unit) if unit in idle else Op(op.op, op.arg, op.caches, op.position, None, None, unit)
-              for unit, op in self.at.items() if unit in reached or unit in idle}
-        handlers: dict[int, tuple[Op, int]] = {}   # one for all instructions of a range
+        at = {
+            unit: Op(nothing, 0, 0, op.position, None, None, unit)
+            if unit in idle
+            else Op(op.op, op.arg, op.caches, op.position, None, None, unit)
+            for unit, op in self.at.items()
+            if unit in reached or unit in idle
+        }
+        handlers: dict[int, tuple[Op, int]] = {}  # one for all instructions of a range
         for unit, made in at.items():
             op = self.at[unit]
             if unit in idle:
@@ -129,7 +151,9 @@ class Flow:
         return tuple(name for i, name in enumerate(names) if bits >> i & 1)
 
     def hidden(self, unit: int) -> tuple[str, ...]:
-        """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the comprehension's."""
+        """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the
+        comprehension's.
+        """
         return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in self.code.co_cellvars))
 
     def touched(self, start: int, end: int | None) -> frozenset[str]:
@@ -139,12 +163,14 @@ class Flow:
             return frozenset(code.co_varnames)
         back: dict[int, list[int]] = {}
         pending, reached = [start], {start}
-        once = end is not None and end != start and not self._comes_back(end)   # then no way goes on behind it
+        once = end is not None and end != start and not self._comes_back(end)  # then no way goes on behind it
         while pending:
             op = self.at[pending.pop()]
             if once and op.unit == end:
                 continue
-            nexts = [each.unit for each in self.following(op)] + ([op.handler[0].unit] if op.handler is not None else [])
+            nexts = [each.unit for each in self.following(op)] + (
+                [op.handler[0].unit] if op.handler is not None else []
+            )
             for unit in nexts:
                 back.setdefault(unit, []).append(op.unit)
                 if unit not in reached:
@@ -157,12 +183,22 @@ class Flow:
             pending += found
         ops = [self.at[unit] for unit in between]
         name_of: Callable[[int], str] = code._varname_from_oparg  # type: ignore[attr-defined]  # typeshed does not have it
-        return frozenset([*code.co_cellvars, *(name_of(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE"))])
+        return frozenset(
+            [
+                *code.co_cellvars,
+                *(name_of(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE")),
+            ]
+        )
 
     def _comes_back(self, unit: int) -> bool:
         """Whether control may come to an instruction twice: then some jump goes back over it."""
         if self._loops is None:
-            edges = [(op.unit, each.unit) for op in self.ops for each in (op.target, op.handler[0] if op.handler is not None else None) if each is not None]
+            edges = [
+                (op.unit, each.unit)
+                for op in self.ops
+                for each in (op.target, op.handler[0] if op.handler is not None else None)
+                if each is not None
+            ]
             self._loops = [(to, come) for come, to in edges if to <= come]
         return any(to <= unit <= come for to, come in self._loops)
 
@@ -179,7 +215,9 @@ class Flow:
                 target, mark = op.handler
                 depth, lasti = mark >> 1, mark & 1
                 kept = shape.cut(depth)
-                pending.append((target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti, kept.kept)))
+                pending.append(
+                    (target, Shape(depth + 1 + lasti, kept.saved, kept.offsets + (depth,) * lasti, kept.kept))
+                )
             if op.target is not None:
                 pending.append((self._target(op), self._after(op, shape, True)))
             if op.name not in _NO_NEXT:
@@ -195,7 +233,12 @@ class Flow:
         if op.name == "POP_EXCEPT":
             return Shape(depth, shape.saved[:-1], cut.offsets, cut.kept)
         if op.name == "LOAD_FAST_AND_CLEAR":
-            return Shape(depth, cut.saved, cut.offsets, (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))))  # type: ignore[attr-defined]  # private in typeshed
+            return Shape(
+                depth,
+                cut.saved,
+                cut.offsets,
+                (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))),  # type: ignore[attr-defined]  # private in typeshed
+            )
         if op.name == "SWAP" and cut.kept:
             places = {depth - 1: depth - op.arg, depth - op.arg: depth - 1}
             return Shape(depth, cut.saved, cut.offsets, tuple((places.get(at, at), name) for at, name in cut.kept))

@@ -1,6 +1,7 @@
 """The exception table: ranges of code units, their handlers, and the stack depth to unwind to.
 
-Four numbers an entry (start, length, handler, depth and lasti flag), each big-endian in groups of six bits; bit 6 says that
+Four numbers an entry (start, length, handler, depth and lasti flag), each big-endian in groups of six bits; bit 6 says
+that
 more follows, bit 7 marks the first byte of an entry.
 """
 
@@ -24,7 +25,9 @@ def decode(table: bytes) -> list[Handler]:
             numbers.append(value)
             value = 0
     fields = iter(numbers)
-    return [(start, start + length, target, depth) for start, length, target, depth in zip(fields, fields, fields, fields)]
+    return [
+        (start, start + length, target, depth) for start, length, target, depth in zip(fields, fields, fields, fields)
+    ]
 
 
 def encode(entries: Iterable[Handler]) -> bytes:

@@ -1,6 +1,7 @@
 """The location table: entries are kept as they are, and only their lengths are stretched.
 
-An entry is a byte with the high bit set (kind in bits 3-6, length minus one in bits 0-2, in code units) and bytes without
+An entry is a byte with the high bit set (kind in bits 3-6, length minus one in bits 0-2, in code units) and bytes
+without
 it.  Its line is relative to the entry before, so a repeated entry says "the same line".
 """
 
@@ -14,10 +15,10 @@ __all__ = ["stretch"]
 
 _ENTRY = re.compile(rb"[\x80-\xff][\x00-\x7f]*")
 _BYTE = [bytes((n,)) for n in range(256)]
-_FULL = 7                # length bits of an entry of eight units, the most one entry can say
-_ONE_LINE = 10           # kinds 10, 11, 12: line advances by kind - 10, two column bytes
+_FULL = 7  # length bits of an entry of eight units, the most one entry can say
+_ONE_LINE = 10  # kinds 10, 11, 12: line advances by kind - 10, two column bytes
 _NO_COLUMN = 13
-_LONG = 14               # line delta first, as a variable length number
+_LONG = 14  # line delta first, as a variable length number
 
 
 def stretch(table: bytes, starts: list[int], growth: list[int]) -> bytes:
@@ -44,7 +45,9 @@ def _resized(entry: bytes, length: int) -> bytes:
         return _BYTE[head | length - 1] + tail
     again, again_tail = _repeated(head, tail)
     full, rest = divmod(length - 9, 8)
-    return b"".join((_BYTE[head | _FULL], tail, (_BYTE[again | _FULL] + again_tail) * full, _BYTE[again | rest], again_tail))
+    return b"".join(
+        (_BYTE[head | _FULL], tail, (_BYTE[again | _FULL] + again_tail) * full, _BYTE[again | rest], again_tail)
+    )
 
 
 def _repeated(head: int, tail: bytes) -> tuple[int, bytes]:
@@ -58,5 +61,5 @@ def _repeated(head: int, tail: bytes) -> tuple[int, bytes]:
         delta = 0
         while tail[delta] & 0x40:
             delta += 1
-        return head, b"\0" + tail[delta + 1:]
+        return head, b"\0" + tail[delta + 1 :]
     return head, tail

@@ -23,7 +23,8 @@ __all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "original_of", "so
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
     """The instrumented copy of a code object: same names, lines, cells and handlers, a few opcodes call probes.
 
-    With `positional` the twin takes all parameters of the original, star parameters included, by position in the order of
+    With `positional` the twin takes all parameters of the original, star parameters included, by position in the order
+    of
     the frame's locals; without it the signature stays, so that a function can get the twin as its `__code__`.
     Code objects among the constants are left alone: their frames get their twins when they start.
     """
@@ -83,8 +84,9 @@ def twin_with(dialect: Dialect, code: CodeType, probes: Mapping[str, Any], posit
         changes["co_exceptiontable"] = relocate(code.co_exceptiontable, placed.place)
     if positional:
         flags = code.co_flags
-        changes["co_argcount"] = (code.co_argcount + code.co_kwonlyargcount + bool(flags & CO_VARARGS)
-                                  + bool(flags & CO_VARKEYWORDS))
+        changes["co_argcount"] = (
+            code.co_argcount + code.co_kwonlyargcount + bool(flags & CO_VARARGS) + bool(flags & CO_VARKEYWORDS)
+        )
         changes["co_posonlyargcount"] = changes["co_kwonlyargcount"] = 0
         changes["co_flags"] = flags & ~(CO_VARARGS | CO_VARKEYWORDS)
     return code.replace(**changes), placed

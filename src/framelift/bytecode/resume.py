@@ -1,7 +1,9 @@
 """The code objects a graph break needs: a twin that stops before an instruction, and code that resumes at one.
 
-A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts them back
-and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of it is made from the
+A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts them
+back
+and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of it is made from
+the
 original code, so that going on twice at the same place gives the same code object.
 """
 
@@ -23,7 +25,19 @@ from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin, note_resumed
 from .writer import RESUMES
 
-__all__ = ["Made", "Point", "Stop", "let_go", "point_of", "resume_code", "stop_at", "stop_twin", "stops_after", "unread", "untouched"]
+__all__ = [
+    "Made",
+    "Point",
+    "Stop",
+    "let_go",
+    "point_of",
+    "resume_code",
+    "stop_at",
+    "stop_twin",
+    "stops_after",
+    "unread",
+    "untouched",
+]
 
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
@@ -35,8 +49,8 @@ class Point:
 
     unit: int
     stack: tuple[str | int, ...]
-    bound: tuple[str, ...]          # locals that have a value, if they are live or their end would be seen
-    handled: bool                   # inside an except or finally block
+    bound: tuple[str, ...]  # locals that have a value, if they are live or their end would be seen
+    handled: bool  # inside an except or finally block
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +64,20 @@ class Stop:
     unit: int
     names: tuple[str, ...]
     offsets: tuple[int, ...]
-    dead: frozenset[str]            # of the names: those that nothing reads any more
+    dead: frozenset[str]  # of the names: those that nothing reads any more
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Code that resumes at a point; `order` says which handed over values are its arguments (negative: contents of a cell)."""
+    """Code that resumes at a point; `order` says which handed over values are its arguments (negative: contents of a
+    cell).
+    """
 
     code: CodeType
     order: tuple[int, ...]
-    units: dict[int, int]           # original unit -> unit here
-    originals: dict[int, int]       # and back
-    start: int                      # the original unit where it goes on
+    units: dict[int, int]  # original unit -> unit here
+    originals: dict[int, int]  # and back
+    start: int  # the original unit where it goes on
     point: Point
 
 
@@ -92,32 +108,56 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     shape = flow.shapes[unit]
     code, there = flow.code, frozenset(running.co_varnames)
     kept = {*flow.live(unit), _receiver(code)}
-    names = tuple(name for name in code.co_varnames if name in there and name not in code.co_cellvars
-                  and (name in kept or not name.startswith(".")))   # what a comprehension goes over lies on its stack, where `.0` is another name
+    names = tuple(
+        name
+        for name in code.co_varnames
+        if name in there and name not in code.co_cellvars and (name in kept or not name.startswith("."))
+    )  # what a comprehension goes over lies on its stack, where `.0` is another name
     dead = frozenset(names) - kept
     names += tuple(name for name in flow.hidden(unit) if name in there)
-    return Stop(shape.depth, tuple(_slot(running, name) for name in names),
-                tuple(_cell(flow, running, unit, name) for name in code.co_cellvars), bool(shape.saved), unit, names, shape.offsets, dead)
+    return Stop(
+        shape.depth,
+        tuple(_slot(running, name) for name in names),
+        tuple(_cell(flow, running, unit, name) for name in code.co_cellvars),
+        bool(shape.saved),
+        unit,
+        names,
+        shape.offsets,
+        dead,
+    )
 
 
 def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> frozenset[str]:
-    """The parameters of `running` that are not looked at between the original instructions `start` and `stop` (None: the end)."""
-    named = running.co_varnames[:parameter_count(running)]
+    """The parameters of `running` that are not looked at between the original instructions `start` and `stop` (None:
+    the end).
+    """
+    named = running.co_varnames[: parameter_count(running)]
     first = _receiver(flow.code)
     return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)
 
 
 def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
-    """The places of the arguments that the code may let go of before it ends: names that are bound anew or deleted, values taken off the stack."""
+    """The places of the arguments that the code may let go of before it ends: names that are bound anew or deleted,
+    values taken off the stack.
+    """
     ops = [flow.at[unit] for unit in made.units if unit in flow.shapes]
-    names = {flow.code._varname_from_oparg(op.arg) for op in ops   # type: ignore[attr-defined]  # private in typeshed
-             if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)}
-    given = made.code.co_varnames[:made.code.co_argcount]
-    return tuple(i for i, name in enumerate(given) if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:])))
+    names = {
+        flow.code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
+        for op in ops
+        if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)
+    }
+    given = made.code.co_varnames[: made.code.co_argcount]
+    return tuple(
+        i
+        for i, name in enumerate(given)
+        if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:]))
+    )
 
 
 def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:
-    """Whether what lies in a slot of the stack at `start` may be taken off, other than by a loop that is at its iterator's end, and not in leaving."""
+    """Whether what lies in a slot of the stack at `start` may be taken off, other than by a loop that is at its
+    iterator's end, and not in leaving.
+    """
     seen, pending = {start}, [flow.at[start]]
     while pending:
         op = pending.pop()
@@ -136,13 +176,16 @@ def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:
 
 def untouched(code: CodeType) -> frozenset[str]:
     """The parameters that no instruction of `code` names, and that nothing finds by looking at the frame."""
-    left = {name for name in code.co_varnames[:parameter_count(code)] if not name.startswith(".")} - {_receiver(code), *code.co_cellvars}
+    left = {name for name in code.co_varnames[: parameter_count(code)] if not name.startswith(".")} - {
+        _receiver(code),
+        *code.co_cellvars,
+    }
     if LOOKS_AT_LOCALS.intersection(code.co_names):
         return frozenset()
     for op in instructions(code.co_code):
         if not left:
             break
-        if op.op in haslocal:   # some of CPython 3.13 name two
+        if op.op in haslocal:  # some of CPython 3.13 name two
             places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
             left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]  # private in typeshed
     return frozenset(left)
@@ -150,11 +193,18 @@ def untouched(code: CodeType) -> frozenset[str]:
 
 def parameter_count(code: CodeType) -> int:
     """How many locals a frame begins with."""
-    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    return (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & CO_VARARGS)
+        + bool(code.co_flags & CO_VARKEYWORDS)
+    )
 
 
 def _cell(flow: Flow, running: CodeType, unit: int, name: str) -> int:
-    """Where the cell of one of the original's variables is; an inlined comprehension of the original puts it on the stack."""
+    """Where the cell of one of the original's variables is; an inlined comprehension of the original puts it on the
+    stack.
+    """
     if name in running.co_freevars:
         return _slots(running) - len(running.co_freevars) + running.co_freevars.index(name)
     for place, hidden in flow.shapes[unit].kept:
@@ -164,7 +214,9 @@ def _cell(flow: Flow, running: CodeType, unit: int, name: str) -> int:
 
 
 def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
-    """A twin of `code` that calls `probe(stop)` before the twin's instruction at unit `place`, outside of every handler."""
+    """A twin of `code` that calls `probe(stop)` before the twin's instruction at unit `place`, outside of every
+    handler.
+    """
     twin = make_twin(code, probes)
     ops = disassemble(twin)
     at = next(op for op in ops if op.unit == place)
@@ -176,15 +228,22 @@ def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, pr
 def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tuple[Any, ...]]:
     """Where a frame was handed over, and its values in the order in which `resume_code` takes them.
 
-    Empty slots and unbound variables are NULL marks.  Locals that nothing reads any more live until the frame ends all the same, where
+    Empty slots and unbound variables are NULL marks.  Locals that nothing reads any more live until the frame ends all
+    the same, where
     `end_is_seen` says that their end matters.
     """
     null, stop = _core.NULL, handed.stop
-    stack = tuple(NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
-                  for i, value in enumerate(handed.stack))
+    stack = tuple(
+        NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
+        for i, value in enumerate(handed.stack)
+    )
     values = [value for slot, value in zip(stack, handed.stack) if slot == VALUE]
     dead = stop.dead
-    bound = [(name, value) for name, value in zip(stop.names, handed.locals) if value is not null and (name not in dead or end_is_seen(value))]
+    bound = [
+        (name, value)
+        for name, value in zip(stop.names, handed.locals)
+        if value is not null and (name not in dead or end_is_seen(value))
+    ]
     values += [value for _, value in bound]
     values += handed.cells
     if stop.handled:
@@ -193,7 +252,11 @@ def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tu
 
 
 def _call(function: int, argument: int, like: Op) -> list[Op]:
-    return [make("LOAD_CONST", function, like=like), make("LOAD_CONST", argument, like=like), *from_bytes(current().calls[0], like)]
+    return [
+        make("LOAD_CONST", function, like=like),
+        make("LOAD_CONST", argument, like=like),
+        *from_bytes(current().calls[0], like),
+    ]
 
 
 def _insert(ops: list[Op], before: dict[int, list[Op]]) -> list[Op]:
@@ -226,7 +289,9 @@ def stops_after(flow: Flow, unit: int) -> frozenset[int]:
         seen.add((op.unit, raised))
         if raised and op.name == "PUSH_EXC_INFO":
             op = flow.following(op)[0]
-            if op.name == "WITH_EXCEPT_START":   # hands the traceback to the context manager: still part of the plain run
+            if (
+                op.name == "WITH_EXCEPT_START"
+            ):  # hands the traceback to the context manager: still part of the plain run
                 op = flow.following(op)[0]
             raised = False
             if not flow.hidden(op.unit):
@@ -242,7 +307,20 @@ def stops_after(flow: Flow, unit: int) -> frozenset[int]:
     return frozenset(found)
 
 
-_LEAVING = frozenset(("POP_TOP", "LOAD_CONST", "LOAD_FAST", "STORE_FAST", "NOP", "SWAP", "COPY", "RETURN_CONST", "RETURN_VALUE", "BUILD_TUPLE"))
+_LEAVING = frozenset(
+    (
+        "POP_TOP",
+        "LOAD_CONST",
+        "LOAD_FAST",
+        "STORE_FAST",
+        "NOP",
+        "SWAP",
+        "COPY",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "BUILD_TUPLE",
+    )
+)
 
 
 def _only_leaves(flow: Flow, op: Op) -> bool:
@@ -257,7 +335,8 @@ def _only_leaves(flow: Flow, op: Op) -> bool:
 def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: bool = False) -> Made:
     """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
 
-    Its free variables are the original's cells, then the original's free variables.  The cells are put where the original has them too:
+    Its free variables are the original's cells, then the original's free variables.  The cells are put where the
+    original has them too:
     an unbound one is then missed as a variable of the function's own.
 
     `throws`: it takes one more argument, an exception, and raises that at the point instead of going on.
@@ -271,22 +350,33 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]  # private in typeshed
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
-    own = tuple(name for name in code.co_cellvars if name not in slots)   # others are hidden by a variable of a comprehension somewhere
+    own = tuple(
+        name for name in code.co_cellvars if name not in slots
+    )  # others are hidden by a variable of a comprehension somewhere
     variables = (*own, *free)
     for op in ops:
         if op.op in haslocal or op.op in hasfree:
             name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
-            local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)   # a comprehension's own variable
+            local = (
+                op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)
+            )  # a comprehension's own variable
             op.arg = slots[name] if local else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
-    head, offsets = _prologue(point, start, slots, consts)   # set_handled is the last constant so far
+    head, offsets = _prologue(point, start, slots, consts)  # set_handled is the last constant so far
     if throws:
         head[-1:] = _raise(slots[".raised"], start)
     head[:0] = _cells(own, free, len(names), start)
     form: dict[str, Any] = {
-        "co_varnames": names, "co_nlocals": len(names), "co_cellvars": own, "co_freevars": free, "co_argcount": len(arguments),
-        "co_posonlyargcount": 0, "co_kwonlyargcount": 0, "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)}
+        "co_varnames": names,
+        "co_nlocals": len(names),
+        "co_cellvars": own,
+        "co_freevars": free,
+        "co_argcount": len(arguments),
+        "co_posonlyargcount": 0,
+        "co_kwonlyargcount": 0,
+        "co_flags": code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS),
+    }
     if stops:
         ops = _with_bound_method(ops, start)
         shell = code.replace(**form)
@@ -308,28 +398,36 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
 
 def _raise(place: int, start: Op) -> list[Op]:
     """Raise what the variable at `place` holds, as if the instruction at `start` did."""
-    put = [make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), make("RAISE_VARARGS", 1, like=start)]
+    put = [
+        make("LOAD_FAST", place, like=start),
+        make("DELETE_FAST", place, like=start),
+        make("RAISE_VARARGS", 1, like=start),
+    ]
     put[-1].handler = start.handler
     return put
 
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:
-    """A method load at `start` gives the bound method and a NULL: of a method and its receiver the call would go past the probes."""
+    """A method load at `start` gives the bound method and a NULL: of a method and its receiver the call would go past
+    the probes.
+    """
     dialect, place = current(), ops.index(start)
-    methods = start.name == "LOAD_METHOD" or dialect.version >= (3, 12) and start.name in _METHOD_LOADS and start.arg & 1
+    methods = (
+        start.name == "LOAD_METHOD" or dialect.version >= (3, 12) and start.name in _METHOD_LOADS and start.arg & 1
+    )
     if not methods:
         return ops
     name, arg = ("LOAD_ATTR", start.arg) if start.name == "LOAD_METHOD" else (start.name, start.arg & ~1)
     load = make(name, arg, like=start)
     load.caches = dialect.spans[load.op] - 1
     null = [make("PUSH_NULL", like=start)]
-    if not dialect.null_above:   # below what the load takes
+    if not dialect.null_above:  # below what the load takes
         null += [make("SWAP", depth, like=start) for depth in range(_METHOD_LOADS[start.name] + 1, 1, -1)]
     put = [load, *null] if dialect.null_above else [*null, load]
     for op in put:
         op.handler = start.handler
-    start.op, start.arg, start.caches = make("NOP").op, 0, 0   # stays for those who jump to it
-    return [*ops[:place + 1], *put, *ops[place + 1:]]
+    start.op, start.arg, start.caches = make("NOP").op, 0, 0  # stays for those who jump to it
+    return [*ops[: place + 1], *put, *ops[place + 1 :]]
 
 
 #: loads that may give a method and its receiver, and how much of the stack they take
@@ -356,16 +454,25 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
 
 
 def _cells(own: tuple[str, ...], free: tuple[str, ...], first: int, start: Op) -> list[Op]:
-    """The beginning: cells from the closure, and those of `own` once more in slots of their own, the first of which is `first`."""
+    """The beginning: cells from the closure, and those of `own` once more in slots of their own, the first of which is
+    `first`.
+    """
     head = from_bytes(named("COPY_FREE_VARS", len(free)), start) if free else []
-    head += [make("MAKE_CELL", first + i, like=start) for i in range(len(own))]   # whoever looks at the frame asks whether this was run
+    head += [
+        make("MAKE_CELL", first + i, like=start) for i in range(len(own))
+    ]  # whoever looks at the frame asks whether this was run
     head.append(make("RESUME", like=start))
     for i, name in enumerate(own):
-        head += [make("LOAD_CLOSURE", first + len(own) + free.index(name), like=start), make("STORE_FAST", first + i, like=start)]
+        head += [
+            make("LOAD_CLOSURE", first + len(own) + free.index(name), like=start),
+            make("STORE_FAST", first + i, like=start),
+        ]
     return head
 
 
-def _prologue(point: Point, start: Op, slots: dict[str, int], consts: list[Any]) -> tuple[list[Op], list[tuple[int, int]]]:
+def _prologue(
+    point: Point, start: Op, slots: dict[str, int], consts: list[Any]
+) -> tuple[list[Op], list[tuple[int, int]]]:
     head: list[Op] = []
     offsets: list[tuple[int, int]] = []
     handled = len(consts) - 1
@@ -382,7 +489,12 @@ def _prologue(point: Point, start: Op, slots: dict[str, int], consts: list[Any])
     if point.handled:
         place = slots[".handled"]
         call = from_bytes(current().calls[0], start)
-        head += [make("LOAD_CONST", handled, like=start), make("LOAD_FAST", place, like=start), make("DELETE_FAST", place, like=start), *call, make("POP_TOP", like=start)]
+        head += [
+            make("LOAD_CONST", handled, like=start),
+            make("LOAD_FAST", place, like=start),
+            make("DELETE_FAST", place, like=start),
+            *call,
+            make("POP_TOP", like=start),
+        ]
     head.append(make("JUMP_FORWARD", target=start, like=start))
     return head, offsets
-

@@ -1,6 +1,7 @@
 """The rewriter: one pass over the opcode bytes that stops only at jumps and at opcodes with a rule.
 
-Between these sites the bytecode is copied as slices.  There is no object per instruction: capture pays for this pass once
+Between these sites the bytecode is copied as slices.  There is no object per instruction: capture pays for this pass
+once
 for every code object a program runs, so its cost per instruction is held by a test.
 """
 
@@ -35,7 +36,7 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
     growth: list[int] = []
     jumps: list[_Jump] = []
     made: dict[int, bytes | None] = {}
-    done = seen = 0      # units copied, units looked at
+    done = seen = 0  # units copied, units looked at
     for unit in _sites(code, dialect, ops, args, flags):
         if unit < seen:
             continue
@@ -64,12 +65,12 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
             if new is None:
                 continue
             growth.append((len(new) >> 1) - end + start)
-        chunks.append(raw[2 * done:2 * start])
+        chunks.append(raw[2 * done : 2 * start])
         chunks.append(new)  # type: ignore[arg-type]  # None goes on above
         starts.append(start)
         ends.append(end)
         done = end
-    chunks.append(raw[2 * done:])
+    chunks.append(raw[2 * done :])
     shifts = _settle(jumps, ends, growth, chunks, spans)
     return b"".join(chunks), Layout(starts, ends, shifts), growth
 
@@ -81,13 +82,16 @@ def _sites(code: CodeType, dialect: Dialect, ops: bytes, args: bytes, flags: byt
     return sorted(marked.union(sites)) if marked else sites
 
 
-def _settle(jumps: list[_Jump], ends: list[int], growth: list[int], chunks: list[bytes], spans: tuple[int, ...]) -> list[int]:
+def _settle(
+    jumps: list[_Jump], ends: list[int], growth: list[int], chunks: list[bytes], spans: tuple[int, ...]
+) -> list[int]:
     """Choose the prefixes of all jumps, write them into `chunks`, and return the shifts.
 
     A jump that got farther may need a prefix, which moves others; prefixes are only ever added, so this ends.
     """
-    links = [(site, bisect_right(ends, ends[site] + direction * arg), direction, arg)
-             for site, _, direction, arg, _ in jumps]
+    links = [
+        (site, bisect_right(ends, ends[site] + direction * arg), direction, arg) for site, _, direction, arg, _ in jumps
+    ]
     prefixes = [before for _, _, _, _, before in jumps]
     growing = True
     while growing:

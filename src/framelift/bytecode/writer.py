@@ -69,8 +69,11 @@ class Writer:
 
     def variable(self, index: int) -> bytes:
         """Push the name of a free variable, or in a tuple that of one of the function's own."""
-        return self.const[self.code.co_freevars[index - self.first_free] if index >= self.first_free
-                          else (self.code._varname_from_oparg(index),)]  # type: ignore[attr-defined]  # private in typeshed
+        return self.const[
+            self.code.co_freevars[index - self.first_free]
+            if index >= self.first_free
+            else (self.code._varname_from_oparg(index),)  # type: ignore[attr-defined]  # private in typeshed
+        ]
 
 
 def _itself(value: Any) -> Any:

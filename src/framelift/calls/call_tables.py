@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["CODE_HANDLERS", "HIGHER_ORDER", "Handler", "PURE", "PURE_ON_INTERNALS", "SUBSTITUTES", "pure", "pure_on_internals", "substitute"]
+__all__ = [
+    "CODE_HANDLERS",
+    "HIGHER_ORDER",
+    "Handler",
+    "PURE",
+    "PURE_ON_INTERNALS",
+    "SUBSTITUTES",
+    "pure",
+    "pure_on_internals",
+    "substitute",
+]
 
 #: handler(session, callable, args, kwargs): what runs in place of a callable
 Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -41,10 +51,12 @@ def pure_on_internals(*callables: Any) -> None:
 
 def substitute(*callables: Any) -> Callable[[_Handler], _Handler]:
     """Register a handler for exactly these callables: `handler(session, callable, args, kwargs)`."""
+
     def register(handler: _Handler) -> _Handler:
         assert all(map(callable, callables)), callables
         again = [c for c in callables if id(c) in SUBSTITUTES]
         assert not again, f"{again} have a handler already"
         SUBSTITUTES.update((id(c), (c, handler)) for c in callables)
         return handler
+
     return register

@@ -41,7 +41,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
     code = frame.f_code
     if code.co_filename.startswith(FRAMELIFT):
         raise outside()
-    if not code.co_flags & _OPTIMIZED:   # a class body or exec'd code: its own namespace, or the module's
+    if not code.co_flags & _OPTIMIZED:  # a class body or exec'd code: its own namespace, or the module's
         return module_globals(session, frame) if frame.f_locals is frame.f_globals else frame.f_locals
     found = frame.f_locals
     for name, value in found.items():
@@ -57,7 +57,9 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
 
 
 def caller(depth: int = 0) -> types.FrameType:
-    """The captured frame that made the call, or one of its callers; a handler is called from it without other frames between."""
+    """The captured frame that made the call, or one of its callers; a handler is called from it without other frames
+    between.
+    """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(FRAMELIFT):

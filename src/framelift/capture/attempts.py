@@ -26,9 +26,17 @@ from .debuggers import quiet_unraisable, untraced
 __all__ = ["break_off", "rehearsed", "taking_values"]
 
 
-def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt,
-              dynamism: Dynamism) -> tuple[Session, Any] | None:
-    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds there)."""
+def break_off(
+    breaks: Breaks,
+    once: Any,
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    stop: Interrupt,
+    dynamism: Dynamism,
+) -> tuple[Session, Any] | None:
+    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds
+    there).
+    """
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
         session, plan, _ = once(function, locals_, dynamism, stop=place)
@@ -42,14 +50,24 @@ def break_off(breaks: Breaks, once: Any, function: types.FunctionType, locals_: 
 _MOST_REHEARSALS = 8
 
 
-def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, moment: Moment | None = None,
-              fullgraph: bool = False, made: list[Session] | None = None, stop: Stopping | None = None,
-              begin: Callable[..., Session] = Session, unread: frozenset[str] = frozenset(),
-              guesses: bool = True) -> tuple[Session, Any, BaseException | None]:
+def rehearsed(
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    dynamism: Dynamism = STATIC,
+    moment: Moment | None = None,
+    fullgraph: bool = False,
+    made: list[Session] | None = None,
+    stop: Stopping | None = None,
+    begin: Callable[..., Session] = Session,
+    unread: frozenset[str] = frozenset(),
+    guesses: bool = True,
+) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
-    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes the
-    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.  An exception from outside of the program is raised.
+    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes
+    the
+    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.  An
+    exception from outside of the program is raised.
     """
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
@@ -66,10 +84,19 @@ def rehearsed(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: 
     return session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)")
 
 
-def rehearse(session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None) -> tuple[Any, BaseException | None]:
+def rehearse(
+    session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
+) -> tuple[Any, BaseException | None]:
     """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
     try:
-        with no_collections(), untraced(), quiet_unraisable(), watching_warnings(), profiled(function.__qualname__), session.recorder.recording():
+        with (
+            no_collections(),
+            untraced(),
+            quiet_unraisable(),
+            watching_warnings(),
+            profiled(function.__qualname__),
+            session.recorder.recording(),
+        ):
             try:
                 _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
             except BaseException as error:
@@ -81,7 +108,9 @@ def rehearse(session: Session, function: types.FunctionType, locals_: tuple[Any,
     except InternalError:
         raise
     except Exception as error:
-        if session.outside is not None or error is not session.ended:   # it struck the program, or the end of the rehearsal
+        if (
+            session.outside is not None or error is not session.ended
+        ):  # it struck the program, or the end of the rehearsal
             raise
         session.left_at = place_of(error)
         return None, _bare(error)
@@ -91,18 +120,20 @@ def rehearse(session: Session, function: types.FunctionType, locals_: tuple[Any,
             insist(leave)
 
 
-def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC,
-                  **options: Any) -> tuple[Session, Any, BaseException | None]:
+def taking_values(
+    function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, **options: Any
+) -> tuple[Session, Any, BaseException | None]:
     """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
 
-    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no symbols (NOTHING).
+    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no
+    symbols (NOTHING).
     """
     numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
     if dynamism is not NOTHING:
         with numbers():
             found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
         if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
-            return found   # an exception may be about the numbers: it is asked again without them
+            return found  # an exception may be about the numbers: it is asked again without them
     found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
         with numbers():
@@ -112,6 +143,8 @@ def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], dynami
 
 
 def _bare(error: Any) -> Any:
-    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector comes."""
+    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector
+    comes.
+    """
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

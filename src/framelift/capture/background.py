@@ -1,7 +1,9 @@
 """Entries that run a graph uncompiled while the backend works on it in another process (backends/elsewhere.py).
 
-When the other process is done, such an interim entry answers "not mine" to the next call.  That call is captured again, this time with
-the compiled graph, which comes from the disk caches; the new entry takes the place of the interim one.  So all that a backend asks of sizes
+When the other process is done, such an interim entry answers "not mine" to the next call.  That call is captured again,
+this time with
+the compiled graph, which comes from the disk caches; the new entry takes the place of the interim one.  So all that a
+backend asks of sizes
 and numbers, and all its failures, are what they are without a background.
 """
 
@@ -19,7 +21,16 @@ from . import stance
 from .learned_shapes import Learned
 from .records.record import Capture
 
-__all__ = ["Interim", "compiling", "interim_entries", "is_wanted", "ready_entry", "submitting", "until_ready", "wait_for"]
+__all__ = [
+    "Interim",
+    "compiling",
+    "interim_entries",
+    "is_wanted",
+    "ready_entry",
+    "submitting",
+    "until_ready",
+    "wait_for",
+]
 
 #: what `compile(background=...)` and `config.background` may say
 _ON, _MANUAL = "on", "manual"
@@ -47,7 +58,9 @@ class Manual:
 
 
 class Interim:
-    """What makes an entry an interim one: the job it waits for, and what was known of sizes and numbers when it was captured."""
+    """What makes an entry an interim one: the job it waits for, and what was known of sizes and numbers when it was
+    captured.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -55,14 +68,21 @@ class Interim:
 
 
 def is_wanted(asked: str | bool | None) -> str:
-    """"on", "manual", or "" where the backend is waited for: as the callable, the stance and the configuration say, in this order."""
+    """ "on", "manual", or "" where the backend is waited for: as the callable, the stance and the configuration say, in
+    this order.
+    """
     if asked is None:
         asked = _ON if stance.current().name == "background" else config.background
     return _MANUAL if asked == _MANUAL else _ON if asked in (True, _ON) else ""
 
 
-def submitting(submit: Callable[..., Job | None], compile_graph: Callable[..., Any], info: Capture, way: str) -> Callable[..., Any]:
-    """A backend that hands the graph over and gives back what runs it uncompiled; where it cannot be handed over, it is compiled now."""
+def submitting(
+    submit: Callable[..., Job | None], compile_graph: Callable[..., Any], info: Capture, way: str
+) -> Callable[..., Any]:
+    """A backend that hands the graph over and gives back what runs it uncompiled; where it cannot be handed over, it is
+    compiled now.
+    """
+
     def backend(graph_module: GraphModule, example_inputs: Any, **options: Any) -> Any:
         job = Manual() if way == _MANUAL else submit(graph_module, example_inputs, **options)
         if job is None:
@@ -70,6 +90,7 @@ def submitting(submit: Callable[..., Job | None], compile_graph: Callable[..., A
         info.interim = Interim(job)
         _LazyGraphModule.force_recompile(graph_module)
         return graph_module.forward
+
     return backend
 
 
@@ -79,12 +100,19 @@ def until_ready(entry: Callable[..., Any], interim: Interim) -> Callable[..., An
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         return _core.MISS if is_ready() else entry(inputs, externals)
+
     return run
 
 
 def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:
-    """The interim entry whose time is over and whose guards hold for this call; one for these sizes alone before one for many."""
-    found = [entry for entry in entries if entry.info.interim is not None and entry.info.interim.job.is_ready() and entry.program.check(locals_) is None]
+    """The interim entry whose time is over and whose guards hold for this call; one for these sizes alone before one
+    for many.
+    """
+    found = [
+        entry
+        for entry in entries
+        if entry.info.interim is not None and entry.info.interim.job.is_ready() and entry.program.check(locals_) is None
+    ]
     return min(found, key=lambda entry: entry.info.relations is not None, default=None)
 
 

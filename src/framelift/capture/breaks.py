@@ -1,7 +1,8 @@
 """Graph breaks: a frame is stopped before the instruction that cannot be captured, and resumed after it.
 
 What the frame holds is handed over as values.  The instruction runs eagerly (`plain_step`), the rest is a function of
-its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over them.
+its own (`resume_step`), captured like any other.  Both are made from the original code; the native core loops over
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from ..bytecode.dialects import current
 from ..bytecode.flow import Flow
 from ..bytecode.layout import Layout
 from ..bytecode.resume import (
-    Made, Point, let_go, point_of, resume_code, stop_at, stop_twin, stops_after, unread, untouched,
+    Made,
+    Point,
+    let_go,
+    point_of,
+    resume_code,
+    stop_at,
+    stop_twin,
+    stops_after,
+    unread,
+    untouched,
 )
 from ..boundary.facts.finalisers import end_acts, end_is_seen
 
@@ -52,7 +62,9 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A twin that stops, the count of the root's probes at which it does, and the parameters that nothing looks at before."""
+    """A twin that stops, the count of the root's probes at which it does, and the parameters that nothing looks at
+    before.
+    """
 
     twin: types.CodeType
     count: int
@@ -60,18 +72,20 @@ class Stopping:
 
 
 class _Frames:
-    """Everything made from one original code object.  Compiled callables share it, so that code made for one goes on for the others."""
+    """Everything made from one original code object.  Compiled callables share it, so that code made for one goes on
+    for the others.
+    """
 
     __slots__ = ("__weakref__", "by_code", "code", "flow", "layouts", "made", "thrown", "twins")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
-        self.by_code: dict[int, Made] = {}      # id of code made here -> how
+        self.by_code: dict[int, Made] = {}  # id of code made here -> how
         self.flow = Flow(code)
         self.made: dict[tuple[Point, bool], Made] = {}
         self.thrown: dict[Point, Made] = {}
         self.twins: dict[tuple[int, int], types.CodeType] = {}
-        self.layouts: dict[int, Layout] = {}    # of the original and of what was made from it
+        self.layouts: dict[int, Layout] = {}  # of the original and of what was made from it
 
     def layout(self, code: types.CodeType) -> Layout:
         """Where the instructions of one of these code objects are in its twin."""
@@ -101,8 +115,8 @@ class _Frames:
 
 
 # By the address of a code object that the value keeps alive.  A callable that resumes a frame keeps the value.
-_made_of: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # code made for going on
-_originals: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()   # the program's code
+_made_of: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()  # code made for going on
+_originals: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDictionary()  # the program's code
 
 
 class Breaks:
@@ -110,7 +124,7 @@ class Breaks:
 
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
-        self.let_go: dict[int, tuple[int, ...]] = {}         # and which of its arguments it may let go of
+        self.let_go: dict[int, tuple[int, ...]] = {}  # and which of its arguments it may let go of
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
         """What was made from a code object's original, and if the code was itself made here, how."""
@@ -139,14 +153,15 @@ class Breaks:
         return id(code) in _made_of
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Whether code that goes on may end something of the program's before it ends itself, when the frame is the only holder.
+        """Whether code that goes on may end something of the program's before it ends itself, when the frame is the
+        only holder.
 
         What a captured part was given lives until the part is over; finalisers and generators would act too late.
         """
         frames, made = self.of(code)
         places = self.let_go.get(id(code))
         if places is None:
-            assert made is not None   # it is code that goes on
+            assert made is not None  # it is code that goes on
             places = self.let_go[id(code)] = let_go(frames.flow, made)
         return any(end_acts(locals_[i]) for i in places)
 
@@ -156,7 +171,8 @@ class Breaks:
         return untouched(code) if frames is None or made is None else unread(frames.flow, code, made.start, None)
 
     def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
-        """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped before it."""
+        """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped
+        before it."""
         if twin_unit < 0:
             return None
         frames, made = self.of(code)
@@ -173,10 +189,12 @@ class Breaks:
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
-        if stop.run_eagerly or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):   # its stack and locals instructions are other ones
+        if (
+            stop.run_eagerly or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13)
+        ):  # its stack and locals instructions are other ones
             return
         frames, made = self.of(code)
-        if set(frames.code.co_cellvars) & set(frames.code.co_freevars):   # a comprehension's cell hides a free variable
+        if set(frames.code.co_cellvars) & set(frames.code.co_freevars):  # a comprehension's cell hides a free variable
             return
         start = frames.flow.ops[0].unit if made is None else made.start
         places = [stop.root] if stop.before is None else [stop.before, stop.root]
@@ -193,8 +211,14 @@ class Breaks:
             twin = frames.twins.get((id(code), here))
             if twin is None:
                 wanted = stop_at(frames.flow, code, original)
-                twin = frames.twins[id(code), here] = stop_twin(code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop)
-            yield Stopping(twin, max(count - _probed(frames.flow.last(original).name), 0), unread(frames.flow, code, start, original))
+                twin = frames.twins[id(code), here] = stop_twin(
+                    code, frames.layout(code).place(here), _core.PROBES, wanted, _core.stop
+                )
+            yield Stopping(
+                twin,
+                max(count - _probed(frames.flow.last(original).name), 0),
+                unread(frames.flow, code, start, original),
+            )
             session = tried.session
             assert session is not None
             if session.raised_at >= 0:
@@ -221,18 +245,22 @@ def _probed(name: str) -> int:
 
 def handing_over(entry: Any, point: Point) -> Any:
     """The run of an entry that ends at a break."""
+
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         values = entry(inputs, externals)
-        return Handover(point, values) if type(values) is tuple else values   # a mark: the entry is not for this call
+        return Handover(point, values) if type(values) is tuple else values  # a mark: the entry is not for this call
+
     return run
 
 
 # ---- going on: called by the native loop ----
 
 
-def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
+def _function(
+    function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType
+) -> tuple[Any, tuple[Any, ...]]:
     count = len(values) - point.handled
-    cells = values[count - len(code.co_cellvars):count]
+    cells = values[count - len(code.co_cellvars) : count]
     closure = cells + _outer_cells(function, code)
     arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
     resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)
@@ -242,7 +270,7 @@ def _function(function: types.FunctionType, made: Made, values: tuple[Any, ...],
 def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tuple[Any, ...]:
     """The cells of the original's free variables, from the original's function or one that resumes it."""
     found = function.__closure__ or ()
-    return found[len(found) - len(original.co_freevars):] if original.co_freevars else ()
+    return found[len(found) - len(original.co_freevars) :] if original.co_freevars else ()
 
 
 def plain_step(compiled: Compiled, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
@@ -260,13 +288,20 @@ def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any) -
     return _function(function, made, values, point, frames.code)
 
 
-def throw_step(compiled: Any, resumed: types.FunctionType, arguments: tuple[Any, ...], error: BaseException) -> tuple[Any, tuple[Any, ...]] | None:
-    """The function that raises where `resumed` would have gone on: its capture failed, and the frame's `with` blocks and handlers are to see that."""
+def throw_step(
+    compiled: Any, resumed: types.FunctionType, arguments: tuple[Any, ...], error: BaseException
+) -> tuple[Any, tuple[Any, ...]] | None:
+    """The function that raises where `resumed` would have gone on: its capture failed, and the frame's `with` blocks
+    and handlers are to see that.
+    """
     frames, made = compiled.miss.breaks.of(resumed.__code__)
     thrown = frames.throwing(made.point) if made is not None else None
     if thrown is None:
         return None
-    return types.FunctionType(thrown.code, resumed.__globals__, resumed.__name__, None, resumed.__closure__), (*arguments, error)
+    return types.FunctionType(thrown.code, resumed.__globals__, resumed.__name__, None, resumed.__closure__), (
+        *arguments,
+        error,
+    )
 
 
 _core.set_resuming(Handover, plain_step, resume_step, throw_step)

@@ -15,12 +15,14 @@ from ..vocabulary.scopes import insist, scope
 
 __all__ = ["quiet_unraisable", "untraced"]
 
-_TOOLS = range(6)   # the tool ids of sys.monitoring (CPython 3.12)
+_TOOLS = range(6)  # the tool ids of sys.monitoring (CPython 3.12)
 
 
 @scope
 def untraced() -> Iterator[None]:
-    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice nothing."""
+    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice
+    nothing.
+    """
     trace, profile = sys.gettrace(), sys.getprofile()
     monitoring = getattr(sys, "monitoring", None)
     monitored = monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in _TOOLS)
@@ -36,10 +38,11 @@ def untraced() -> Iterator[None]:
             _core.silence(False)
         sys.setprofile(profile)
         sys.settrace(trace)
+
     try:
         sys.settrace(None)
         sys.setprofile(None)
-        if monitored:   # events are the process's, so they stay: this thread does as if it were in a callback
+        if monitored:  # events are the process's, so they stay: this thread does as if it were in a callback
             silent = True
             _core.silence(True)
         yield
@@ -49,9 +52,11 @@ def untraced() -> Iterator[None]:
 
 @scope
 def quiet_unraisable() -> Iterator[None]:
-    """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally` blocks.
+    """An interrupt leaves generators suspended; they are closed as frames unwind, and meet it again in their `finally`
+    blocks.
 
-    Python would write that to stderr, and it is nobody's news.  What other threads cannot raise goes where it would go without us.
+    Python would write that to stderr, and it is nobody's news.  What other threads cannot raise goes where it would go
+    without us.
     """
     before = sys.unraisablehook
 
@@ -60,8 +65,9 @@ def quiet_unraisable() -> Iterator[None]:
             before(unraisable)
 
     def end() -> None:
-        if sys.unraisablehook is quiet:   # else somebody set his own meanwhile
+        if sys.unraisablehook is quiet:  # else somebody set his own meanwhile
             sys.unraisablehook = before
+
     try:
         sys.unraisablehook = quiet
         yield

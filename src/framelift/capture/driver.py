@@ -72,7 +72,13 @@ from .learned_shapes import Learned, dynamism_for, rehearse_with
 from .equal_graphs import compile_once
 from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
-    Relations, check_promises, first_given, floats_shown, names_for, preamble_of, putting_back,
+    Relations,
+    check_promises,
+    first_given,
+    floats_shown,
+    names_for,
+    preamble_of,
+    putting_back,
 )
 
 if TYPE_CHECKING:
@@ -84,29 +90,40 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
 capture_lock = threading.RLock()
-CompileGraph = Callable[..., Any]   # as backends.registry.compile_graph, the backend bound
+CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
 
 class Driver:
     """Captures frames on behalf of one compiled callable."""
 
-    def __init__(self, compile_graph: CompileGraph, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks(),
-                 submit: CompileGraph | None = None, background: bool | str | None = None) -> None:
+    def __init__(
+        self,
+        compile_graph: CompileGraph,
+        *,
+        fullgraph: bool,
+        name: str,
+        dynamic: bool | None = None,
+        hooks: Hooks = Hooks(),
+        submit: CompileGraph | None = None,
+        background: bool | str | None = None,
+    ) -> None:
         self.compile_graph = compile_graph
         self.submit, self.background = submit, background
-        self.blocking: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what failed to be compiled in the background
+        self.blocking: weakref.WeakSet[types.CodeType] = (
+            weakref.WeakSet()
+        )  # what failed to be compiled in the background
         self.dynamic = dynamic
         self.seen: dict[types.CodeType, Learned] = {}
-        self.expected: dict[str, Learned] = {}   # from a file (shapes.load), by the code's name and line
+        self.expected: dict[str, Learned] = {}  # from a file (shapes.load), by the code's name and line
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
-        self.warned: set[Any] = set()   # causes whose limit was reported
+        self.warned: set[Any] = set()  # causes whose limit was reported
         self.record = Record()
         self.breaks = Breaks()
         self.backend_name = ""
-        self.settings: Settings | None = None   # with which captures are shared; None: with nobody
-        self.reuses_graphs = False              # what the backend gives for one graph serves for an equal one
+        self.settings: Settings | None = None  # with which captures are shared; None: with nobody
+        self.reuses_graphs = False  # what the backend gives for one graph serves for an equal one
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> bool:
         """The root missed: True when an entry was added, False to run eagerly."""
@@ -122,26 +139,30 @@ class Driver:
         """A callee of a frame that runs plainly missed."""
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
-            return False   # inside a function transform that runs plainly: about the moment, not about the frame
-        if not self.breaks.is_resumed(code) and (muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))):
+            return False  # inside a function transform that runs plainly: about the moment, not about the frame
+        if not self.breaks.is_resumed(code) and (
+            muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))
+        ):
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
             return False
         if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
-            return False   # about the values at hand
+            return False  # about the values at hand
         if _is_below_autograd():
-            return False   # about the moment
+            return False  # about the moment
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)
 
-    def capture(self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool) -> bool:
+    def capture(
+        self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
+    ) -> bool:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
         if config.disable:
             return False
         before = {id(entry) for entry in entries}
         with capture_lock:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
-                return True   # another thread captured it while this one waited
+                return True  # another thread captured it while this one waited
             pool = pool_of(self.settings, function, locals_, root) if not self.expected else None
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
@@ -153,7 +174,11 @@ class Driver:
                 return self._exchange(entries, old, function, locals_, root, pool)
             limit = self.hooks.recompile_limit or config.recompile_limit
             seen = self.seen.get(function.__code__)
-            miss, full = cause(entries, function, locals_, limit) if entries or seen is None or not seen.entered else (GONE, False)
+            miss, full = (
+                cause(entries, function, locals_, limit)
+                if entries or seen is None or not seen.entered
+                else (GONE, False)
+            )
             why = miss.sentence if miss is not None else ""
             if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
@@ -173,7 +198,9 @@ class Driver:
             if entry is None or not _holds(entry, info, locals_):
                 return False
             self.seen[function.__code__].entered = True
-            entries.insert(len(entries) if info.general else 0, entry)   # asked last: compilers know more of a size that is 2 at least
+            entries.insert(
+                len(entries) if info.general else 0, entry
+            )  # asked last: compilers know more of a size that is 2 at least
             self._offer(pool, entry, function.__code__)
             entry_made(function.__code__, info)
             return True
@@ -191,17 +218,26 @@ class Driver:
             if offer.keeps is not None:
                 self.breaks.keep(offer.keeps)
         while taken and (old := background.ready_entry(entries, locals_)) is not None:
-            entries.remove(old)   # one of them is what it waited for
+            entries.remove(old)  # one of them is what it waited for
         return bool(taken)
 
-    def _exchange(self, entries: list[Any], old: Any, function: types.FunctionType, locals_: tuple[Any, ...], root: bool,
-                  pool: Pool | None) -> bool:
-        """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first call."""
+    def _exchange(
+        self,
+        entries: list[Any],
+        old: Any,
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        root: bool,
+        pool: Pool | None,
+    ) -> bool:
+        """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first
+        call.
+        """
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
         place = entries.index(old)
         entries.remove(old)
-        self.blocking.add(function.__code__)   # should it fail
+        self.blocking.add(function.__code__)  # should it fail
         made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
         if made is None or made[0] is None or not _holds(*made, locals_):
             return False
@@ -214,14 +250,25 @@ class Driver:
         entry_made(function.__code__, info)
         return True
 
-    def _captured(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None,
-                  pool: Pool | None, seen: Learned | None = None) -> tuple[Any, Capture] | None:
-        """An entry and its record; None where the frame runs eagerly.  `seen`: of an interim entry, which this one is for."""
+    def _captured(
+        self,
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        root: bool,
+        miss: Miss | None,
+        pool: Pool | None,
+        seen: Learned | None = None,
+    ) -> tuple[Any, Capture] | None:
+        """An entry and its record; None where the frame runs eagerly.  `seen`: of an interim entry, which this one is
+        for.
+        """
         start = time.process_time()
         sessions: list[Session] = []
         try:
             with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
-                entry, info = self._make_entry(function, locals_, root, _for_backend(moment, self.backend_name), sessions, pool, seen)
+                entry, info = self._make_entry(
+                    function, locals_, root, _for_backend(moment, self.backend_name), sessions, pool, seen
+                )
                 info.spent, info.done = spent(sessions), what_was_done(miss, info)
         except Exception as error:
             raise_outside(error)
@@ -240,8 +287,16 @@ class Driver:
         info.cpu_seconds = time.process_time() - start
         return entry, info
 
-    def _make_entry(self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment,
-                    sessions: list[Session], pool: Pool | None, known: Learned | None) -> tuple[Any, Capture]:
+    def _make_entry(
+        self,
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        root: bool,
+        moment: Moment,
+        sessions: list[Session],
+        pool: Pool | None,
+        known: Learned | None,
+    ) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = resumed_from(self.breaks, code)
@@ -251,10 +306,18 @@ class Driver:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
             elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
             seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
-            if code.co_flags & inspect.CO_VARKEYWORDS:   # these are handed on whole
-                seen.read_fully.add(code.co_varnames[code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)])
-        once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions,
-                                 unread=self.breaks.unread(code))
+            if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole
+                seen.read_fully.add(
+                    code.co_varnames[
+                        code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+                    ]
+                )
+        once = functools.partial(
+            taking_values if self.fullgraph and root else rehearse,
+            moment=moment,
+            made=sessions,
+            unread=self.breaks.unread(code),
+        )
         first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
@@ -264,11 +327,11 @@ class Driver:
         if pool is not None:
             pool.seen = seen
         if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
-            return None, info   # the program is not what it will be from the next call on
+            return None, info  # the program is not what it will be from the next call on
         if stop is not None:
             self._stopped(stop, info, first, self._is_fatal(first, root))
             if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
-                return None, info   # about the moment of the call, not about the program: nothing to remember
+                return None, info  # about the moment of the call, not about the program: nothing to remember
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None and session.recorder.symbols is not None:
             run, inputs = _plain_where(session.recorder.symbols, info)
@@ -276,18 +339,30 @@ class Driver:
             run, info.replayable = raising(run, stop, first.left_at), True
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
-            program, info.explain = build_program(self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state)
+            program, info.explain = build_program(
+                self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
+            )
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
-        """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside takes back."""
+        """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside
+        takes back.
+        """
         return self.fullgraph and root or session.blocks.is_error
 
-    def _attempt(self, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, info: Capture,
-                 root: bool) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
+    def _attempt(
+        self,
+        once: Any,
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        seen: Learned,
+        info: Capture,
+        root: bool,
+    ) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
         """Rehearse, up to a break where there is one, and compile; again with fewer symbols where these do not do.
 
-        Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and its inputs.
+        Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and
+        its inputs.
         """
         again = functools.partial(rehearse_with, once, function, locals_, seen, self.dynamic)
         while True:
@@ -298,7 +373,10 @@ class Driver:
                     session, plan, stop = again()
                 first = session
                 if is_a(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
-                    session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (session, None)
+                    session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (
+                        session,
+                        None,
+                    )
             if plan is None:
                 return first, session, None, stop, None, []
             try:
@@ -324,7 +402,7 @@ class Driver:
 
     def _compile(self, session: Session, plan: EntryPlan, info: Capture) -> tuple[Any, list[Any]]:
         """The entry's function, and its inputs: tensors, and origins of numbers."""
-        info.interim = None   # of an attempt before
+        info.interim = None  # of an attempt before
         with info.phase("graph"):
             finished = session.recorder.finish(plan.outputs)
         graph = None
@@ -336,7 +414,12 @@ class Driver:
             if session.recorder.symbols is not None:
                 info.given = first_given(session, finished)
             finished.graph_module.compile_subgraph_reason = ending(session)
-            name_placeholders(finished.graph_module, finished.arguments or finished.inputs, session.world.memo, session.function.__code__)
+            name_placeholders(
+                finished.graph_module,
+                finished.arguments or finished.inputs,
+                session.world.memo,
+                session.function.__code__,
+            )
             with info.phase("backend"):
                 graph = runnable(finished, self._backend_for(session, finished, info))
             info.examples = ()
@@ -350,7 +433,9 @@ class Driver:
         names, lines = None, None
         if session.recorder.symbols is not None:
             symbols = session.recorder.symbols
-            check_promises(symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None)
+            check_promises(
+                symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None
+            )
             lines = preamble_of(symbols, finished.arguments if graph is not None else None)
             info.relations = Relations(lines)
             before, names = lines.lines, names_for(lines, info.relations)
@@ -371,7 +456,15 @@ class Driver:
         info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
         info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
         if not info.replayable:
-            entry = undoing(entry, session.recorder.tape, finished, inputs, plan.acts, self.backend_name == "eager", info.resumed is not None)
+            entry = undoing(
+                entry,
+                session.recorder.tape,
+                finished,
+                inputs,
+                plan.acts,
+                self.backend_name == "eager",
+                info.resumed is not None,
+            )
         if plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in finished.inputs):
             entry = unseen_by_hooks(entry)
         if finished.left_state:
@@ -388,7 +481,12 @@ class Driver:
     def _backend_for(self, session: Session, finished: Finished, info: Capture) -> Any:
         symbols, backend = session.recorder.symbols, self.compile_graph
         way = background.is_wanted(self.background)
-        if way and self.submit is not None and self.backend_name != "eager" and session.function.__code__ not in self.blocking:
+        if (
+            way
+            and self.submit is not None
+            and self.backend_name != "eager"
+            and session.function.__code__ not in self.blocking
+        ):
             backend = background.submitting(self.submit, self.compile_graph, info, way)
         if symbols is None and backend is self.compile_graph and self.reuses_graphs and self.settings is not None:
             return compile_once(backend, self.settings, info)
@@ -397,7 +495,9 @@ class Driver:
         if finished.mutated and finished.shared:
             raise Interrupt("symbolic-number", "writing to inputs that share memory")
         assert finished.arguments is not None
-        examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
+        examples, mode = examples_for(
+            symbols, finished.graph_module, finished.arguments, session.recorder.input_facts()
+        )
         takes_floats = any(type(argument) is Float for argument in finished.arguments)
         told = floats_shown() if takes_floats else contextlib.nullcontext()
         if takes_floats and self.backend_name != "eager":
@@ -406,10 +506,13 @@ class Driver:
         def compile_graph(graph_module: Any, _inputs: Any) -> Any:
             with told:
                 return backend(graph_module, examples, fake_mode=mode)
+
         return compile_graph
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
-        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly then."""
+        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly
+        then.
+        """
         if is_a(stop, Interrupt):
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
@@ -418,7 +521,9 @@ class Driver:
             if stop.error is not None:
                 raise stop.error
             if stop.operator:
-                raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id) from None
+                raise UncapturedHigherOrderOpError(
+                    uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id
+                ) from None
             if fatal:
                 raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
         else:
@@ -432,7 +537,9 @@ class Driver:
         if times == 1:
             topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
         else:
-            topic("breaks").log(level, "%s meets a break that was reported before: %s (%d times so far)", info.name, info.reason, times)
+            topic("breaks").log(
+                level, "%s meets a break that was reported before: %s (%d times so far)", info.name, info.reason, times
+            )
 
     def _count(self, info: Capture) -> None:
         self.record.add(info)
@@ -469,12 +576,19 @@ def _for_backend(moment: Moment, name: str) -> Moment:
 
 
 #: what compilers find out that eager torch has no trouble with: an operation whose results only data decides
-_ONLY_DATA_TELLS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException, UnsupportedFakeTensorException,
-                    GuardOnDataDependentSymNode)
+_ONLY_DATA_TELLS = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+    UnsupportedFakeTensorException,
+    GuardOnDataDependentSymNode,
+)
 
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node is its own affair."""
+    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node
+    is its own affair.
+    """
     cause = error.inner_exception
     if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False
@@ -482,7 +596,9 @@ def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
 
 
 def _in_backward(error: BaseException) -> bool:
-    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask for it."""
+    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask
+    for it.
+    """
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
@@ -499,7 +615,10 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
     failure = entry.program.check(locals_)
     if failure is None:
         return True
-    text = f"{info.name} was captured, but its guards do not hold for the very call they came from: {explain(entry.program, failure, locals_)}"
+    text = (
+        f"{info.name} was captured, but its guards do not hold for the very call they came from: "
+        f"{explain(entry.program, failure, locals_)}"
+    )
     if config.strict:
         raise InternalError(text)
     warn(f"{text}; it runs eagerly. Please report this.")
@@ -510,7 +629,7 @@ def _plain_where(symbols: Symbols, info: Capture) -> tuple[Any, list[Any]]:
     """A frame that runs plainly does so where the relations hold that led there."""
     try:
         lines = preamble_of(symbols, None)
-    except Interrupt:    # then wherever the guards hold
+    except Interrupt:  # then wherever the guards hold
         return None, []
     info.relations = Relations(lines)
     entry = putting_back(build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations)), lines)
@@ -518,7 +637,17 @@ def _plain_where(symbols: Symbols, info: Capture) -> tuple[Any, list[Any]]:
 
 
 #: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
-_WHOLE_FRAME = frozenset(("active-mode", "active-transform", "lazy-module", "skip-frame", "backend-skip", "backend-cannot", "symbolic-number"))
+_WHOLE_FRAME = frozenset(
+    (
+        "active-mode",
+        "active-transform",
+        "lazy-module",
+        "skip-frame",
+        "backend-skip",
+        "backend-cannot",
+        "symbolic-number",
+    )
+)
 
 
 def _may_break(stop: Interrupt) -> bool:
@@ -530,7 +659,7 @@ def _closure(function: types.FunctionType) -> list[Any]:
     for cell in function.__closure__ or ():
         try:
             found.append(cell.cell_contents)
-        except ValueError:   # not assigned yet
+        except ValueError:  # not assigned yet
             pass
     return found
 
@@ -572,7 +701,8 @@ def _trampoline(result: Any) -> Any:
 
 
 def _chain_test() -> types.FunctionType:
-    """A function whose frame begins without a look for signals and other threads: RESUME does so for arguments below 2."""
+    """A function whose frame begins without a look for signals and other threads: RESUME does so for arguments
+    below 2."""
     raw = bytearray(_trampoline.__code__.co_code)
     assert raw[0] == opmap["RESUME"]
     raw[1] = 2
@@ -581,8 +711,8 @@ def _chain_test() -> types.FunctionType:
 
 def _after_fork() -> None:
     """In a forked child there is one thread: what others were in the middle of is not going on."""
-    if not capture_lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
-        capture_lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
+    if not capture_lock._is_owned():  # type: ignore[attr-defined]  # private in typeshed
+        capture_lock._at_fork_reinit()  # type: ignore[attr-defined]  # private in typeshed
     _core.after_fork()
 
 

@@ -1,10 +1,14 @@
-"""One compile for equal graphs: a capture whose graph equals one that a living entry runs takes over the compiled function.
+"""One compile for equal graphs: a capture whose graph equals one that a living entry runs takes over the compiled
+function.
 
-So it is where guards hold for one object only (a hook, a closure, another number that the graph does not show) and each object has a
+So it is where guards hold for one object only (a hook, a closure, another number that the graph does not show) and each
+object has a
 capture of its own.  Parameters are inputs of a graph: they differ, the code is the same.
 
-Only for backends whose result depends on the graph, the metadata of its inputs and torch's state alone (`reuses_equal_graphs`, see
-backends/builtin.py), and for graphs of fixed sizes, made of torch's own functions and plain constants.  A compiled function lives as long
+Only for backends whose result depends on the graph, the metadata of its inputs and torch's state alone
+(`reuses_equal_graphs`, see
+backends/builtin.py), and for graphs of fixed sizes, made of torch's own functions and plain constants.  A compiled
+function lives as long
 as an entry runs it.
 """
 
@@ -49,14 +53,23 @@ class _Named:
         return len(self.objects)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is _Named and len(self.objects) == len(other.objects) and all(map(operator.is_, self.objects, other.objects))
+        return (
+            type(other) is _Named
+            and len(self.objects) == len(other.objects)
+            and all(map(operator.is_, self.objects, other.objects))
+        )
 
 
 def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Capture) -> Callable[..., Any]:
     """A backend that asks `compile_graph` for graphs only that no other capture has."""
+
     def backend(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
         try:
-            key = None if config.verify_correctness else (settings.key, _Named(settings.named), options_now(), *_key_of(graph_module, example_inputs))
+            key = (
+                None
+                if config.verify_correctness
+                else (settings.key, _Named(settings.named), options_now(), *_key_of(graph_module, example_inputs))
+            )
         except _Unequal:
             key = None
         found = _compiled.get(key) if key is not None else None
@@ -68,19 +81,36 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
         if key is not None and type(made) is types.FunctionType:
             _compiled[key] = made
         return made
+
     return backend
 
 
 def _key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[Any, ...]:
     """What decides what is compiled; raises `_Unequal`."""
-    return (_graph(graph_module), tuple([_input(one) for one in example_inputs]), _core.memory_pattern(tuple(example_inputs)),
-            str(_core.torch_state()), torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+    return (
+        _graph(graph_module),
+        tuple([_input(one) for one in example_inputs]),
+        _core.memory_pattern(tuple(example_inputs)),
+        str(_core.torch_state()),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+    )
 
 
 def _graph(module: GraphModule) -> tuple[Any, ...]:
     numbers = {node: number for number, node in enumerate(module.graph.nodes)}
-    return tuple([(node.op, _target(module, node), _constant(node.args, numbers), _constant(node.kwargs, numbers), *_meta(node))
-                  for node in module.graph.nodes])
+    return tuple(
+        [
+            (
+                node.op,
+                _target(module, node),
+                _constant(node.args, numbers),
+                _constant(node.kwargs, numbers),
+                *_meta(node),
+            )
+            for node in module.graph.nodes
+        ]
+    )
 
 
 def _meta(node: Node) -> tuple[Any, ...]:
@@ -93,16 +123,29 @@ def _target(module: GraphModule, node: Node) -> Any:
     if node.op == "call_method":
         return node.target
     if node.op == "get_attr":
-        part = module.get_submodule(str(node.target)) if hasattr(module, str(node.target)) and is_a(getattr(module, str(node.target)), GraphModule) else None
+        part = (
+            module.get_submodule(str(node.target))
+            if hasattr(module, str(node.target)) and is_a(getattr(module, str(node.target)), GraphModule)
+            else None
+        )
         if part is None:
-            raise _Unequal   # a tensor, a generator
+            raise _Unequal  # a tensor, a generator
         return _graph(part)
     if node.op != "call_function":
-        return None          # names of inputs
+        return None  # names of inputs
     target = node.target
-    is_torchs = type(target) in (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-    if not is_torchs and not (type(target) is types.FunctionType and target.__closure__ is None and target.__code__.co_filename.startswith(_TORCH)):
-        raise _Unequal       # a function of the program may hold anything
+    is_torchs = type(target) in (
+        types.BuiltinFunctionType,
+        types.MethodDescriptorType,
+        torch._ops.OpOverload,
+        torch._ops.OpOverloadPacket,
+    )
+    if not is_torchs and not (
+        type(target) is types.FunctionType
+        and target.__closure__ is None
+        and target.__code__.co_filename.startswith(_TORCH)
+    ):
+        raise _Unequal  # a function of the program may hold anything
     return target
 
 
@@ -113,10 +156,10 @@ def _constant(value: Any, numbers: dict[Node, int]) -> Any:
     if kind in _PLAIN:
         return kind, value
     if kind in (float, complex):
-        return kind, repr(value)     # -0.0 is another number
+        return kind, repr(value)  # -0.0 is another number
     if kind is slice:
         return kind, *[_constant(part, numbers) for part in (value.start, value.stop, value.step)]
-    if is_a(value, (tuple, list)):   # FX's own classes among them
+    if is_a(value, (tuple, list)):  # FX's own classes among them
         return kind, tuple([_constant(item, numbers) for item in value])
     if is_a(value, dict):
         return kind, tuple([(key, _constant(item, numbers)) for key, item in value.items()])
@@ -129,8 +172,13 @@ _read = _core.of_tensor
 def _input(tensor: Any) -> tuple[Any, ...]:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or _read(tensor, "layout") is not torch.strided:
         raise _Unequal
-    return (type(tensor), *[_read(tensor, name) for name in ("dtype", "device", "requires_grad", "is_leaf")], tuple(_read(tensor, "size")),
-            tuple(_read(tensor, "stride")), torch._C._dispatch_keys(tensor).raw_repr())
+    return (
+        type(tensor),
+        *[_read(tensor, name) for name in ("dtype", "device", "requires_grad", "is_leaf")],
+        tuple(_read(tensor, "size")),
+        tuple(_read(tensor, "stride")),
+        torch._C._dispatch_keys(tensor).raw_repr(),
+    )
 
 
 def forget() -> None:

@@ -1,4 +1,6 @@
-"""What the hook does with a code object: its twin, a handler, or a refusal; and which frames are worth a capture of their own."""
+"""What the hook does with a code object: its twin, a handler, or a refusal; and which frames are worth a capture of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["muted", "resolve_code", "skipped"]
 
 #: files whose functions are for programs; in captured code each needs a handler
-_PUBLIC = frozenset({own_file("config.py"), own_file("testing.py"), *(own_file("surface", name) for name in ("compiling.py", "decorators.py", "drop_in.py"))})
-_READS_OPTIONS = type(config).__getattr__.__code__   # plain Python, which whoever asks all modules for an attribute runs
-_MODULE_WRAPPER = own_file("capture", "module_wrapper.py")   # its attribute access is part of the user's program
+_PUBLIC = frozenset(
+    {
+        own_file("config.py"),
+        own_file("testing.py"),
+        *(own_file("surface", name) for name in ("compiling.py", "decorators.py", "drop_in.py")),
+    }
+)
+_READS_OPTIONS = type(config).__getattr__.__code__  # plain Python, which whoever asks all modules for an attribute runs
+_MODULE_WRAPPER = own_file("capture", "module_wrapper.py")  # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _DYNAMO = _TORCH + "_dynamo" + os.sep
 #: plain helpers, which the graphs of compiled autograd call
@@ -44,7 +52,9 @@ _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
 
 @functools.cache
 def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
-    """Python functions that C code may call and that are not to run as twins: substitutes and torch operations, by their code."""
+    """Python functions that C code may call and that are not to run as twins: substitutes and torch operations, by
+    their code.
+    """
     found: dict[types.CodeType, dict[Any, Any]] = {}
     for function in torch_operations().values():
         if is_a(function, types.FunctionType):
@@ -65,7 +75,12 @@ def resolve_code(code: types.CodeType) -> Any:
     if handler is not None:
         return handler
     handlers = _handlers().get(code)
-    if handlers is None and code.co_filename.startswith(FRAMELIFT) and code.co_filename != _MODULE_WRAPPER and code is not _READS_OPTIONS:
+    if (
+        handlers is None
+        and code.co_filename.startswith(FRAMELIFT)
+        and code.co_filename != _MODULE_WRAPPER
+        and code is not _READS_OPTIONS
+    ):
         return f"own-function|{code.co_qualname}" if code.co_filename in _PUBLIC else None
     if handlers is not None:
         if code.co_freevars:
@@ -81,12 +96,20 @@ def resolve_code(code: types.CodeType) -> Any:
 
 
 def _guard_handling(world: World, function: types.FunctionType, origin: Origin) -> bool:
-    """Guard that a function of the same code is handled alike.  False: what is done at a call depends on which function it is."""
+    """Guard that a function of the same code is handled alike.  False: what is done at a call depends on which function
+    it is.
+    """
     handler, code = handler_of(function), function.__code__
     if handler is disabled or CODE_HANDLERS.get(code) is disabled:
         guard_mark(world, origin, handler)
         return True
-    if handler is not None or code in CODE_HANDLERS or code in _handlers() or code.co_filename.startswith((FRAMELIFT, _DYNAMO, _NUMPY)) or _of_triton(code):
+    if (
+        handler is not None
+        or code in CODE_HANDLERS
+        or code in _handlers()
+        or code.co_filename.startswith((FRAMELIFT, _DYNAMO, _NUMPY))
+        or _of_triton(code)
+    ):
         return False
     guard_unmarked(world, function, origin)
     return True
@@ -97,15 +120,23 @@ World.guard_handling = staticmethod(_guard_handling)
 
 def _of_triton(code: types.CodeType) -> bool:
     """Whether this is what compiles and launches kernels."""
-    return any(f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends"))
+    return any(
+        f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends")
+    )
 
 
 def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Bookkeeping of another front end: nothing of it is the program's."""
 
 
-#: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their note is left out
-_AROUND = frozenset({"install_generation_tagging_init.<locals>.patched_init", "install_generation_tagging_init.<locals>.patched_setstate"})
+#: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their
+#: note is left out
+_AROUND = frozenset(
+    {
+        "install_generation_tagging_init.<locals>.patched_init",
+        "install_generation_tagging_init.<locals>.patched_setstate",
+    }
+)
 _NOTES = frozenset({"GenerationTracker.tag"})
 
 
@@ -115,15 +146,23 @@ def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
 
 
 def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is left."""
+    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is
+    left.
+    """
     if callable_.__name__ == "__exit__":
         session.notes[_patched].pop()()
         return
     inside = _core.is_internal(args[0])
-    changes = args[0].config_patch.changes if inside else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
-    patch = config.patch({name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE})
+    changes = (
+        args[0].config_patch.changes
+        if inside
+        else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
+    )
+    patch = config.patch(
+        {name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE}
+    )
     patch.__enter__()
-    left: list[Any] = []   # by the program, or by the end of the rehearsal
+    left: list[Any] = []  # by the program, or by the end of the rehearsal
 
     def leave() -> None:
         if not left:
@@ -131,9 +170,12 @@ def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
             left.append(True)
 
     def stay_out() -> None:
-        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come before."""
+        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come
+        before.
+        """
         if not left:
             raise Interrupt("result-object", "patch_dynamo_config that was entered")
+
     session.notes.setdefault(_patched, []).append(leave)
     session.world.leaving.append(leave)
     session.world.finishing.append(stay_out)
@@ -174,21 +216,38 @@ def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 #: functions of torch._dynamo that programs call; all others of its frames end the capture
-_BY_NAME: dict[str, Any] = {"is_compiling": _compiling, "patch_dynamo_config": _made_plainly, "override_cudagraphs": _made_plainly, "_set_stance": forbidden, "mark_static": _nothing, "graph_break": refusing("graph-break"), "skip_frame": refusing("skip-frame")}
+_BY_NAME: dict[str, Any] = {
+    "is_compiling": _compiling,
+    "patch_dynamo_config": _made_plainly,
+    "override_cudagraphs": _made_plainly,
+    "_set_stance": forbidden,
+    "mark_static": _nothing,
+    "graph_break": refusing("graph-break"),
+    "skip_frame": refusing("skip-frame"),
+}
 
 
 #: compilers, some of which work while a graph's way back runs for the first time
 _COMPILERS = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
 _GRAPHS = own_file("graph", "fx", "node_functions.py")
 _MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
-_FUNCTIONS = _TORCH + os.path.join("nn", "modules", "_functions.py")   # autograd functions, whose context only plain Python has
-_CALLS = ("Module._wrapped_call_impl", "Module._call_impl")   # the rest of it looks after attributes
+_FUNCTIONS = _TORCH + os.path.join(
+    "nn", "modules", "_functions.py"
+)  # autograd functions, whose context only plain Python has
+_CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it looks after attributes
 
 
 def muted(code: types.CodeType) -> bool:
-    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, compilers, and graphs that run already."""
+    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, compilers,
+    and graphs that run already.
+    """
     name = code.co_filename
-    return name.startswith(_COMPILERS) or name == _GRAPHS or name.startswith(_DYNAMO) and code.co_qualname.startswith("DisableContext.")
+    return (
+        name.startswith(_COMPILERS)
+        or name == _GRAPHS
+        or name.startswith(_DYNAMO)
+        and code.co_qualname.startswith("DisableContext.")
+    )
 
 
 def skipped(code: types.CodeType) -> bool:

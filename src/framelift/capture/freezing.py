@@ -1,6 +1,8 @@
-"""Parameters and buffers as attributes of the graph, where the program asks Inductor to freeze them (`torch._inductor.config.freezing`, without grad mode).
+"""Parameters and buffers as attributes of the graph, where the program asks Inductor to freeze them
+(`torch._inductor.config.freezing`, without grad mode).
 
-A compiler may then calculate with what they hold.  That they are the same tensors is guarded; that nobody writes to them is the program's promise.
+A compiler may then calculate with what they hold.  That they are the same tensors is guarded; that nobody writes to
+them is the program's promise.
 """
 
 from __future__ import annotations
@@ -49,9 +51,17 @@ def frozen(session: Session, finished: Finished) -> Finished:
     module.graph.lint()
     module.recompile()
     tensors = [given for given in rest if is_a(given, torch.Tensor)]
-    return dataclasses.replace(finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest)
+    return dataclasses.replace(
+        finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest
+    )
 
 
 def _is_state(tensor: torch.Tensor, origin: Any) -> bool:
     table = origin.base
-    return is_parameter(tensor) or origin.step == "item" and table is not None and table.step == "item" and table.key == "_buffers"
+    return (
+        is_parameter(tensor)
+        or origin.step == "item"
+        and table is not None
+        and table.step == "item"
+        and table.key == "_buffers"
+    )

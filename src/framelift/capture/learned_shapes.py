@@ -1,6 +1,7 @@
 """What earlier calls showed of sizes and numbers, per code; and from it, what is symbolic in the next capture.
 
-Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it lives.  A number that
+Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it
+lives.  A number that
 captured code itself writes is taken for one that changes, before it was seen to.
 """
 
@@ -38,12 +39,14 @@ class Learned:
     """The sizes and numbers of one frame's captures: place -> what was found there last, and which of it changes."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}        # text of an origin -> number, or sizes
-        self.changing: dict[str, Any] = {}      # text of an origin -> True (a number), or the dimensions
-        self.captures = 0                       # so far, whatever became of their entries
-        self.entered = False                    # whether a capture gave an entry
-        self.classes: dict[str, tuple[weakref.ref[type], int]] = {}   # text of an origin -> the class that some function made, the how manieth there
-        self.read_fully: set[str] = set()            # texts of origins of dictionaries that are not read key by key
+        self.values: dict[str, Any] = {}  # text of an origin -> number, or sizes
+        self.changing: dict[str, Any] = {}  # text of an origin -> True (a number), or the dimensions
+        self.captures = 0  # so far, whatever became of their entries
+        self.entered = False  # whether a capture gave an entry
+        self.classes: dict[
+            str, tuple[weakref.ref[type], int]
+        ] = {}  # text of an origin -> the class that some function made, the how manieth there
+        self.read_fully: set[str] = set()  # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: World) -> None:
         """Take over what a capture relied on."""
@@ -66,7 +69,12 @@ class Learned:
             elif guard.kind == "KEYS" and guard.origin.step != "dict":
                 self._keys(str(guard.origin), KeysSeen(keys_text(value)))
                 self.meet(str(guard.origin.to("len")), len(value))
-            elif guard.kind == "CODE" or guard.kind == "IS" and type(value) is types.FunctionType and guard.origin.step != "lookup":
+            elif (
+                guard.kind == "CODE"
+                or guard.kind == "IS"
+                and type(value) is types.FunctionType
+                and guard.origin.step != "lookup"
+            ):
                 self._function(str(guard.origin), guard)
             elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
                 self.meet(str(guard.origin), value.size)
@@ -105,7 +113,7 @@ class Learned:
         old = self.values.get(place)
         self.values[place] = value
         if type(value) is tuple:
-            dims = {i for i, length in enumerate(value) if length is None}   # symbolic already
+            dims = {i for i, length in enumerate(value) if length is None}  # symbolic already
             if type(old) is tuple and len(old) == len(value):
                 dims |= {i for i, (a, b) in enumerate(zip(old, value)) if a != b}
             known = self.changing.get(place)
@@ -115,7 +123,9 @@ class Learned:
             self.changing[place] = True
 
     def as_data(self) -> dict[str, Any]:
-        """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept constant, "keys" for a dictionary."""
+        """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept
+        constant, "keys" for a dictionary.
+        """
         keyed = {place: "keys" for place, what in self.values.items() if type(what) is KeysSeen and what.changes}
         return {place: sorted(what) if is_a(what, frozenset) else what for place, what in self.changing.items()} | keyed
 
@@ -146,11 +156,19 @@ class Learned:
         self.changing[place] = False
 
     def keep_floats_static(self, session: Session, error: BackendCompilerFailed) -> bool:
-        """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False: nothing to be done."""
-        numbers = {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
+        """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False:
+        nothing to be done.
+        """
+        numbers = {
+            origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)
+        }
         if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
             return False
-        refused = {id(number) for name in error.floats for number in _sources(session.recorder.with_symbols().meanings.get(name))}
+        refused = {
+            id(number)
+            for name in error.floats
+            for number in _sources(session.recorder.with_symbols().meanings.get(name))
+        }
         for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
             self.keep_static(str(origin))
         return True
@@ -159,7 +177,11 @@ class Learned:
 def _outside(places: dict[str, Any], parameter: str) -> dict[str, Any]:
     """The places, texts of origins, that are not reached from a parameter."""
     roots = parameter, f"{parameter}.", f"{parameter}["
-    return {place: what for place, what in places.items() if not parameter or place != roots[0] and not place.startswith(roots[1:])}
+    return {
+        place: what
+        for place, what in places.items()
+        if not parameter or place != roots[0] and not place.startswith(roots[1:])
+    }
 
 
 def _sources(value: Any) -> list[Any]:
@@ -169,18 +191,28 @@ def _sources(value: Any) -> list[Any]:
 
 
 def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
-    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`: also sizes 0 and 1."""
+    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`:
+    also sizes 0 and 1.
+    """
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes
-    return Dynamism(seen.changing if automatic else {}, everything=everything, values=seen.values if automatic else {}, read_fully=seen.read_fully,
-                    functions=True, scalars=scalars and automatic, general=general)
+    return Dynamism(
+        seen.changing if automatic else {},
+        everything=everything,
+        values=seen.values if automatic else {},
+        read_fully=seen.read_fully,
+        functions=True,
+        scalars=scalars and automatic,
+        general=general,
+    )
 
 
 Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
 
 
-def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned,
-                  dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
+def rehearse_with(
+    rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, dynamic: bool | None
+) -> tuple[Any, Any, BaseException | None]:
     """Rehearse with what is known to change as symbols; sizes 0 and 1 too, where the graph is the same for these."""
     found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
     if found[2] is not None or not found[0].world.dynamism.lone:
@@ -190,18 +222,23 @@ def rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tup
     except InternalError:
         if config.strict:
             raise
-        return found   # which is right for this size
+        return found  # which is right for this size
     return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
 
 
-def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned,
-                   dynamic: bool | None) -> tuple[Any, Any, BaseException | None]:
-    """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols do not do."""
+def _rehearse_with(
+    rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, dynamic: bool | None
+) -> tuple[Any, Any, BaseException | None]:
+    """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols
+    do not do.
+    """
     found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
     if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):
-        found = rehearse(function, locals_, dynamism_for(seen, dynamic))   # more than an operand: a constant, until it changes
+        found = rehearse(
+            function, locals_, dynamism_for(seen, dynamic)
+        )  # more than an operand: a constant, until it changes
     if is_a(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
-        for place in found[0].world.dynamism.keyed:    # given to C code that would look into it
+        for place in found[0].world.dynamism.keyed:  # given to C code that would look into it
             seen.keep_static(place)
             seen.read_fully.add(place)
         found = rehearse(function, locals_, dynamism_for(seen, dynamic))
@@ -214,8 +251,13 @@ def _rehearse_with(rehearse: Rehearse, function: types.FunctionType, locals_: tu
         return found
     for place in written:
         seen.changing[place] = True
-    again = rehearse(function, locals_, Dynamism(seen.changing, everything=dynamic is True, values=seen.values, read_fully=seen.read_fully,
-                                                        functions=True))
+    again = rehearse(
+        function,
+        locals_,
+        Dynamism(
+            seen.changing, everything=dynamic is True, values=seen.values, read_fully=seen.read_fully, functions=True
+        ),
+    )
     if type(again[2]) is type(found[2]):
         return again
     for place in written:
@@ -240,7 +282,11 @@ def _written_numbers(session: Session) -> list[str]:
         if is_a(shadow.before, (dict, list)):
             items = shadow.before.items() if is_a(shadow.before, dict) else enumerate(shadow.before)
             for key, before in items:
-                if type(before) in _NUMBERS and (place := shadow.origin.to("item", key)) in read and _now(shadow.copy, key, before) is not before:
+                if (
+                    type(before) in _NUMBERS
+                    and (place := shadow.origin.to("item", key)) in read
+                    and _now(shadow.copy, key, before) is not before
+                ):
                     found.append(str(place))
     return found
 
@@ -253,7 +299,12 @@ def _places(world: World, effect: Any) -> list[Origin]:
     origin = const(owner) if is_constant(owner) else world.origin_of(owner)
     if origin is None:
         return []
-    return [origin.to("item", effect.key), origin.to("slot", effect.key), origin.to("lookup", effect.key), origin.to("dict").to("item", effect.key)]
+    return [
+        origin.to("item", effect.key),
+        origin.to("slot", effect.key),
+        origin.to("lookup", effect.key),
+        origin.to("dict").to("item", effect.key),
+    ]
 
 
 def _now(copy: Any, key: Any, before: Any) -> Any:

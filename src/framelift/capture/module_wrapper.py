@@ -14,15 +14,32 @@ from .._core import is_a
 
 __all__ = ["OptimizedModule"]
 
-_OWN = frozenset({"_orig_mod", "_compiled", "_call", "dynamo_ctx", "__dict__", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id"})
+_OWN = frozenset(
+    {
+        "_orig_mod",
+        "_compiled",
+        "_call",
+        "dynamo_ctx",
+        "__dict__",
+        "_torchdynamo_orig_callable",
+        "_torchdynamo_wrapper_id",
+    }
+)
 #: registering one of these means that a call has to go through nn.Module's own
-_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook")
+_HOOKS = (
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+    "register_backward_hook",
+)
 
 
 class OptimizedModule(torch.nn.Module):
     """Wraps a module; calling it runs the captured graph.
 
-    Parameters, buffers, submodules and every other attribute are those of the original module, which is `_orig_mod`.  Hooks on
+    Parameters, buffers, submodules and every other attribute are those of the original module, which is `_orig_mod`.
+    Hooks on
     the wrapper run outside the graph.
 
     >>> import torch, framelift
@@ -36,11 +53,15 @@ class OptimizedModule(torch.nn.Module):
     _compiled: Any
     _orig_mod: torch.nn.Module
 
-    def __init__(self, module: torch.nn.Module, compiled: Any, again: Callable[[torch.nn.Module], Any] | None = None) -> None:
+    def __init__(
+        self, module: torch.nn.Module, compiled: Any, again: Callable[[torch.nn.Module], Any] | None = None
+    ) -> None:
         super().__init__()
         own = self.__dict__
         own["_compiled"] = own["_call"] = compiled
-        own["dynamo_ctx"] = again   # compiles another callable in the same way: for copies, and for libraries that compile more methods
+        own["dynamo_ctx"] = (
+            again  # compiles another callable in the same way: for copies, and for libraries that compile more methods
+        )
         self._modules["_orig_mod"] = module
         if is_a(module, LazyModuleMixin):
             own["_call"] = types.MethodType(_first_call, self)
@@ -57,7 +78,7 @@ class OptimizedModule(torch.nn.Module):
 
     @training.setter
     def training(self, mode: bool) -> None:
-        if "_orig_mod" in self.__dict__.get("_modules", ()):   # nn.Module's own __init__ sets it first
+        if "_orig_mod" in self.__dict__.get("_modules", ()):  # nn.Module's own __init__ sets it first
             self._orig_mod.training = mode
 
     def __str__(self) -> str:
@@ -70,12 +91,17 @@ class OptimizedModule(torch.nn.Module):
         try:
             return getattr(self._orig_mod, name)
         except AttributeError:
-            if name in ("recompiles", "report"):     # the module's own attribute of this name comes first
+            if name in ("recompiles", "report"):  # the module's own attribute of this name comes first
                 return getattr(self._compiled, name)
             raise
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules or hasattr(type(self), name):
+        if (
+            name in _OWN
+            or "_modules" not in self.__dict__
+            or "_orig_mod" not in self._modules
+            or hasattr(type(self), name)
+        ):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)
@@ -99,7 +125,9 @@ class OptimizedModule(torch.nn.Module):
 
     def __reduce__(self) -> Any:
         if self.dynamo_ctx is None:
-            raise TypeError(f"this wrapper of {type(self._orig_mod).__name__} cannot be copied; copy the module it wraps")
+            raise TypeError(
+                f"this wrapper of {type(self._orig_mod).__name__} cannot be copied; copy the module it wraps"
+            )
         return _wrap, (self.dynamo_ctx, self._orig_mod)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -129,6 +157,7 @@ def _with_hooks(name: str) -> Any:
     def hooked(self: OptimizedModule, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_call"] = types.MethodType(torch.nn.Module.__call__, self)
         return register(self, *args, **kwargs)
+
     hooked.__name__ = name
     hooked.__doc__ = register.__doc__
     return hooked

@@ -19,7 +19,19 @@ from . import stance
 from .records.names import MODULE_CALLS, Names, names_in
 from .learned_shapes import Learned
 
-__all__ = ["Asked", "at_limit", "called", "cause_of", "forget", "is_full", "is_at_total_limit", "limit_message", "may_capture", "may_exchange", "suppressed"]
+__all__ = [
+    "Asked",
+    "at_limit",
+    "called",
+    "cause_of",
+    "forget",
+    "is_full",
+    "is_at_total_limit",
+    "limit_message",
+    "may_capture",
+    "may_exchange",
+    "suppressed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class Asked:
     why: str
     root: bool
     locals: tuple[Any, ...]
-    seen: dict[types.CodeType, Learned]   # what the driver knows of each frame's sizes and numbers
+    seen: dict[types.CodeType, Learned]  # what the driver knows of each frame's sizes and numbers
 
 
 def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
@@ -41,29 +53,41 @@ def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
 
 
 def may_capture(asked: Asked) -> bool:
-    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an error."""
+    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an
+    error.
+    """
     return all(question(asked) for question in _QUESTIONS)
 
 
 def may_exchange(asked: Asked) -> bool:
-    """Whether an entry whose graph runs uncompiled may be captured again for the compiled one: that is no recompile, whatever the stance."""
+    """Whether an entry whose graph runs uncompiled may be captured again for the compiled one: that is no recompile,
+    whatever the stance.
+    """
     return _surroundings(asked)
 
 
 def _surroundings(asked: Asked) -> bool:
     if _fx_tracing():
         if config.error_on_nested_fx_trace and asked.root:
-            raise RuntimeError("Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment.")
+            raise RuntimeError(
+                "Detected that you are using FX to symbolically trace a dynamo-optimized function. This "
+                "is not supported at the moment."
+            )
         return False
     if torch._C._get_tracing_state() is not None:
         if config.error_on_nested_jit_trace and asked.root:
-            raise RuntimeError("Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is not supported at the moment.")
+            raise RuntimeError(
+                "Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is "
+                "not supported at the moment."
+            )
         return False
     return True
 
 
 def _fx_tracing() -> bool:
-    """A symbolic trace is running, and it is not make_fx's: there the tensors are real, and a dispatch mode says what is going on."""
+    """A symbolic trace is running, and it is not make_fx's: there the tensors are real, and a dispatch mode says what
+    is going on.
+    """
     flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
     if flag is None:
         flag = torch.fx._symbolic_trace.is_fx_tracing()
@@ -75,11 +99,19 @@ def _stance(asked: Asked) -> bool:
     names = called(asked.function, asked.locals)
     code, why = names.code or asked.function.__code__, names.text(asked.why, True)
     if now.skip_guard_eval_unsafe:
-        raise RuntimeError("Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed up your model with "
-                           f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: {why or 'not captured before'}")
+        raise RuntimeError(
+            "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have "
+            "not warmed up your model with "
+            f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: "
+            f"{why or 'not captured before'}"
+        )
     if now.name == "fail_on_recompile":
-        raise RuntimeError(f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{code.co_filename}', function name: "
-                           f"'{code.co_name}', line number: {code.co_firstlineno}" + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else ""))
+        raise RuntimeError(
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: "
+            f"'{code.co_filename}', function name: "
+            f"'{code.co_name}', line number: {code.co_firstlineno}"
+            + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else "")
+        )
     if now.name == "eager_then_compile" and asked.function.__code__ not in _seen_once:
         _seen_once.add(asked.function.__code__)
         _remember(asked)
@@ -103,7 +135,10 @@ _seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 def _recompile(asked: Asked) -> bool:
     if asked.entries and config.error_on_recompile:
         names = called(asked.function, asked.locals)
-        raise RecompileError(f"{names.title or asked.function.__qualname__} would be recompiled (config.error_on_recompile): {names.text(asked.why, True)}")
+        raise RecompileError(
+            f"{names.title or asked.function.__qualname__} would be recompiled "
+            f"(config.error_on_recompile): {names.text(asked.why, True)}"
+        )
     return True
 
 
@@ -121,7 +156,9 @@ def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
 
 
 def cause_of(miss: Miss | None) -> tuple[str, str] | None:
-    """What counts for itself against the limit: one value, and what is asked of it; a number is the same cause as a constant and as a symbol."""
+    """What counts for itself against the limit: one value, and what is asked of it; a number is the same cause as a
+    constant and as a symbol.
+    """
     return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK") else miss.kind)
 
 
@@ -131,31 +168,46 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
     mine = [entry.info for entry in entries if entry.info.owner is owner]
     if not mine:
         return len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
-    same = 1 + sum(cause_of(info.miss) == cause_of(miss) for info in mine[:-1])   # the oldest is what the others differ from
-    return same >= limit or len(mine) >= _CAUSES * limit or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+    same = 1 + sum(
+        cause_of(info.miss) == cause_of(miss) for info in mine[:-1]
+    )  # the oldest is what the others differ from
+    return (
+        same >= limit
+        or len(mine) >= _CAUSES * limit
+        or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+    )
 
 
 def is_at_total_limit(seen: Learned | None, limit: int) -> bool:
-    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no longer among its own.
+    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no
+    longer among its own.
 
-    So those of classes that a function makes each time it runs: at one place there are no more of them than of other values.
+    So those of classes that a function makes each time it runs: at one place there are no more of them than of other
+    values.
     """
-    return seen is not None and (seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
-                                 or any(count >= limit for _, count in seen.classes.values()))
+    return seen is not None and (
+        seen.captures >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
+        or any(count >= limit for _, count in seen.classes.values())
+    )
 
 
 def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:
     """What is said when the limit is reached: the cause by name."""
     cause = f" because of {names.origin(miss.origin, True)}" if miss is not None and miss.origin else ""
-    return (f"{names.title or function.__qualname__} was compiled {times} times (config.recompile_limit); further variants{cause} {then} "
-            f"Last miss: {names.text(miss.sentence, True) if miss is not None else 'none'}")
+    return (
+        f"{names.title or function.__qualname__} was compiled {times} times (config.recompile_limit); "
+        f"further variants{cause} {then} "
+        f"Last miss: {names.text(miss.sentence, True) if miss is not None else 'none'}"
+    )
 
 
 def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss | None, fullgraph: bool) -> None:
     """The limit of captures is reached: an error where one was asked for."""
     if config.fail_on_recompile_limit_hit or fullgraph:
         asked = "fullgraph=True" if fullgraph else "config.fail_on_recompile_limit_hit"
-        raise FailOnRecompileLimitHit(limit_message(function, names, times, miss, f"would run eagerly, which {asked} does not allow."))
+        raise FailOnRecompileLimitHit(
+            limit_message(function, names, times, miss, f"would run eagerly, which {asked} does not allow.")
+        )
 
 
 def suppressed(error: BaseException, name: str) -> bool:

@@ -1,4 +1,6 @@
-"""FRAMELIFT_PROFILE=1: a profile of each rehearsal, by the user's functions.  FRAMELIFT_PROFILE=FOLDER also keeps the files."""
+"""FRAMELIFT_PROFILE=1: a profile of each rehearsal, by the user's functions.  FRAMELIFT_PROFILE=FOLDER also keeps the
+files.
+"""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ class Resumed:
     """Where a capture begins; a parameter that only framelift named is called by its expression."""
 
     place: Place
-    after: tuple[Place, ...]                # what ran eagerly before
-    names: tuple[tuple[str, str], ...]      # parameter -> expression
-    arguments: tuple[str, ...]              # all parameters
-    loops: tuple[Place, ...]                # the loops that are resumed
+    after: tuple[Place, ...]  # what ran eagerly before
+    names: tuple[tuple[str, str], ...]  # parameter -> expression
+    arguments: tuple[str, ...]  # all parameters
+    loops: tuple[Place, ...]  # the loops that are resumed
 
     def said(self, text: str) -> str:
         """A path or sentence with such parameters called by their expressions."""
@@ -48,19 +48,32 @@ def resumed_from(breaks: Breaks, code: types.CodeType) -> Resumed | None:
     frames, made = breaks.of(code)
     point = next(point for (point, plain), each in frames.made.items() if each is made)
     flow, original = frames.flow, frames.code
-    after = dict.fromkeys(place_of(original, 2 * flow.last(p.unit).unit) for p, plain in frames.made if plain and point.unit in stops_after(flow, p.unit))
+    after = dict.fromkeys(
+        place_of(original, 2 * flow.last(p.unit).unit)
+        for p, plain in frames.made
+        if plain and point.unit in stops_after(flow, p.unit)
+    )
     rows, loops = _names(flow, original, point.unit)
-    return Resumed(place_of(original, 2 * point.unit), tuple(after), tuple(rows), code.co_varnames[:code.co_argcount], tuple(loops))
+    return Resumed(
+        place_of(original, 2 * point.unit),
+        tuple(after),
+        tuple(rows),
+        code.co_varnames[: code.co_argcount],
+        tuple(loops),
+    )
 
 
 def _names(flow: Flow, code: types.CodeType, unit: int) -> tuple[list[tuple[str, str]], list[Place]]:
-    rows = [(".handled", "the exception being handled"), (".receiver", code.co_varnames[0] if code.co_varnames else "self")]
+    rows = [
+        (".handled", "the exception being handled"),
+        (".receiver", code.co_varnames[0] if code.co_varnames else "self"),
+    ]
     loops = []
     for slot, made_by in producers(flow, unit).items():
-        if flow.at[made_by].name == "GET_ITER":      # its place is the whole loop
+        if flow.at[made_by].name == "GET_ITER":  # its place is the whole loop
             number = flow.number[made_by]
             before = flow.ops[number - 1]
-            loops += [place_of(code, 2 * op.unit) for op in flow.ops[number + 1:number + 3] if op.name == "FOR_ITER"]
+            loops += [place_of(code, 2 * op.unit) for op in flow.ops[number + 1 : number + 3] if op.name == "FOR_ITER"]
             rows.append((f".{slot}", f"the loop over {_brief(expression(place_of(code, 2 * before.unit)))}"))
             continue
         text = _brief(expression(place_of(code, 2 * made_by)))

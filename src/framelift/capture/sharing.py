@@ -1,9 +1,13 @@
-"""One capture for equal code: compiled callables of one code, with one backend and equal options, use each other's captures.
+"""One capture for equal code: compiled callables of one code, with one backend and equal options, use each other's
+captures.
 
-A capture belongs to its code and its guards.  Where a callable has no entry for a call, the captures that others made of the same code are
-asked, and one whose guards hold is taken over: same compiled graph, guards of its own (these remember what they have looked at).
+A capture belongs to its code and its guards.  Where a callable has no entry for a call, the captures that others made
+of the same code are
+asked, and one whose guards hold is taken over: same compiled graph, guards of its own (these remember what they have
+looked at).
 
-What is kept for others is bounded (`_MOST_POOLS`, `_MOST_OFFERS`) and goes with the function or class that was captured, with the backend,
+What is kept for others is bounded (`_MOST_POOLS`, `_MOST_OFFERS`) and goes with the function or class that was
+captured, with the backend,
 and with `reset`.  Captures whose graphs hold tensors are not kept.  Everything here happens under the driver's lock.
 """
 
@@ -32,8 +36,8 @@ from .records.record import Note
 
 __all__ = ["Offer", "Pool", "Settings", "forget", "pool_of", "settings_of"]
 
-_MOST_POOLS = 256      # codes (and classes) whose captures others may take over; those used last are kept
-_MOST_OFFERS = 32      # captures of each
+_MOST_POOLS = 256  # codes (and classes) whose captures others may take over; those used last are kept
+_MOST_OFFERS = 32  # captures of each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +46,9 @@ class Offer:
 
     entry: Any
     note: Note
-    options: tuple[Any, ...]     # the process's, when it was made
-    by: str                      # the name of the callable it was made for
-    keeps: Any                   # what code that resumes after its break was made from
+    options: tuple[Any, ...]  # the process's, when it was made
+    by: str  # the name of the callable it was made for
+    keeps: Any  # what code that resumes after its break was made from
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -52,14 +56,18 @@ class Pool:
     """The captures of one code, of modules of one class, with one backend and equal options."""
 
     owners: tuple[weakref.ref[Any], ...] = ()
-    offers: list[Offer] = field(default_factory=list)     # newest first
-    seen: Learned | None = None                              # what the last of them saw of sizes and numbers
+    offers: list[Offer] = field(default_factory=list)  # newest first
+    seen: Learned | None = None  # what the last of them saw of sizes and numbers
 
     def taken(self, entries: list[Any], locals_: tuple[Any, ...], uncompiled: bool) -> Iterator[Offer]:
-        """Take over the captures that are for this call and not among `entries` yet; `uncompiled`: also those that wait for their backend."""
+        """Take over the captures that are for this call and not among `entries` yet; `uncompiled`: also those that wait
+        for their backend.
+        """
         own = {id(entry.run) for entry in entries}
         now = options_now()
-        self.offers = [offer for offer in self.offers if not offer.entry.dead and not _is_over(offer.entry.info.interim)]
+        self.offers = [
+            offer for offer in self.offers if not offer.entry.dead and not _is_over(offer.entry.info.interim)
+        ]
         for offer in self.offers:
             entry = offer.entry
             if entry.info.interim is not None and not uncompiled:
@@ -75,7 +83,9 @@ class Pool:
         self.offers = [Offer(entry, note, options_now(), by, keeps), *self.offers][:_MOST_OFFERS]
 
     def seen_elsewhere(self, code: types.CodeType, of_module: bool) -> Learned | None:
-        """What other callables saw of sizes and numbers, without what belongs to the module itself: another module has its own."""
+        """What other callables saw of sizes and numbers, without what belongs to the module itself: another module has
+        its own.
+        """
         return None if self.seen is None else self.seen.copy(without=code.co_varnames[0] if of_module else "")
 
 
@@ -86,13 +96,18 @@ def _is_over(interim: Any) -> bool:
 
 def _holds_tensors(graph_module: Any) -> bool:
     """Whether a graph keeps tensors alive, which somebody may want to be gone."""
-    return graph_module is not None and any(True for part in graph_module.modules() for one in (*part.__dict__.values(), *part._parameters.values(),
-                                                                                               *part._buffers.values()) if is_a(one, torch.Tensor))
+    return graph_module is not None and any(
+        True
+        for part in graph_module.modules()
+        for one in (*part.__dict__.values(), *part._parameters.values(), *part._buffers.values())
+        if is_a(one, torch.Tensor)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one `compile` was asked for: those with equal keys share captures.  `named`: what the key names by address."""
+    """What one `compile` was asked for: those with equal keys share captures.  `named`: what the key names by
+    address."""
 
     key: tuple[Any, ...]
     named: tuple[weakref.ref[Any], ...]
@@ -103,7 +118,7 @@ def settings_of(*what: Any) -> Settings | None:
     named: list[weakref.ref[Any]] = []
     try:
         return Settings(tuple([_key(one, named) for one in what]), tuple(named))
-    except TypeError:   # of a class without weak references
+    except TypeError:  # of a class without weak references
         return None
 
 
@@ -127,7 +142,8 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 
 
 def options_now() -> tuple[Any, ...]:
-    """The options of the process that captures and compilers look at, and whether a break is an error at this moment."""
+    """The options of the process that captures and compilers look at, and whether a break is an error at this
+    moment."""
     own = [frozenset(value) if type(value := getattr(config, name)) is set else value for name in _OPTIONS]
     modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
     return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])
@@ -137,23 +153,33 @@ _OPTIONS = tuple([name for name, option in OPTIONS.items() if not option.ignored
 _pools: collections.OrderedDict[tuple[Any, ...], Pool] = collections.OrderedDict()
 
 
-def pool_of(settings: Settings | None, function: types.FunctionType, locals_: tuple[Any, ...], root: bool) -> Pool | None:
+def pool_of(
+    settings: Settings | None, function: types.FunctionType, locals_: tuple[Any, ...], root: bool
+) -> Pool | None:
     """Where captures of this frame are shared; None: nowhere.
 
-    Of a function that is handed over as a local the code is shared, of others the function.  Modules of one class share.
+    Of a function that is handed over as a local the code is shared, of others the function.  Modules of one class
+    share.
     """
     if settings is None or not all(ref() is not None for ref in settings.named):
         return None
     code = function.__code__
     first = locals_[0] if locals_ else None
-    owners = [code if len(locals_) > parameter_count(code) else function, *([type(first)] if is_a(first, torch.nn.Module) else [])]
+    owners = [
+        code if len(locals_) > parameter_count(code) else function,
+        *([type(first)] if is_a(first, torch.nn.Module) else []),
+    ]
     key = (settings.key, id(code), root, *map(id, owners))
     pool = _pools.get(key)
     if pool is None:
-        def end(_: Any, pools: Any = _pools) -> None:   # called while the interpreter ends too, when modules are empty
+
+        def end(_: Any, pools: Any = _pools) -> None:  # called while the interpreter ends too, when modules are empty
             pools.pop(key, None)
-        pool = _pools[key] = Pool(tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])]))
-    with contextlib.suppress(KeyError):   # another thread, or the end of an owner, may have taken it out
+
+        pool = _pools[key] = Pool(
+            tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])])
+        )
+    with contextlib.suppress(KeyError):  # another thread, or the end of an owner, may have taken it out
         if len(_pools) > _MOST_POOLS:
             _pools.popitem(last=False)
         _pools.move_to_end(key)

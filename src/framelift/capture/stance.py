@@ -1,6 +1,7 @@
 """The stance: a process-wide policy on what compiled callables do, and what it makes of a miss.
 
-torch.compiler.set_stance keeps its own record in TorchDynamo; the native callable compares that record at every call and tells
+torch.compiler.set_stance keeps its own record in TorchDynamo; the native callable compares that record at every call
+and tells
 `follow_torch` of a change, so that either way of setting a stance works.
 """
 
@@ -75,7 +76,7 @@ def _apply() -> None:
 def _plainly(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     before = _core.get_mode()
     try:
-        _core.set_mode(0)   # nothing below it is captured either
+        _core.set_mode(0)  # nothing below it is captured either
         return compiled.function(*args, **kwargs)
     finally:
         _core.set_mode(before)

@@ -1,6 +1,7 @@
 """Sizes 0 and 1: one capture for all sizes, where the graph of this size is the same.
 
-Two rehearsals are compared: one with the size as a constant, one that does not know it.  Where the program or torch asks for the size, the
+Two rehearsals are compared: one with the size as a constant, one that does not know it.  Where the program or torch
+asks for the size, the
 second stops; where an operation, an argument or the layout of a result differs at this size, the graph is another one.
 """
 
@@ -22,7 +23,9 @@ _SEQUENCES = (tuple, list, torch.Size)
 
 
 def is_same_graph(constant: Any, general: Any) -> bool:
-    """Whether two recorders of one call recorded the same, the sizes that `general` does not know taken as they are in this call."""
+    """Whether two recorders of one call recorded the same, the sizes that `general` does not know taken as they are in
+    this call.
+    """
     symbols = general.symbols
     if symbols is None or symbols.env.deferred_runtime_asserts or len(constant.tape) != len(general.tape):
         return False
@@ -37,14 +40,26 @@ def is_same_graph(constant: Any, general: Any) -> bool:
         if type(one) is dict:
             return type(other) is dict and list(one) == list(other) and all(map(same, one.values(), other.values()))
         if type(one) is slice:
-            return type(other) is slice and all(same(getattr(one, name), getattr(other, name)) for name in ("start", "stop", "step"))
+            return type(other) is slice and all(
+                same(getattr(one, name), getattr(other, name)) for name in ("start", "stop", "step")
+            )
         left, right = numbers[0].plain(one), numbers[1].plain(other)
         return left is right or type(left) is type(right) and type(left) in _COMPARED and left == right
 
-    return len(ones) == len(others) and all(
-        a.target.func is b.target.func and a.target.name == b.target.name and same(a.args, b.args) and same(a.kwargs, b.kwargs)
-        for a, b in zip(constant.tape, general.tape)) and all(
-        a.external is b.external and a.path == b.path and _is_laid_out_alike(a, b, same) for a, b in zip(constant.values(), general.values()))
+    return (
+        len(ones) == len(others)
+        and all(
+            a.target.func is b.target.func
+            and a.target.name == b.target.name
+            and same(a.args, b.args)
+            and same(a.kwargs, b.kwargs)
+            for a, b in zip(constant.tape, general.tape)
+        )
+        and all(
+            a.external is b.external and a.path == b.path and _is_laid_out_alike(a, b, same)
+            for a, b in zip(constant.values(), general.values())
+        )
+    )
 
 
 _COMPARED = (int, float, bool, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -52,8 +67,13 @@ _COMPARED = (int, float, bool, complex, str, torch.dtype, torch.device, torch.la
 
 def _is_laid_out_alike(one: Value, other: Value, same: Any) -> bool:
     a, b = one.facts, other.facts
-    return a.dtype == b.dtype and a.device == b.device and same(tuple(a.size), tuple(b.size)) and same(tuple(a.stride), tuple(b.stride)) \
+    return (
+        a.dtype == b.dtype
+        and a.device == b.device
+        and same(tuple(a.size), tuple(b.size))
+        and same(tuple(a.stride), tuple(b.stride))
         and a.requires_grad == b.requires_grad
+    )
 
 
 class _Numbers:
@@ -81,5 +101,5 @@ class _Numbers:
             if str(symbol) in self.symbols.meanings:
                 try:
                     yield symbol, sympy.Integer(self.symbols.shape_hint(str(symbol)))
-                except StopIteration:   # only the graph knows it
+                except StopIteration:  # only the graph knows it
                     return

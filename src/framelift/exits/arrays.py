@@ -1,4 +1,6 @@
-"""Recipes of what goes with tensors: numpy arrays and scalars, which are tensors handed to numpy, and generators of random numbers."""
+"""Recipes of what goes with tensors: numpy arrays and scalars, which are tensors handed to numpy, and generators of
+random numbers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ __all__: list[str] = []
 @exact(Array)
 def _array(walk: Walk, node: Node) -> Recipe:
     tensor = tensor_of(node.obj)
-    own = owns_memory(node.obj) and walk.scene.is_alone(tensor)   # a program may ask for its flags, its base, or resize it
+    own = owns_memory(node.obj) and walk.scene.is_alone(
+        tensor
+    )  # a program may ask for its flags, its base, or resize it
     return Recipe((walk.part(tensor), ".detach().numpy().copy('K')" if own else ".detach().numpy()"))
 
 
@@ -35,14 +39,19 @@ def _random(walk: Walk, node: Node) -> Recipe:
 
 
 if numpy is not None:
+
     @base(numpy.dtype)
     def _dtype(walk: Walk, node: Node) -> Recipe:
         return Recipe((walk.constant(node.obj, name_of(type(node.obj))),))
 
     @base(numpy.generic)
     def _value(walk: Walk, node: Node) -> Recipe:
-        """A scalar made inside is another object at every call, as numpy's are: an array without dimensions keeps the value and hands them out."""
+        """A scalar made inside is another object at every call, as numpy's are: an array without dimensions keeps the
+        value and hands them out.
+        """
         kind = type(node.obj)
-        if module_of(kind).partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):   # records are written to, texts lose the zeros at their end
+        if module_of(kind).partition(".")[0] != "numpy" or issubclass(
+            kind, numpy.flexible
+        ):  # records are written to, texts lose the zeros at their end
             raise Interrupt("result-object", type_name(kind))
         return Recipe((walk.constant(numpy.asarray(node.obj), name_of(kind)), "[()]"))

@@ -1,6 +1,7 @@
 """Recipes of callables created inside: functions with their cells, bound methods, partials, descriptors' wrappers.
 
-A function keeps its code, globals and name; cells are objects of their own, so functions that shared a variable share it
+A function keeps its code, globals and name; cells are objects of their own, so functions that shared a variable share
+it
 again.
 """
 
@@ -32,8 +33,15 @@ if hasattr(types.FunctionType, "__type_params__"):
 def _function(walk: Walk, node: Node) -> Recipe:
     of = node.obj
     code = walk.constant(of.__code__, f"code_of_{of.__code__.co_name}")
-    start: Text = (walk.constant(types.FunctionType, "FunctionType"), "(", code, ", ", _globals(walk, of), ", ",
-                   walk.part(of.__name__))
+    start: Text = (
+        walk.constant(types.FunctionType, "FunctionType"),
+        "(",
+        code,
+        ", ",
+        _globals(walk, of),
+        ", ",
+        walk.part(of.__name__),
+    )
     closure = display(walk, of.__closure__) if of.__closure__ else ()
     shell = (*start, *((", None, ", *closure) if closure else ()), ")")
     fills = [(node, f".{name} = ", walk.part(value)) for name, value in _set_later(of)]
@@ -65,7 +73,7 @@ def _globals(walk: Walk, function: types.FunctionType) -> str | Node:
     origin = walk.scene.origin_of(found)
     if origin is not None:
         return walk.external(origin)
-    if walk.scene.is_internal_class(found):   # a namespace that captured code made for exec or eval
+    if walk.scene.is_internal_class(found):  # a namespace that captured code made for exec or eval
         return walk.part(found)
     name = found.get("__name__")
     module = sys.modules.get(name) if type(name) is str else None
@@ -88,11 +96,11 @@ def _cell(walk: Walk, node: Node) -> Recipe:
 @exact(types.MethodType)
 def _method(walk: Walk, node: Node) -> Recipe:
     owner = node.obj.__self__
-    if issubclass(type(owner), View):   # outside, a method of the container that the view stands for
+    if issubclass(type(owner), View):  # outside, a method of the container that the view stands for
         name = node.obj.__func__.__name__
         own = lookup(owner.solid, name)
         return Recipe((walk.constant(own, f"{owner.solid.__name__}_{name}"), ".__get__(", walk.part(owner), ")"))
-    if issubclass(type(owner), Array):   # torch's implementation of what numpy has under the same name
+    if issubclass(type(owner), Array):  # torch's implementation of what numpy has under the same name
         return Recipe((walk.constant(getattr, "getattr"), "(", walk.part(owner), f", {node.obj.__func__.__name__!r})"))
     kind = walk.constant(types.MethodType, "MethodType")
     return Recipe((kind, "(", walk.part(node.obj.__func__), ", ", walk.part(node.obj.__self__), ")"))
@@ -144,7 +152,11 @@ def _wrapper(walk: Walk, node: Node) -> Recipe:
         raise Interrupt("result-object", f"{name_of(kind)} with attributes")
     make = (walk.constant(kind, name_of(kind)), "(", walk.part(of.__func__), ")")
     # They copy the function's names and text when they are made; what was set on either since is set again.
-    fills = tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items() if name not in given or given[name] is not value)
+    fills = tuple(
+        (node, f".{name} = ", walk.part(value))
+        for name, value in found.items()
+        if name not in given or given[name] is not value
+    )
     return Recipe(None, make, fills) if fills else Recipe(make)
 
 

@@ -1,7 +1,9 @@
 """Recipes of classes made inside: made again at every exit, as the program makes them at every call.
 
-Only classes of the plain metaclass, and only where making one runs no code but CPython's own: no `__init_subclass__`, no
-`__set_name__`.  The class is made empty and its attributes are set one by one, so that methods may refer to their class.
+Only classes of the plain metaclass, and only where making one runs no code but CPython's own: no `__init_subclass__`,
+no
+`__set_name__`.  The class is made empty and its attributes are set one by one, so that methods may refer to their
+class.
 """
 
 from __future__ import annotations
@@ -33,8 +35,11 @@ def _class(walk: Walk, node: Node) -> Recipe:
     shell: Text = (kind, ".__new__(", kind, ", ", walk.part(name_of(cls)), ", ", *display(walk, bases_of(cls)), ", {")
     for name, value in start.items():
         shell += (f"{name!r}: ", walk.part(value), ", ")
-    fills = tuple((kind, ".__setattr__(", node, f", {name!r}, ", walk.part(value), ")")
-                  for name, value in own.items() if not _made_anew(cls, value))
+    fills = tuple(
+        (kind, ".__setattr__(", node, f", {name!r}, ", walk.part(value), ")")
+        for name, value in own.items()
+        if not _made_anew(cls, value)
+    )
     return Recipe(None, (*shell, "})"), fills)
 
 

@@ -47,8 +47,14 @@ def _list(walk: Walk, node: Node) -> Recipe:
 def _tuple(walk: Walk, node: Node) -> Recipe:
     if len(node.obj) > _MANY and all(is_plain(walk, item) for item in node.obj):
         return Recipe((walk.constant(node.obj, "values"),))
-    if node.obj and all(is_plain(walk, item) for item in node.obj) and walk.spelled.setdefault((*map(type, node.obj), node.obj), node.obj) is not node.obj:
-        return Recipe((walk.constant(node.obj, "values"),))   # spelled out again, it would be the same object as the other
+    if (
+        node.obj
+        and all(is_plain(walk, item) for item in node.obj)
+        and walk.spelled.setdefault((*map(type, node.obj), node.obj), node.obj) is not node.obj
+    ):
+        return Recipe(
+            (walk.constant(node.obj, "values"),)
+        )  # spelled out again, it would be the same object as the other
     return Recipe(display(walk, node.obj))
 
 
@@ -64,14 +70,22 @@ def _set(walk: Walk, node: Node) -> Recipe:
     items = insertion_order(tuple(node.obj), set)
     complete_first = check_keys(walk, iter(items), set)
     name, shown = walk.constant(set, "set"), display(walk, items)
-    return Recipe((name, "(", *(shown if items else ()), ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first)
+    return Recipe(
+        (name, "(", *(shown if items else ()), ")"),
+        (name, "()"),
+        ((node, ".update(", *shown, ")"),),
+        complete_first=complete_first,
+    )
 
 
 @exact(frozenset)
 def _frozenset(walk: Walk, node: Node) -> Recipe:
     items = insertion_order(tuple(node.obj), frozenset)
     complete_first = check_keys(walk, iter(items), frozenset)
-    return Recipe((walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"), complete_first=complete_first)
+    return Recipe(
+        (walk.constant(frozenset, "frozenset"), "(", *(display(walk, items) if items else ()), ")"),
+        complete_first=complete_first,
+    )
 
 
 @exact(collections.deque)

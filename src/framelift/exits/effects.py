@@ -16,7 +16,8 @@ from .typefacts import is_attribute_name, lookup
 
 __all__ = ["EFFECTS", "effect", "effect_statement", "merged"]
 
-#: values that an attribute often holds already: writing them again would only cost the guards on its owner their short cut
+#: values that an attribute often holds already: writing them again would only cost the guards on its owner their short
+#: cut
 _SETTLING = (type(None), bool, str)
 
 Writer = Callable[[Walk, Effect, str], Text]
@@ -27,10 +28,12 @@ EFFECTS: dict[str, Writer] = {}
 
 def effect(kind: str) -> Callable[[Writer], Writer]:
     """Register what a kind of effect does, as `writer(walk, effect, text of the owner)`."""
+
     def register(writer: Writer) -> Writer:
         assert kind not in EFFECTS, kind
         EFFECTS[kind] = writer
         return writer
+
     return register
 
 

@@ -104,8 +104,13 @@ def _targets(letter: str, count: int) -> str:
 _numbers = itertools.count(1)
 
 
-def build_entry(plan: EntryPlan, graph: Callable[..., Any] | None, name: str, before: tuple[str, ...] = (),
-                names: dict[str, Any] | None = None) -> types.FunctionType:
+def build_entry(
+    plan: EntryPlan,
+    graph: Callable[..., Any] | None,
+    name: str,
+    before: tuple[str, ...] = (),
+    names: dict[str, Any] | None = None,
+) -> types.FunctionType:
     """The entry as a function `entry(inputs, externals)`; `graph` is None when nothing has to be computed.
 
     A graph without outputs is called for its effects on its inputs.  `before` are lines that run first, over `names`.

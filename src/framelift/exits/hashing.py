@@ -1,6 +1,7 @@
 """Which keys may be put into a dictionary or set by an entry: those whose hash and equality run no code of the user.
 
-A hash written in Python ran as captured code when captured code inserted the key; running it again in the entry could repeat
+A hash written in Python ran as captured code when captured code inserted the key; running it again in the entry could
+repeat
 its effects, or see a later state of the key.  The hash of a dataclass is generated, so it is known to only read.
 """
 
@@ -23,8 +24,22 @@ from .typefacts import MISSING, lookup, read_raw
 __all__ = ["check_keys", "has_fixed_order", "insertion_order"]
 
 #: built-in pairs of __hash__ and __eq__ that look at nothing else, or only at the elements
-_PLAIN = {(t.__hash__, t.__eq__) for t in (object, str, int, float, complex, bytes, range, enum.Enum, torch.Tensor,
-                                           types.MethodType, types.BuiltinMethodType)}
+_PLAIN = {
+    (t.__hash__, t.__eq__)
+    for t in (
+        object,
+        str,
+        int,
+        float,
+        complex,
+        bytes,
+        range,
+        enum.Enum,
+        torch.Tensor,
+        types.MethodType,
+        types.BuiltinMethodType,
+    )
+}
 _ROTATIONS = 64
 _ELEMENTWISE = {(t.__hash__, t.__eq__) for t in (tuple, frozenset)}
 
@@ -62,7 +77,8 @@ def has_fixed_order(elements: Iterable[Any]) -> bool:
 def insertion_order(elements: tuple[Any, ...], container: type) -> tuple[Any, ...]:
     """An order in which inserting `elements` (listed as their set iterates) makes a set that iterates alike.
 
-    Mostly that is the order of iteration itself; where a collision wrapped around the end of the hash table, a rotation.
+    Mostly that is the order of iteration itself; where a collision wrapped around the end of the hash table, a
+    rotation.
     """
     if not has_fixed_order(elements):
         return elements

@@ -1,6 +1,7 @@
 """Recipes of instances: Python classes, Python subclasses of built-in types, exceptions.
 
-No `__init__` and no overridden method of the class runs: the object is made by its built-in base's `__new__`, its contents
+No `__init__` and no overridden method of the class runs: the object is made by its built-in base's `__new__`, its
+contents
 are put in by the base's own methods, its attributes straight into `__dict__` and slots.
 """
 
@@ -52,6 +53,7 @@ def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
         shown = display(walk, items)
         name = walk.constant(base, name_of(base))
         return ((((name, f".{method}(", node, ", ", *shown, ")"),) if items else ()), complete_first)
+
     return contents
 
 
@@ -64,6 +66,7 @@ def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
             return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), complete_first
         part = walk.part
         return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), complete_first
+
     return contents
 
 
@@ -71,7 +74,10 @@ def _default_dict(walk: Walk, node: Node) -> Contents:
     kind = collections.defaultdict
     fills, complete_first = _mapping(dict, True)(walk, node)
     factory = walk.part(vars(kind)["default_factory"].__get__(node.obj))
-    return ((walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"), *fills), complete_first
+    return (
+        (walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"),
+        *fills,
+    ), complete_first
 
 
 def _deque(walk: Walk, node: Node) -> Contents:
@@ -94,8 +100,13 @@ def _bytearray(walk: Walk, node: Node) -> Contents:
 
 def _payload(kind: type) -> Callable[[Walk, Any], Text]:
     """Immutable bases hold a plain value of the base itself."""
-    readers: dict[type, Any] = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__,
-                                complex: complex.__complex__}
+    readers: dict[type, Any] = {
+        int: int.__int__,
+        float: float.__float__,
+        str: str.__str__,
+        bytes: bytes.__bytes__,
+        complex: complex.__complex__,
+    }
     read = readers[kind]
     return lambda walk, obj: (walk.part(read(obj)),)
 
@@ -113,19 +124,25 @@ def _exception(fields: dict[str, Any]) -> _Base:
         slots = vars(BaseException)
         arguments = slots["args"].__get__(obj)
         fills = [_set_slot(walk, node, "args", slots["args"], arguments)] if arguments else []
-        fills += [_set_slot(walk, node, name, slot, value) for name, slot in (fields | CHAIN).items()
-                  if (value := slot.__get__(obj)) is not None]
+        fills += [
+            _set_slot(walk, node, name, slot, value)
+            for name, slot in (fields | CHAIN).items()
+            if (value := slot.__get__(obj)) is not None
+        ]
         suppress = slots["__suppress_context__"]
         if suppress.__get__(obj) != (slots["__cause__"].__get__(obj) is not None):
             fills.append(_set_slot(walk, node, "__suppress_context__", suppress, suppress.__get__(obj)))
-        if is_of_outside(walk, trace := TRACE.__get__(obj)):   # that of another exception, whole
+        if is_of_outside(walk, trace := TRACE.__get__(obj)):  # that of another exception, whole
             fills.append(_set_slot(walk, node, "__traceback__", TRACE, trace))
         return tuple(fills), ()
+
     return _Base(contents=contents)
 
 
 def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
-    """Whether a traceback is one that came from outside.  Frames of captured code leave none; both together cannot be made again."""
+    """Whether a traceback is one that came from outside.  Frames of captured code leave none; both together cannot be
+    made again.
+    """
     first = trace
     while trace is not None:
         if walk.scene.origin_of(trace) is not None:
@@ -153,7 +170,11 @@ _BASES: dict[type, _Base] = {
 
 
 def _group(walk: Walk, obj: Any) -> Text:
-    return (walk.part(BaseExceptionGroup.message.__get__(obj)), ", ", walk.part(BaseExceptionGroup.exceptions.__get__(obj)))
+    return (
+        walk.part(BaseExceptionGroup.message.__get__(obj)),
+        ", ",
+        walk.part(BaseExceptionGroup.exceptions.__get__(obj)),
+    )
 
 
 def _add_exceptions() -> None:
@@ -197,8 +218,14 @@ def instance(walk: Walk, node: Node) -> Recipe:
     walk.layouts[cls] = layout
     kind = _BASES[layout.base]
     arguments = kind.arguments(walk, obj)
-    shell = (walk.constant(layout.base, name_of(layout.base)), ".__new__(", name, *((", ",) if arguments else ()),
-             *arguments, ")")
+    shell = (
+        walk.constant(layout.base, name_of(layout.base)),
+        ".__new__(",
+        name,
+        *((", ",) if arguments else ()),
+        *arguments,
+        ")",
+    )
     stores = _stores(walk, node, cls, layout)
     if stores is not None:
         return Recipe(None, (walk.constant(_core.new, "new"), "(", name, ")"), stores)
@@ -206,7 +233,13 @@ def instance(walk: Walk, node: Node) -> Recipe:
     fills, parts = _attributes(walk, node, cls, layout)
     if not items and not fills and not parts:
         return Recipe(make=shell)
-    return Recipe(_at_once(walk, layout, name, items, fills, parts), shell, items + fills, parts=parts, complete_first=complete_first)
+    return Recipe(
+        _at_once(walk, layout, name, items, fills, parts),
+        shell,
+        items + fills,
+        parts=parts,
+        complete_first=complete_first,
+    )
 
 
 #: CPython keeps so many attributes of an instance without a dictionary
@@ -214,26 +247,38 @@ _WITHOUT_DICTIONARY = 30
 
 
 def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ...] | None:
-    """One store per attribute, where that means the same and nobody else holds the dictionary: the instance then has none."""
+    """One store per attribute, where that means the same and nobody else holds the dictionary: the instance then has
+    none.
+    """
     if layout.base is not object or layout.dictionary is None or layout.slots or not sets_plainly(cls):
         return None
     found = layout.dictionary.__get__(node.obj)
     if type(found) is not dict or not 0 < len(found) <= _WITHOUT_DICTIONARY or is_shared(found):
         return None
-    if not all(type(name) is str and is_attribute_name(name) for name in found) or not walk.scene.stores_plainly(cls, found):
+    if not all(type(name) is str and is_attribute_name(name) for name in found) or not walk.scene.stores_plainly(
+        cls, found
+    ):
         return None
     return tuple((node, f".{name} = ", walk.part(value)) for name, value in found.items())
 
 
-def _at_once(walk: Walk, layout: Layout, name: str | Node, items: tuple[Text, ...], fills: tuple[Text, ...], parts: tuple[Node, ...]) -> Text | None:
-    """One native call that makes the object and puts its contents in, where one knows how; the statements say the same."""
+def _at_once(
+    walk: Walk,
+    layout: Layout,
+    name: str | Node,
+    items: tuple[Text, ...],
+    fills: tuple[Text, ...],
+    parts: tuple[Node, ...],
+) -> Text | None:
+    """One native call that makes the object and puts its contents in, where one knows how; the statements say the
+    same."""
     if parts or len(fills) > 1 or (fills and not layout.replaceable) or layout.slots:
         return None
     dictionary = _written(fills[0]) if fills else "None"
     if layout.base is object and fills:
         return (walk.constant(_core.instance, "instance"), "(", name, ", ", dictionary, ")")
     if layout.base is collections.OrderedDict and items:
-        pairs_ = [part for text in items for part in (", ", text[4], ", ", text[6])]   # see _statement
+        pairs_ = [part for text in items for part in (", ", text[4], ", ", text[6])]  # see _statement
         return (walk.constant(_core.ordered, "ordered"), "(", name, ", ", dictionary, *pairs_, ")")
     return None
 
@@ -309,7 +354,9 @@ def _ordered(walk: Walk, node: Node) -> Recipe:
     name = walk.constant(collections.OrderedDict, "OrderedDict")
     complete_first = check_keys(walk, iter(node.obj), collections.OrderedDict)
     shown = pairs(walk, node.obj.items())
-    return Recipe((name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first)
+    return Recipe(
+        (name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first
+    )
 
 
 @exact(types.SimpleNamespace)

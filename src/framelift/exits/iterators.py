@@ -15,11 +15,14 @@ from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []
 
-_DICT_VIEWS: dict[type, tuple[type, str]] = {type(view): (kind, name)
-               for kind in (dict, collections.OrderedDict)
-               for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))}
-_DICT_ITERATORS: dict[type, str] = {type(iter(view)): name
-                   for name, view in (("keys", {}.keys()), ("values", {}.values()), ("items", {}.items()))}
+_DICT_VIEWS: dict[type, tuple[type, str]] = {
+    type(view): (kind, name)
+    for kind in (dict, collections.OrderedDict)
+    for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))
+}
+_DICT_ITERATORS: dict[type, str] = {
+    type(iter(view)): name for name, view in (("keys", {}.keys()), ("values", {}.values()), ("items", {}.items()))
+}
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "ä", b"", bytearray(), range(0), range(1 << 70))
 
 
@@ -32,12 +35,17 @@ def _view(walk: Walk, node: Node) -> Recipe:
 
 @exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
 def _position(walk: Walk, node: Node) -> Recipe:
-    """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their code."""
+    """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their
+    code."""
     function, arguments, *state = node.obj.__reduce__()
-    if not state:   # it shows no sequence any more
+    if not state:  # it shows no sequence any more
         kind = type(node.obj)
         return Recipe((walk.constant(exhausted, "exhausted"), "(", walk.constant(kind, name_of(kind)), ")"))
-    if function not in (iter, reversed) or type(arguments[0]) not in EXACT.keys() | LEAVES.keys() or not is_within(node.obj):
+    if (
+        function not in (iter, reversed)
+        or type(arguments[0]) not in EXACT.keys() | LEAVES.keys()
+        or not is_within(node.obj)
+    ):
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(function, function.__name__), "(", walk.part(arguments[0]), ")")
     if state[0] is None or state[0] == 0 and function is iter:
@@ -45,7 +53,7 @@ def _position(walk: Walk, node: Node) -> Recipe:
     there = (node, ".__setstate__(", walk.part(state[0]), ")")
     if walk.scene.shadow_of(arguments[0]) is None:
         return Recipe(None, shell, (there,))
-    walk.late.append(there)   # a position is cut to the length, and the original is changed only later
+    walk.late.append(there)  # a position is cut to the length, and the original is changed only later
     return Recipe(None, shell)
 
 
@@ -77,15 +85,20 @@ def _combinator(walk: Walk, node: Node) -> Recipe:
     return Recipe((walk.constant(kind, name_of(kind)), "(", *joined(map(walk.part, arguments)), ")"))
 
 
-_ITERTOOLS = tuple(getattr(itertools, name) for name in """accumulate chain combinations combinations_with_replacement compress count
-    cycle dropwhile filterfalse islice permutations product repeat starmap takewhile zip_longest""".split())
+_ITERTOOLS = tuple(
+    getattr(itertools, name)
+    for name in """accumulate chain combinations combinations_with_replacement compress count
+    cycle dropwhile filterfalse islice permutations product repeat starmap takewhile zip_longest""".split()
+)
 
 
 @exact(*_ITERTOOLS)
 def _itertools(walk: Walk, node: Node) -> Recipe:
-    """They say themselves what makes them again; their sources must be iterators and values that run no code of the user."""
+    """They say themselves what makes them again; their sources must be iterators and values that run no code of the
+    user.
+    """
     kind = type(node.obj)
-    with quietly():   # CPython 3.12 warns that this way is deprecated
+    with quietly():  # CPython 3.12 warns that this way is deprecated
         try:
             function, arguments, *state = node.obj.__reduce__()
         except TypeError:

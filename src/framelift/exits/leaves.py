@@ -1,4 +1,6 @@
-"""Leaves: immutable values whose identity does not matter, as literals where that reads well and as constants otherwise."""
+"""Leaves: immutable values whose identity does not matter, as literals where that reads well and as constants
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def _single(walk: Walk, obj: Any) -> str:
 
 @leaf(int)
 def _int(walk: Walk, obj: int) -> str:
-    if obj in walk.scene.addresses:   # of an object that is rebuilt somewhere else
+    if obj in walk.scene.addresses:  # of an object that is rebuilt somewhere else
         raise Interrupt("result-object", "int that is an address")
     return repr(obj) if obj.bit_length() <= 64 else walk.value(obj, "number")
 
@@ -59,7 +61,7 @@ def _float(walk: Walk, obj: float) -> str:
 
 @leaf(str)
 def _str(walk: Walk, obj: str) -> str:
-    if " at 0x" in obj:   # the default text of an object: another one at the next call
+    if " at 0x" in obj:  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 
@@ -74,14 +76,28 @@ def _torch_leaf(walk: Walk, obj: Any) -> str:
     return walk.value(obj, str(obj).removeprefix("torch."))
 
 
-@leaf(complex, types.CodeType, decimal.Decimal, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern,
-      torch.finfo, torch.iinfo)
+@leaf(
+    complex,
+    types.CodeType,
+    decimal.Decimal,
+    datetime.date,
+    datetime.timedelta,
+    datetime.timezone,
+    re.Pattern,
+    torch.finfo,
+    torch.iinfo,
+)
 def _value(walk: Walk, obj: Any) -> str:
     return walk.constant(obj, name_of(type(obj)))
 
 
-@leaf(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
-      types.GetSetDescriptorType, types.MemberDescriptorType)
+@leaf(
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
 def _descriptor(walk: Walk, obj: Any) -> str:
     # Immutable parts of classes; internal classes cannot be rebuilt, so neither can theirs.
     if walk.scene.is_internal_class(obj.__objclass__):

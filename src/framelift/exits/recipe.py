@@ -1,7 +1,8 @@
 """Recipes: how to rebuild one value at an exit, as text with holes, and the walk that makes them from real objects.
 
 A recipe is found by the exact type of the value (`exact`), else by the first class of its MRO that has one (`base`).
-What the values of one type need is said in the rule files (leaves, containers, instances, callables, iterators); in which
+What the values of one type need is said in the rule files (leaves, containers, instances, callables, iterators); in
+which
 order recipes become statements is said in order.py.
 """
 
@@ -49,8 +50,10 @@ Text = tuple["str | Node", ...]
 class Recipe:
     """How one object is rebuilt: by `make` in one expression, or by `shell` and then the statements of `fills`.
 
-    Only objects with a shell can be part of a cycle.  `interior`: the shell is a plain read of another object's part, and
-    is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with this one.  `complete_first`:
+    Only objects with a shell can be part of a cycle.  `interior`: the shell is a plain read of another object's part,
+    and
+    is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with this one.
+    `complete_first`:
     nodes that must be complete, not only made, before.
     """
 
@@ -82,25 +85,31 @@ BASE: dict[type, Callable[[Walk, Node], Recipe]] = {}
 
 def leaf(*types: type) -> Callable[[Callable[[Walk, Any], str]], Callable[[Walk, Any], str]]:
     """Register the text of immutable leaves of exactly these types."""
+
     def register(rule: Callable[[Walk, Any], str]) -> Callable[[Walk, Any], str]:
         LEAVES.update(dict.fromkeys(types, rule))
         return rule
+
     return register
 
 
 def exact(*types: type) -> Callable[[Callable[[Walk, Node], Recipe]], Callable[[Walk, Node], Recipe]]:
     """Register the rule for values of exactly these types."""
+
     def register(rule: Callable[[Walk, Node], Recipe]) -> Callable[[Walk, Node], Recipe]:
         EXACT.update(dict.fromkeys(types, rule))
         return rule
+
     return register
 
 
 def base(*types: type) -> Callable[[Callable[[Walk, Node], Recipe]], Callable[[Walk, Node], Recipe]]:
     """Register the rule for values of classes derived from these types."""
+
     def register(rule: Callable[[Walk, Node], Recipe]) -> Callable[[Walk, Node], Recipe]:
         BASE.update(dict.fromkeys(types, rule))
         return rule
+
     return register
 
 
@@ -119,7 +128,9 @@ def joined(parts: Iterable[str | Node], separator: str = ", ") -> list[str | Nod
     return out[:-1]
 
 
-_TAKEN = re.compile(r"(?:[tevisuf]\d+|zu?f\d+|call_\w+|MISS|PLAIN|missed|math|torch|float64|graph|inputs|externals|entry)\Z")
+_TAKEN = re.compile(
+    r"(?:[tevisuf]\d+|zu?f\d+|call_\w+|MISS|PLAIN|missed|math|torch|float64|graph|inputs|externals|entry)\Z"
+)
 
 
 class Walk:
@@ -130,10 +141,10 @@ class Walk:
         self.outputs: list[Any] = []
         self.externals: dict[Origin, str] = {}
         self.constants: dict[str, Any] = {}
-        self.late: list[Text] = []              # statements that come after the changes of external objects
-        self.layouts: dict[type, Any] = {}      # instances.py
-        self.spelled: dict[Any, Any] = {}       # tuples of plain values that are in the text, by what they hold
-        self.kept: list[Any] = []               # ids stay valid while the walk goes on
+        self.late: list[Text] = []  # statements that come after the changes of external objects
+        self.layouts: dict[type, Any] = {}  # instances.py
+        self.spelled: dict[Any, Any] = {}  # tuples of plain values that are in the text, by what they hold
+        self.kept: list[Any] = []  # ids stay valid while the walk goes on
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
         self._values: dict[Any, str] = {}
@@ -143,7 +154,9 @@ class Walk:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let go of the program's objects: recipes that mention their own node would keep them until the collector comes."""
+        """Let go of the program's objects: recipes that mention their own node would keep them until the collector
+        comes.
+        """
         for found in self._memo.values():
             if type(found) is Node:
                 found.obj, found.recipe = None, _UNKNOWN

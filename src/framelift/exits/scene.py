@@ -1,8 +1,12 @@
-"""What exits need to know of a finished rehearsal: the `Scene` protocol.  The session that ran the rehearsal implements it.
+"""What exits need to know of a finished rehearsal: the `Scene` protocol.  The session that ran the rehearsal implements
+it.
 
-Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque), dict, set or
-bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle, globals dictionary,
-cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key` the attribute or variable, None for cells.
+Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque), dict, set
+or
+bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle, globals
+dictionary,
+cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key` the attribute or variable, None for
+cells.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ class Scene(Protocol):
 
     shadows: Sequence[Shadow]
     effects: Sequence[Effect]
-    addresses: Set[int]           # numbers that came from where objects made inside lie in memory
+    addresses: Set[int]  # numbers that came from where objects made inside lie in memory
 
     def origin_of(self, obj: Any) -> Origin | None:
         """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""
@@ -39,7 +43,9 @@ class Scene(Protocol):
         """Whether no other stand-in ever looked at the memory of this one."""
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
-        """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and how to ask."""
+        """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and
+        how to ask.
+        """
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Whether the class, or the table of globals, was created inside the rehearsal."""

@@ -11,14 +11,32 @@ import sys
 import types
 from dataclasses import dataclass
 from typing import Any
-from ..vocabulary.class_reads import basicsize_of, dictoffset_of, flags_of, itemsize_of, members_of, mro_of, weakrefoffset_of
+from ..vocabulary.class_reads import (
+    basicsize_of,
+    dictoffset_of,
+    flags_of,
+    itemsize_of,
+    members_of,
+    mro_of,
+    weakrefoffset_of,
+)
 
-__all__ = ["MISSING", "Layout", "is_attribute_name", "is_shared", "layout_of", "lookup", "mro_of", "namespace", "read_raw",
-           "sets_plainly"]
+__all__ = [
+    "MISSING",
+    "Layout",
+    "is_attribute_name",
+    "is_shared",
+    "layout_of",
+    "lookup",
+    "mro_of",
+    "namespace",
+    "read_raw",
+    "sets_plainly",
+]
 
 MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
 
-_MANAGED_DICT = 1 << 4   # the dictionary lies before the object
+_MANAGED_DICT = 1 << 4  # the dictionary lies before the object
 _HEAP_TYPE = 1 << 9
 _WORD = object.__basicsize__ // 2
 
@@ -56,13 +74,16 @@ class Layout:
     """What an instance consists of: its known `base`, its dictionary's descriptor, its slots as (name, descriptor)."""
 
     base: type
-    dictionary: Any                       # getset descriptor of __dict__, or None
-    replaceable: bool                     # the dictionary can be set as a whole
+    dictionary: Any  # getset descriptor of __dict__, or None
+    replaceable: bool  # the dictionary can be set as a whole
     slots: tuple[tuple[str, Any], ...]
 
 
 #: what an instance cannot be made without
-_TRIAL: dict[type, tuple[Any, ...]] = {BaseExceptionGroup: ("", [KeyboardInterrupt()]), ExceptionGroup: ("", [Exception()])}
+_TRIAL: dict[type, tuple[Any, ...]] = {
+    BaseExceptionGroup: ("", [KeyboardInterrupt()]),
+    ExceptionGroup: ("", [Exception()]),
+}
 
 
 def layout_of(cls: type, bases: Any) -> Layout | None:
@@ -80,7 +101,9 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
         if "__del__" in own:
             return None  # the rehearsal's copy would be finalised too
         if "__slots__" in own:
-            slots += [(n, d) for n, d in own.items() if type(d) is types.MemberDescriptorType and d.__objclass__ is parent]
+            slots += [
+                (n, d) for n, d in own.items() if type(d) is types.MemberDescriptorType and d.__objclass__ is parent
+            ]
     base = base or object
     dictionary = lookup(cls, "__dict__") if dictoffset_of(cls) else None
     if dictionary is not None and type(dictionary) is not types.GetSetDescriptorType:
@@ -88,7 +111,9 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
     if basicsize_of(cls) != _explained(cls, base, len(slots)) or itemsize_of(cls) != itemsize_of(base):
         return None
     try:
-        trial = base.__new__(cls, *_TRIAL.get(base, ()))  # CPython's own opinion: abstract classes and unsafe bases raise
+        trial = base.__new__(
+            cls, *_TRIAL.get(base, ())
+        )  # CPython's own opinion: abstract classes and unsafe bases raise
     except TypeError:
         return None
     return Layout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))
@@ -138,5 +163,6 @@ def _count(dictionary: dict[str, Any]) -> int:
     return sys.getrefcount(dictionary)
 
 
-#: owner of a dictionary that nothing else has; how many references a call itself holds differs with the interpreter's mode
+#: owner of a dictionary that nothing else has; how many references a call itself holds differs with the interpreter's
+#: mode
 _LONELY = types.FunctionType(_count.__code__, {})

@@ -1,6 +1,7 @@
 """Shadows written back: the statements that turn the original container into what its shadow became.
 
-Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose elements only
+Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose elements
+only
 changed inside is left alone.  Statements use the built-in base's own methods where the class is a subclass.
 """
 
@@ -23,7 +24,13 @@ from ..vocabulary.class_reads import members_of, module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
 from ..boundary.becomes.iterators import (
-    SEQUENCE_ITERATORS, count_of, is_exhausted, is_within, place_of, source_of, steps_between,
+    SEQUENCE_ITERATORS,
+    count_of,
+    is_exhausted,
+    is_within,
+    place_of,
+    source_of,
+    steps_between,
 )
 from ..boundary.becomes.copied_objects import is_held
 from .containers import display
@@ -87,7 +94,7 @@ def _list(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         return [call("clear")]
     head, tail = _common(before, after)
     end = len(before) - tail
-    new = after[head:len(after) - tail]
+    new = after[head : len(after) - tail]
     if head == len(before):
         return [call("append", (walk.part(new[0]),)) if len(new) == 1 else call("extend", display(walk, new))]
     if len(new) == end - head == 1:
@@ -138,12 +145,15 @@ def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: 
     for key, value in after:
         if id(key) not in staying or staying[id(key)] is not value:
             parts = walk.part(key), walk.part(value)
-            out.append((target, "[", parts[0], "] = ", parts[1]) if plain else call("__setitem__", *((p,) for p in parts)))
+            out.append(
+                (target, "[", parts[0], "] = ", parts[1]) if plain else call("__setitem__", *((p,) for p in parts))
+            )
     return out
 
 
 def _staying(before: Pairs, after: Pairs) -> dict[int, Any]:
-    """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in order."""
+    """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in
+    order."""
     old = {id(key): index for index, (key, _) in enumerate(before)}
     staying: dict[int, Any] = {}
     last = -1
@@ -160,7 +170,7 @@ def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     items, start = tuple(set.__iter__(shadow.copy)), tuple(set.__iter__(shadow.original))
     before, after = {id(x): x for x in shadow.before}, {id(x): x for x in items}
     fixed = has_fixed_order(items)  # an element added and removed again may leave the others in a new order
-    moved = _finger(shadow.copy) != _finger(shadow.original)   # captured code popped
+    moved = _finger(shadow.copy) != _finger(shadow.original)  # captured code popped
     if before.keys() == after.keys() and (not fixed or start == items) and not moved:
         return []
     check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
@@ -186,7 +196,9 @@ def _finger(table: Any) -> bytes:
 
 
 def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
-    """Ways to remove and to add these whose last removal is a pop, which alone moves the place that the next one begins at."""
+    """Ways to remove and to add these whose last removal is a pop, which alone moves the place that the next one begins
+    at.
+    """
     added = [("add", x) for x in new]
     for last in gone if len(gone) <= _MOST_GONE else ():
         others = [("remove", x) for x in gone if x is not last]
@@ -196,7 +208,9 @@ def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
 
 
 def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: Items) -> bool:
-    """Whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the original, or on a new one."""
+    """Whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the original,
+    or on a new one.
+    """
     trial: set[Any] = set()
     if shadow is not None:
         _core.copy_set(trial, shadow.original)
@@ -219,8 +233,10 @@ def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         if _same(before[drop:], after[:kept]):
             start = [call("popleft")] * drop if kept or not drop else [call("clear")]
             return start + _more(walk, call, after[kept:])
-        if _same(before[:kept], after[len(after) - kept:]) and kept <= len(after):
-            return [call("pop")] * drop + [call("appendleft", (walk.part(x),)) for x in after[:len(after) - kept][::-1]]
+        if _same(before[:kept], after[len(after) - kept :]) and kept <= len(after):
+            return [call("pop")] * drop + [
+                call("appendleft", (walk.part(x),)) for x in after[: len(after) - kept][::-1]
+            ]
     raise AssertionError  # drop == len(before) always fits
 
 
@@ -248,10 +264,16 @@ def _generator(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
 
 
 def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is carried over."""
+    """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is
+    carried over.
+    """
     out: list[Text] = []
     for name, before in shadow.before.items():
-        slot = next(members_of(base)[name] for base in mro_of(type(shadow.copy)) if module_of(base) == "builtins" and name in members_of(base))
+        slot = next(
+            members_of(base)[name]
+            for base in mro_of(type(shadow.copy))
+            if module_of(base) == "builtins" and name in members_of(base)
+        )
         value = slot.__get__(shadow.copy)
         if value is not before:
             if name == "__traceback__" and value is not None and not is_of_outside(walk, value):
@@ -280,7 +302,7 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         return [(walk.part(shadow.copy), f".__setstate__({steps})")]
     if place == shadow.before:
         return []
-    if not is_within(shadow.copy):   # the sequence is changed first
+    if not is_within(shadow.copy):  # the sequence is changed first
         raise Interrupt("effect-object", f"{type_name(kind)} beyond the end of a sequence that became shorter")
     return [(walk.part(shadow.copy), f".__setstate__({place})")]
 
@@ -288,7 +310,9 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """A counter from outside gave some numbers."""
     start, step = shadow.before
-    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]   # its class is among them, since 3.12
+    held = (
+        () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]
+    )  # its class is among them, since 3.12
     now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
     given = (now - start) // step if step else 0
     if type(given) is not int:
@@ -302,7 +326,9 @@ _MOST_STEPS = 100_000
 
 
 def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An iterator that cannot be set to a place is advanced by the steps that captured code took, found by taking them again."""
+    """An iterator that cannot be set to a place is advanced by the steps that captured code took, found by taking them
+    again.
+    """
     wanted, again, steps = stands_at(shadow.copy), rebuilt(shadow.original, iter(shadow.before)), 0
     while stands_at(again) != wanted:
         if not steps and not all(map(_unchanging(walk), shadow.before)) or steps > _MOST_STEPS:
@@ -324,11 +350,13 @@ def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
 
 def _unchanging(walk: Walk) -> Callable[[Any], bool]:
     """Whether a sequence, and those in it, are what they were."""
+
     def check(sequence: Any) -> bool:
         if type(sequence) is tuple:
             return all(map(check, sequence))
         known = walk.scene.shadow_of(sequence) if type(sequence) is list else None
         return known is None or _same(known.before, sequence) and all(map(check, sequence))
+
     return check
 
 
@@ -337,10 +365,21 @@ def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
 
 
 _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
-    list: _list, set: _set, collections.deque: _deque, bytearray: _bytearray,
-    dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,
-    tuple: _unchanged, frozenset: _unchanged, functools.partial: _unchanged, _random.Random: _generator, types.SimpleNamespace: _unchanged,
-    BaseException: _exception, type(threading.Lock()): _lock, type(threading.RLock()): _lock,
+    list: _list,
+    set: _set,
+    collections.deque: _deque,
+    bytearray: _bytearray,
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.defaultdict: _dict,
+    tuple: _unchanged,
+    frozenset: _unchanged,
+    functools.partial: _unchanged,
+    _random.Random: _generator,
+    types.SimpleNamespace: _unchanged,
+    BaseException: _exception,
+    type(threading.Lock()): _lock,
+    type(threading.RLock()): _lock,
 }
 _WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
 _WRITERS.update(dict.fromkeys(STEPPERS, _stepper))

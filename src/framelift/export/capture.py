@@ -27,7 +27,8 @@ __all__ = ["Captured", "called_as", "capture", "put", "put_state"]
 class Captured:
     """An exported call at the level of torch's functions.
 
-    `graph_module` takes the call's leaves in order and gives `leaves`, in a tuple; `spec` is the result's structure.  `relied` are relations between sizes and
+    `graph_module` takes the call's leaves in order and gives `leaves`, in a tuple; `spec` is the result's structure.
+    `relied` are relations between sizes and
     numbers, `guards` what else was read from outside, in words.
     """
 
@@ -53,7 +54,7 @@ def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) 
         module = builder.build(exit_, len(asked))
         relied = relied_on(recorder.symbols, call) if recorder.symbols is not None else Relied({})
         return Captured(module, exit_.spec, relied, [str(guard) for guard in session.world.guards], finished.n_ops)
-    except Interrupt as stop:   # the rehearsal went through, but not all of it has a form in a graph
+    except Interrupt as stop:  # the rehearsal went through, but not all of it has a form in a graph
         refuse(stop, session, getattr(call.root, "__qualname__", type(call.root).__qualname__))
         raise
     finally:
@@ -76,9 +77,11 @@ class _Builder:
         self.call, self.session, self.finished = call, session, finished
         self.graph = torch.fx.Graph()
         self.attributes: dict[str, torch.Tensor] = {}
-        self._nodes: dict[int, Any] = {}        # id of a real tensor -> node
+        self._nodes: dict[int, Any] = {}  # id of a real tensor -> node
         self._names = _state_names(call.root)
-        self._first = {id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, torch.Tensor)}
+        self._first = {
+            id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, torch.Tensor)
+        }
         self._placeholders: list[Any] = []
         self._sizes: list[Any] = []
 
@@ -107,7 +110,9 @@ class _Builder:
             self.graph.call_function(torch._C._set_grad_enabled, (True,))
         given = iter(results)
         recorder = self.session.recorder
-        self.graph.output(tuple(next(given) if recorder.is_stand_in(leaf) or type(leaf) in NUMBERS else leaf for leaf in exit_.leaves))
+        self.graph.output(
+            tuple(next(given) if recorder.is_stand_in(leaf) or type(leaf) in NUMBERS else leaf for leaf in exit_.leaves)
+        )
         for node in self._sizes:
             if not node.users:
                 self.graph.erase_node(node)
@@ -161,7 +166,11 @@ class _Builder:
         for name, tensor in self.attributes.items():
             put(root, name, tensor)
         made = torch.fx.GraphModule(root, self.graph)
-        for table in (made._modules, made._parameters, made._buffers):    # copied in the graph's order, tensors as buffers
+        for table in (
+            made._modules,
+            made._parameters,
+            made._buffers,
+        ):  # copied in the graph's order, tensors as buffers
             table.clear()
         put_state(made, self.call.root)
         known = {id(tensor) for tensor in (*made.parameters(), *made.buffers())}
@@ -184,13 +193,14 @@ def _fill_stacks(graph: torch.fx.Graph, cls: type) -> None:
     for i, node in enumerate(nodes):
         if known[i] is None or not known[i]:
             before = next((stack for stack in reversed(known[:i]) if stack), top)
-            after = next((stack for stack in known[i + 1:] if stack), top)
+            after = next((stack for stack in known[i + 1 :] if stack), top)
             node.meta["nn_module_stack"] = {key: path for key, path in before.items() if key in after} or top
 
 
 def called_as(module: torch.fx.GraphModule, call: Call, spec: Any) -> None:
     """Give a graph over the call's leaves the program's signature, and its result this structure."""
     from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+
     module.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(call.names, call.spec, spec))
     module.recompile()
 

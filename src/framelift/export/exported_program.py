@@ -17,17 +17,29 @@ from .lowering import BodyMet, FunctionMet, Lowered, lower_captured, lower_progr
 __all__ = ["export"]
 
 
-def export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None, strict: bool = False,
-           preserve_module_call_signature: Sequence[str] = (), prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
+def export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: Sequence[str] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> Any:
     """One call of a module as a `torch.export.ExportedProgram`.
 
     Args:
         mod: the module; args, kwargs: example arguments.
-        dynamic_shapes: which sizes may change, as torch.export.export takes it: by argument names or positions, with `torch.export.Dim`.
-        strict: capture by rehearsal: the program's Python is watched, and what it reads of sizes is solved with the shapes.  Otherwise its
-            Python simply runs once over fake tensors; so it does for modules of fake tensors, and where call signatures are to be preserved.
+        dynamic_shapes: which sizes may change, as torch.export.export takes it: by argument names or positions, with
+        `torch.export.Dim`.
+        strict: capture by rehearsal: the program's Python is watched, and what it reads of sizes is solved with the
+        shapes.  Otherwise its
+            Python simply runs once over fake tensors; so it does for modules of fake tensors, and where call signatures
+            are to be preserved.
         preserve_module_call_signature: paths of modules whose calls `torch.export.unflatten` is to keep as they are.
-        prefer_deferred_runtime_asserts_over_guards: relations that dynamic shapes cannot say are checked by the graph instead of being errors.
+        prefer_deferred_runtime_asserts_over_guards: relations that dynamic shapes cannot say are checked by the graph
+        instead of being errors.
 
     >>> import torch, framelift
     >>> program = framelift.export.export(torch.nn.Linear(2, 1), (torch.ones(3, 2),), strict=True)
@@ -37,25 +49,53 @@ def export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] |
     if not isinstance(mod, torch.nn.Module):
         raise ValueError(f"`mod` must be an instance of `torch.nn.Module`, got {type(mod)}.")
     if isinstance(mod, torch.jit.ScriptModule):
-        raise ValueError("Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "
-                         "to an ExportedProgram using `TS2EPConverter(mod, args, kwargs).convert()` instead.")
-    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, preserve_module_call_signature=tuple(preserve_module_call_signature), pre_dispatch=True,
-                   prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
+        raise ValueError(
+            "Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "
+            "to an ExportedProgram using `TS2EPConverter(mod, args, kwargs).convert()` instead."
+        )
+    return _export(
+        mod,
+        args,
+        kwargs,
+        dynamic_shapes,
+        strict=strict,
+        preserve_module_call_signature=tuple(preserve_module_call_signature),
+        pre_dispatch=True,
+        prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+    )
 
 
-def _export(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None, *, strict: bool = True,
-            preserve_module_call_signature: Sequence[str] = (), pre_dispatch: bool = False,
-            prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
+def _export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    strict: bool = True,
+    preserve_module_call_signature: Sequence[str] = (),
+    pre_dispatch: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> Any:
     """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
     from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.export import _trace
+
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, *separated(mod, args, kwargs))
-    with unset_fake_temporarily():   # a mode around the call is no part of the program
+    with unset_fake_temporarily():  # a mode around the call is no part of the program
         with marks_kept(call), leaving_none_open():
-            lowered, mode = _lowered(call, dynamic_shapes, strict, preserve_module_call_signature, pre_dispatch, prefer_deferred_runtime_asserts_over_guards)
-            graph_module, ranges, entries = _finished(call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict)
+            lowered, mode = _lowered(
+                call,
+                dynamic_shapes,
+                strict,
+                preserve_module_call_signature,
+                pre_dispatch,
+                prefer_deferred_runtime_asserts_over_guards,
+            )
+            graph_module, ranges, entries = _finished(
+                call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict
+            )
         program = _program(mod, (args, kwargs), lowered, graph_module, ranges, entries, state, pre_dispatch)
         verify(program)
     return program
@@ -72,10 +112,18 @@ def _captured(call: Call, dynamic_shapes: Any, pre_dispatch: bool) -> Captured:
     return capture(call, dynamism_of(call, dynamic_shapes))
 
 
-def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[str], pre_dispatch: bool,
-             deferred: bool, watched: bool = True) -> tuple[Lowered, Any]:
+def _lowered(
+    call: Call,
+    dynamic_shapes: Any,
+    strict: bool,
+    preserved: Sequence[str],
+    pre_dispatch: bool,
+    deferred: bool,
+    watched: bool = True,
+) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
     rehearsed = strict and not preserved and not is_fake(call)
     captured = _captured(call, dynamic_shapes, pre_dispatch) if rehearsed else None
     try:
@@ -92,17 +140,30 @@ def _lowered(call: Call, dynamic_shapes: Any, strict: bool, preserved: Sequence[
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
-        raise UserError(UserErrorType.ANTI_PATTERN, f"Consider annotating your code using torch._check*(). {error}",
-                        case_name="constrain_as_size_example") from error
+        raise UserError(
+            UserErrorType.ANTI_PATTERN,
+            f"Consider annotating your code using torch._check*(). {error}",
+            case_name="constrain_as_size_example",
+        ) from error
     if _holds_traced(call, lowered):
-        raise RuntimeError("a tensor that exists while exporting only was taken for a constant: an operation of the program is not traced. "
-                           "Write what it does with traced operations, or keep it out of the exported module")
+        raise RuntimeError(
+            "a tensor that exists while exporting only was taken for a constant: an operation of the "
+            "program is not traced. "
+            "Write what it does with traced operations, or keep it out of the exported module"
+        )
     _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
     return lowered, mode
 
 
-def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispatch: bool, preserved: Sequence[str],
-           deferred: bool, watched: bool) -> tuple[Lowered, Any]:
+def _lower(
+    call: Call,
+    captured: Captured | None,
+    dynamic_shapes: Any,
+    pre_dispatch: bool,
+    preserved: Sequence[str],
+    deferred: bool,
+    watched: bool,
+) -> tuple[Lowered, Any]:
     fakes = fakes_of(call, dynamic_shapes, deferred)
     if captured is None:
         watched = watched and pre_dispatch and not is_fake(call)
@@ -114,9 +175,15 @@ def _lower(call: Call, captured: Captured | None, dynamic_shapes: Any, pre_dispa
 
 
 def _holds_traced(call: Call, lowered: Lowered) -> bool:
-    """Whether a tensor of the tracing was taken for a constant, in a call whose own tensors are real ones: a fake, or a wrapper of a transform."""
-    held = [value for module in lowered.artifact.gm.modules() for table in (vars(module), module._parameters, module._buffers)
-            for value in table.values()]
+    """Whether a tensor of the tracing was taken for a constant, in a call whose own tensors are real ones: a fake, or a
+    wrapper of a transform.
+    """
+    held = [
+        value
+        for module in lowered.artifact.gm.modules()
+        for table in (vars(module), module._parameters, module._buffers)
+        for value in table.values()
+    ]
     for module in lowered.artifact.gm.modules():
         if isinstance(module, torch.fx.GraphModule):
             held += [leaf for node in module.graph.nodes for leaf in pytree.tree_leaves((node.args, node.kwargs))]
@@ -126,18 +193,34 @@ def _holds_traced(call: Call, lowered: Lowered) -> bool:
 
 def _is_traced(tensor: torch.Tensor) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
-    return isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
+
+    return (
+        isinstance(tensor, FakeTensor)
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or torch._is_functional_tensor(tensor)
+    )
 
 
-def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool) -> tuple[Any, Any, list[Any]]:
+def _finished(
+    call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool
+) -> tuple[Any, Any, list[Any]]:
     """The graph with its metadata, the ranges of its symbols, and how modules were called."""
     from torch.export import _trace
-    artifact = _trace.ExportArtifact(aten=lowered.artifact, in_spec=lowered.in_spec, out_spec=lowered.out_spec, fake_mode=mode,
-                                     module_call_specs=lowered.call_specs)
+
+    artifact = _trace.ExportArtifact(
+        aten=lowered.artifact,
+        in_spec=lowered.in_spec,
+        out_spec=lowered.out_spec,
+        fake_mode=mode,
+        module_call_specs=lowered.call_specs,
+    )
     graph_module = artifact.aten.gm
     graph_module.meta["inline_constraints"] = _trace._get_inline_constraints(mode)
     ranges = _trace._get_range_constraints(call.root, artifact, call.args, call.kwargs, dynamic_shapes)
-    signatures = {_without_root(name): _signature(specs["in_spec"], specs["out_spec"]) for name, specs in lowered.call_specs.items()}
+    signatures = {
+        _without_root(name): _signature(specs["in_spec"], specs["out_spec"])
+        for name, specs in lowered.call_specs.items()
+    }
     if preserved:
         _trace._rewrite_tracepoint_node(graph_module)
         made = _trace.CollectTracepointsPass(signatures, artifact.aten.sig)(graph_module)
@@ -152,29 +235,53 @@ def _finished(call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, pres
 
 def _signature(in_spec: Any, out_spec: Any, names: list[str] | None = None) -> Any:
     from torch.export import ModuleCallSignature
+
     return ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec, forward_arg_names=names)
 
 
 def _call_graph(root: torch.nn.Module, signatures: dict[str, Any], own: Any) -> list[Any]:
     """An entry for each module of the program, by its path, then for repeated calls."""
     from torch.export import ModuleCallEntry
+
     paths = dict.fromkeys(name for name, _ in root.named_modules(remove_duplicate=False))
     known = {**signatures, "": own}
-    return [ModuleCallEntry(fqn=name, signature=known.get(name)) for name in (*paths, *(name for name in signatures if name not in paths))]
+    return [
+        ModuleCallEntry(fqn=name, signature=known.get(name))
+        for name in (*paths, *(name for name in signatures if name not in paths))
+    ]
 
 
 def _without_root(name: str) -> str:
     from torch.export._trace import _strip_root
+
     return _strip_root(name)
 
 
-def _program(mod: torch.nn.Module, examples: Any, lowered: Lowered, graph_module: Any, ranges: Any, entries: list[Any], state: dict[str, Any],
-             pre_dispatch: bool) -> Any:
+def _program(
+    mod: torch.nn.Module,
+    examples: Any,
+    lowered: Lowered,
+    graph_module: Any,
+    ranges: Any,
+    entries: list[Any],
+    state: dict[str, Any],
+    pre_dispatch: bool,
+) -> Any:
     from torch._export import utils, verifier
     from torch.export import ExportedProgram
+
     if not pre_dispatch:
         utils.remove_proxy_from_state_dict(state, in_place=True)
     utils._update_gm_meta_if_possible(graph_module, mod)
     checks = verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier
-    return ExportedProgram(root=graph_module, graph=graph_module.graph, graph_signature=lowered.artifact.sig, state_dict=state, range_constraints=ranges,
-                           module_call_graph=entries, example_inputs=examples, constants=lowered.artifact.constants, verifiers=[checks])
+    return ExportedProgram(
+        root=graph_module,
+        graph=graph_module.graph,
+        graph_signature=lowered.artifact.sig,
+        state_dict=state,
+        range_constraints=ranges,
+        module_call_graph=entries,
+        example_inputs=examples,
+        constants=lowered.artifact.constants,
+        verifiers=[checks],
+    )

@@ -24,8 +24,12 @@ from ..vocabulary.scopes import insist, scope
 __all__ = ["keep_gradients", "watching_functions"]
 
 #: nodes of a captured graph that change gradients and have no form among ATen operators
-_HOOKS = {hook_gradient: "a hook on a gradient", hooked_argument: "a module with backward hooks",
-          hooked_result: "a module with backward hooks", enter_hooks: "hooks on saved tensors"}
+_HOOKS = {
+    hook_gradient: "a hook on a gradient",
+    hooked_argument: "a module with backward hooks",
+    hooked_result: "a module with backward hooks",
+    enter_hooks: "hooks on saved tensors",
+}
 #: torch's operator takes the graphs as they are made here since its helper exists
 _HAS_OPERATOR = hasattr(torchs, "DynamoAutogradFunctionTraceHelper")
 
@@ -45,15 +49,20 @@ def keep_gradients(module: torch.fx.GraphModule) -> None:
 
 def refused(what: str) -> Unsupported:
     """The error for what would be exported with another gradient than the program's."""
-    return Unsupported(f"export: {what} cannot be part of an exported program, whose gradient would be different. "
-                       "Export under torch.no_grad() if the program is for inference only", "torch-operation")
+    return Unsupported(
+        f"export: {what} cannot be part of an exported program, whose gradient would be different. "
+        "Export under torch.no_grad() if the program is for inference only",
+        "torch-operation",
+    )
 
 
-def _traced_function(forward: Any, backwards: tuple[Any, ...], around: tuple[Any, ...], *inputs: torch.Tensor,
-                     **said: Any) -> Any:
+def _traced_function(
+    forward: Any, backwards: tuple[Any, ...], around: tuple[Any, ...], *inputs: torch.Tensor, **said: Any
+) -> Any:
     """As `apply_function`; while a graph is traced, one node of it."""
     from torch._higher_order_ops.utils import reenter_make_fx, unique_graph_id
     from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
+
     mode = get_proxy_mode()
     if mode is None:
         return apply_function(forward, backwards, around, *inputs, **said)
@@ -106,6 +115,7 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
     def end() -> None:
         torch.autograd.Function.apply = apply
         _watched.met = before
+
     try:
         _watched.met = met
         torch.autograd.Function.apply = classmethod(watched)
@@ -117,5 +127,6 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
 def _is_traced(args: Any) -> bool:
     """Whether the program itself calls: below the tracing of an operator there is no mode that traces."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
     tensors = [x for x in args if isinstance(x, torch.Tensor)]
     return get_proxy_mode() is not None and any(x.is_floating_point() or x.is_complex() for x in tensors)

@@ -1,4 +1,6 @@
-"""`export_graph`: one call as a graph of torch's functions, or of ATen's, that is called like the program.  The work of `torch._dynamo.export`."""
+"""`export_graph`: one call as a graph of torch's functions, or of ATen's, that is called like the program.  The work of
+`torch._dynamo.export`.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,29 @@ class ExportResult(NamedTuple):
     guards: list[ExportGuard]
 
 
-def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_dispatch: bool = False,
-                 decomposition_table: dict[Any, Callable[..., Any]] | None = None, tracing_mode: str = "symbolic", dynamic_shapes: Any = None,
-                 specialize_float: bool = True, assume_static_by_default: bool = False, same_signature: bool = True,
-                 disable_constraint_solver: bool = False, prefer_deferred_runtime_asserts_over_guards: bool = False,
-                 **_ignored: Any) -> Callable[..., ExportResult]:
+def export_graph(
+    function: Callable[..., Any],
+    *,
+    aten_graph: bool = False,
+    pre_dispatch: bool = False,
+    decomposition_table: dict[Any, Callable[..., Any]] | None = None,
+    tracing_mode: str = "symbolic",
+    dynamic_shapes: Any = None,
+    specialize_float: bool = True,
+    assume_static_by_default: bool = False,
+    same_signature: bool = True,
+    disable_constraint_solver: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+    **_ignored: Any,
+) -> Callable[..., ExportResult]:
     """A callable that captures one call of `function` (a function or module) and gives its graph and guards.
 
-    The graph is called as the function is, and gives what it gives; parameters and other external tensors are attributes of the graph module.
+    The graph is called as the function is, and gives what it gives; parameters and other external tensors are
+    attributes of the graph module.
 
     Args:
-        aten_graph: a graph of ATen operators instead of torch's functions; with `pre_dispatch` before autograd and autocast have acted.
+        aten_graph: a graph of ATen operators instead of torch's functions; with `pre_dispatch` before autograd and
+        autocast have acted.
         decomposition_table: how operators are decomposed in an ATen graph.
         tracing_mode: "symbolic", or "real"/"fake" for an ATen graph of constant sizes.
         dynamic_shapes: as for torch.export; where given, all else is constant.
@@ -59,12 +73,15 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
     {'y': tensor([1., 1., 1., 1.])}
     """
     if decomposition_table is not None and not aten_graph:
-        raise AssertionError("Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True")
+        raise AssertionError(
+            "Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True"
+        )
     if pre_dispatch and not aten_graph:
         raise AssertionError("pre_dispatch=True can only be used when aten_graph=True")
 
     def run(*args: Any, **kwargs: Any) -> ExportResult:
         from torch._subclasses.fake_tensor import unset_fake_temporarily
+
         call = call_of(function, args, kwargs)
         check_inputs(call.leaves)
         with marks_kept(call), unset_fake_temporarily():
@@ -85,24 +102,38 @@ def export_graph(function: Callable[..., Any], *, aten_graph: bool = False, pre_
         if same_signature:
             called_as(module, call, captured.spec)
         return ExportResult(module, _guards(captured, call))
+
     return run
 
 
-def _to_aten(captured: Captured, fakes: Fakes, pre_dispatch: bool, table: Any, tracing_mode: str, call: Call) -> torch.fx.GraphModule:
+def _to_aten(
+    captured: Captured, fakes: Fakes, pre_dispatch: bool, table: Any, tracing_mode: str, call: Call
+) -> torch.fx.GraphModule:
     from torch.fx.experimental.proxy_tensor import make_fx
+
     inner = captured.graph_module
 
     def run(*leaves: Any) -> Any:
         with torch.fx.traceback.preserve_node_meta():
             return torch.fx.Interpreter(inner).run(*leaves)
+
     symbolic = tracing_mode == "symbolic"
     with fakes.mode if symbolic else contextlib.nullcontext():
-        return make_fx(run, decomposition_table=table, tracing_mode="real" if symbolic else tracing_mode, _allow_non_fake_inputs=True,
-                       pre_dispatch=pre_dispatch, _allow_fake_constant=False)(*(fakes.leaves if symbolic else call.leaves))
+        return make_fx(
+            run,
+            decomposition_table=table,
+            tracing_mode="real" if symbolic else tracing_mode,
+            _allow_non_fake_inputs=True,
+            pre_dispatch=pre_dispatch,
+            _allow_fake_constant=False,
+        )(*(fakes.leaves if symbolic else call.leaves))
 
 
 def _guards(captured: Captured, call: Call) -> list[ExportGuard]:
     from torch._guards import GuardSource
+
     sources = [str(place) if place is not None else f"input {i}" for i, place in enumerate(call.places)]
-    rows = [ExportGuard(GuardSource.SHAPE_ENV, captured.relied.words(sources), "sizes")] if captured.relied.checks else []
+    rows = (
+        [ExportGuard(GuardSource.SHAPE_ENV, captured.relied.words(sources), "sizes")] if captured.relied.checks else []
+    )
     return rows + [ExportGuard(GuardSource.LOCAL, [text], text) for text in captured.guards]

@@ -1,6 +1,7 @@
 """The call to be exported: its leaves and their names, which of their sizes and numbers are dynamic, and fakes of them.
 
-What the user says of dynamic shapes is read, checked and solved by torch.export's own code, which leaves marks on the example tensors; here they are
+What the user says of dynamic shapes is read, checked and solved by torch.export's own code, which leaves marks on the
+example tensors; here they are
 put back as they were.
 """
 
@@ -24,12 +25,26 @@ from ..vocabulary.own_code import FRAMELIFT
 from ..boundary.dynamism import Dynamism, marks_of
 from ..vocabulary.scopes import scope
 
-__all__ = ["Call", "ExportDynamism", "Fakes", "as_module", "call_of", "called", "dynamism_of", "fakes_of", "is_fake", "marks_kept", "mark_everything", "separated"]
+__all__ = [
+    "Call",
+    "ExportDynamism",
+    "Fakes",
+    "as_module",
+    "call_of",
+    "called",
+    "dynamism_of",
+    "fakes_of",
+    "is_fake",
+    "marks_kept",
+    "mark_everything",
+    "separated",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of `root`: `places` are the origins of its leaves, `names` the arguments of the graph's own signature."""
+    """One call of `root`: `places` are the origins of its leaves, `names` the arguments of the graph's own
+    signature."""
 
     root: Any
     args: tuple[Any, ...]
@@ -43,16 +58,32 @@ class Call:
 def call_of(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """The call as data."""
     found, spec = pytree.tree_flatten_with_path((args, kwargs))
-    return Call(root, args, kwargs, [leaf for _, leaf in found], [_place(path) for path, _ in found], spec, _names(root, args, kwargs))
+    return Call(
+        root,
+        args,
+        kwargs,
+        [leaf for _, leaf in found],
+        [_place(path) for path, _ in found],
+        spec,
+        _names(root, args, kwargs),
+    )
 
 
 def separated(root: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments, each tensor with memory of its own: an exported program is called with others, which need not share theirs.
+    """The arguments, each tensor with memory of its own: an exported program is called with others, which need not
+    share theirs.
 
     Examples that are one tensor, views of each other, or tensors of the module are copied.
     """
-    held = (*root.parameters(), *root.buffers(), *(value for module in root.modules() for value in vars(module).values()
-                                                   if isinstance(value, torch.Tensor))) if isinstance(root, torch.nn.Module) else ()
+    held = (
+        (
+            *root.parameters(),
+            *root.buffers(),
+            *(value for module in root.modules() for value in vars(module).values() if isinstance(value, torch.Tensor)),
+        )
+        if isinstance(root, torch.nn.Module)
+        else ()
+    )
     taken = {memory for memory in map(_memory, held) if memory is not None}
 
     def own(leaf: Any) -> Any:
@@ -64,16 +95,24 @@ def separated(root: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
             return leaf
         with torch.no_grad():
             storage = leaf.untyped_storage().clone()
-            copy = torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(storage, leaf.storage_offset(), leaf.size(), leaf.stride())
+            copy = torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(
+                storage, leaf.storage_offset(), leaf.size(), leaf.stride()
+            )
         copy.requires_grad_(leaf.requires_grad)
         copy.__dict__.update({name: value for name, value in leaf.__dict__.items() if _is_mark(name)})
         return copy
+
     return pytree.tree_map(own, args), pytree.tree_map(own, kwargs)
 
 
 def _memory(value: Any) -> int | None:
     """What memory a plain tensor has; None of anything else."""
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided or not value.numel() or value.device.type == "meta":
+    if (
+        type(value) not in (torch.Tensor, torch.nn.Parameter)
+        or value.layout is not torch.strided
+        or not value.numel()
+        or value.device.type == "meta"
+    ):
         return None
     return value.untyped_storage()._cdata
 
@@ -81,14 +120,20 @@ def _memory(value: Any) -> int | None:
 def is_fake(call: Call) -> bool:
     """Whether the call's own tensors are fakes."""
     from torch._subclasses.fake_tensor import FakeTensor
+
     held = (*call.root.parameters(), *call.root.buffers()) if isinstance(call.root, torch.nn.Module) else ()
     return any(isinstance(one, FakeTensor) for one in (*call.leaves, *held))
 
 
 def called(call: Call) -> list[str]:
     """What the program calls its leaves."""
-    names = {f"args[{i}]": name for i, name in enumerate(call.names[:len(call.args)])} | {f"kwargs[{name!r}]": name for name in call.kwargs}
-    return [re.sub(r"^(args|kwargs)\[[^\]]*\]", lambda found: names.get(found[0], found[0]), str(place)) for place in call.places]
+    names = {f"args[{i}]": name for i, name in enumerate(call.names[: len(call.args)])} | {
+        f"kwargs[{name!r}]": name for name in call.kwargs
+    }
+    return [
+        re.sub(r"^(args|kwargs)\[[^\]]*\]", lambda found: names.get(found[0], found[0]), str(place))
+        for place in call.places
+    ]
 
 
 def _place(path: tuple[Any, ...]) -> Origin | None:
@@ -140,8 +185,14 @@ def _is_mark(name: str) -> bool:
 def marks_kept(call: Call) -> Iterator[None]:
     """Whatever marks are left on the example tensors inside, they are afterwards as they were."""
     tensors = [leaf for leaf in call.leaves if isinstance(leaf, torch.Tensor)]
-    before = [{name: value.copy() if isinstance(value, (set, dict)) else value for name, value in tensor.__dict__.items() if _is_mark(name)}
-              for tensor in tensors]
+    before = [
+        {
+            name: value.copy() if isinstance(value, (set, dict)) else value
+            for name, value in tensor.__dict__.items()
+            if _is_mark(name)
+        }
+        for tensor in tensors
+    ]
     try:
         yield
     finally:
@@ -170,12 +221,15 @@ def as_module(root: Any) -> torch.nn.Module:
 def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
     """What is symbolic in the rehearsal: all that the user declared dynamic, or marked so."""
     from torch.export import dynamic_shapes as torch_shapes
+
     wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
     combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
     torch_shapes._check_dynamic_shapes(combined, dynamic_shapes)
     sizes: dict[int, frozenset[int]] = {}
     for constraint in torch_shapes._process_dynamic_shapes(combined, dynamic_shapes):
-        if isinstance(constraint, torch_shapes._ConstraintTarget) and not isinstance(constraint, torch_shapes._RelaxedConstraint):
+        if isinstance(constraint, torch_shapes._ConstraintTarget) and not isinstance(
+            constraint, torch_shapes._RelaxedConstraint
+        ):
             sizes[constraint.t_id] = sizes.get(constraint.t_id, frozenset()) | {constraint.dim}
     for leaf in call.leaves:
         if isinstance(leaf, torch.Tensor):
@@ -203,7 +257,7 @@ class Fakes:
     signature: inspect.Signature
     dynamic_shapes: Any
     leaves: list[Any] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)   # what the program's own Python asked of sizes, with its lines
+    asked: list[str] = field(default_factory=list)  # what the program's own Python asked of sizes, with its lines
 
     def watch(self) -> None:
         """From now on, what is asked of the symbols is noted with the program's line."""
@@ -212,12 +266,20 @@ class Fakes:
     def solve(self, graph_module: Any) -> None:
         """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
         from torch._export.non_strict_utils import produce_guards_and_solve_constraints
+
         try:
-            produce_guards_and_solve_constraints(fake_mode=self.mode, gm=graph_module, dynamic_shapes=self.dynamic_shapes,
-                                                 equalities_inputs=self.equalities, original_signature=self.signature)
+            produce_guards_and_solve_constraints(
+                fake_mode=self.mode,
+                gm=graph_module,
+                dynamic_shapes=self.dynamic_shapes,
+                equalities_inputs=self.equalities,
+                original_signature=self.signature,
+            )
         except Exception as error:
             if self.asked and "Constraints violated" in str(error):
-                error.args = ("\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),)
+                error.args = (
+                    "\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),
+                )
             raise
 
 
@@ -247,8 +309,11 @@ def _user_line() -> str:
 
 def _said(env: Any, expression: Any) -> str:
     """A relation in the program's names."""
-    words = {str(symbol): str(source.name if isinstance(source.name, str) else source.name())
-             for symbol in expression.free_symbols for source in _sources(env, symbol)[:1]}
+    words = {
+        str(symbol): str(source.name if isinstance(source.name, str) else source.name())
+        for symbol in expression.free_symbols
+        for source in _sources(env, symbol)[:1]
+    }
     text = re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), PythonPrinter().doprint(expression))
     return re.sub(r"L\['(\w+)'\]", r"\1", text)
 
@@ -258,10 +323,14 @@ def _sources(env: Any, symbol: Any) -> list[Any]:
 
 
 def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:
-    """Fakes with symbols for what is dynamic.  `deferred`: relations that the shapes' language cannot say are checked by the graph."""
+    """Fakes with symbols for what is dynamic.  `deferred`: relations that the shapes' language cannot say are checked
+    by the graph.
+    """
     from torch._export import non_strict_utils
+
     accepted = inspect.signature(non_strict_utils.make_fake_inputs).parameters
     options = {name: deferred for name in ("prefer_deferred_runtime_asserts_over_guards",) if name in accepted}
     mode, args, kwargs, equalities, signature, shapes = non_strict_utils.make_fake_inputs(
-        as_module(call.root), call.args, call.kwargs, dynamic_shapes, **options)
+        as_module(call.root), call.args, call.kwargs, dynamic_shapes, **options
+    )
     return Fakes(mode, args, kwargs, equalities, signature, shapes, pytree.tree_leaves((args, kwargs)))

@@ -1,4 +1,5 @@
-"""From a program, or its captured graph, to ATen operators over fakes: PyTorch's own tracing of dispatched operators (make_fx, or AOTAutograd).
+"""From a program, or its captured graph, to ATen operators over fakes: PyTorch's own tracing of dispatched operators
+(make_fx, or AOTAutograd).
 
 A captured graph is a program without Python left in it, so both are lowered the same way.
 """
@@ -24,11 +25,15 @@ from .inputs import Call, Fakes
 
 __all__ = ["AROUND", "BodyMet", "FunctionMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
 
-#: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their bodies when they are called plainly
+#: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their
+#: bodies when they are called plainly
 AROUND: list[Callable[[], Any]] = []
 
+
 class BodyMet(BaseException):
-    """Plain tracing came to an operator that captures functions of the program (torch.cond and similar ones): the program is to be rehearsed instead."""
+    """Plain tracing came to an operator that captures functions of the program (torch.cond and similar ones): the
+    program is to be rehearsed instead.
+    """
 
 
 class FunctionMet(BaseException):
@@ -47,9 +52,9 @@ def refuse_bodies(function: Any) -> None:
         raise BodyMet
 
 
-_tracing: list[bool] = []   # the exports whose Python runs now: whether a rehearsal would do instead
+_tracing: list[bool] = []  # the exports whose Python runs now: whether a rehearsal would do instead
 
-_ROOT = "_export_root"    # the attribute by which torch.export's code knows the program's module in a wrapper
+_ROOT = "_export_root"  # the attribute by which torch.export's code knows the program's module in a wrapper
 
 
 @dataclass(eq=False)
@@ -64,13 +69,18 @@ class Lowered:
 
 def _lowering(pre_dispatch: bool) -> Callable[..., Any]:
     from torch.export import _trace
-    return _trace._export_to_aten_ir_make_fx if pre_dispatch else functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
+
+    return (
+        _trace._export_to_aten_ir_make_fx
+        if pre_dispatch
+        else functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
+    )
 
 
 def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: bool) -> Lowered:
     """Lower a graph that a rehearsal made.  Its relations must have been said of the fakes before."""
     module = captured.graph_module
-    if not pre_dispatch:    # the graph is without autograd: grad mode has no meaning in it
+    if not pre_dispatch:  # the graph is without autograd: grad mode has no meaning in it
         for node in module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
             module.graph.erase_node(node)
     else:
@@ -81,7 +91,9 @@ def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: b
 
 
 def _detach_data(module: torch.fx.GraphModule) -> None:
-    """`x.data` as `x.detach()`: reading the attribute is no operator, so tracing would take what it gives for a constant."""
+    """`x.data` as `x.detach()`: reading the attribute is no operator, so tracing would take what it gives for a
+    constant.
+    """
     data = getter_target("data").fx_target
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):
@@ -109,8 +121,9 @@ class _Untracked(TorchFunctionMode):
 _GET_DATA = torch.Tensor.data.__get__
 
 
-def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str],
-                  watched: bool = False) -> Lowered:
+def lower_program(
+    call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str], watched: bool = False
+) -> Lowered:
     """Lower the program itself: its Python runs once, over fakes.
 
     `watched`: raises `FunctionMet` at the first autograd function.
@@ -119,6 +132,7 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
     from torch._export.utils import _fakify_params_buffers
     from torch._guards import TracingContext, tracing
     from torch._library.fake_class_registry import FakeScriptObject
+
     found = Lowered(None, None, None)
     state = _fakify_params_buffers(fakes.mode, call.root)
     fakes.watch()
@@ -133,13 +147,27 @@ def lower_program(call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Seque
         for context in (fakes.mode, handler, _Untracked(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(
-            helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode))
-        for name, given in (("_fakify_module_inputs", (fakes.args, fakes.kwargs, fakes.mode)), ("_override_builtin_ops", ())):
+            helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode)
+        )
+        for name, given in (
+            ("_fakify_module_inputs", (fakes.args, fakes.kwargs, fakes.mode)),
+            ("_override_builtin_ops", ()),
+        ):
             if hasattr(helpers, name):
                 stack.enter_context(getattr(helpers, name)(*given))
-        artifact = _lowering(pre_dispatch)(module, args, kwargs, state, constants, produce_guards_callback=fakes.solve,
-                                           transform=functools.partial(_flat, found, preserved))
-    artifact.constants = {name: real_of[value] if isinstance(value, FakeScriptObject) else value for name, value in artifact.constants.items()}
+        artifact = _lowering(pre_dispatch)(
+            module,
+            args,
+            kwargs,
+            state,
+            constants,
+            produce_guards_callback=fakes.solve,
+            transform=functools.partial(_flat, found, preserved),
+        )
+    artifact.constants = {
+        name: real_of[value] if isinstance(value, FakeScriptObject) else value
+        for name, value in artifact.constants.items()
+    }
     found.artifact = artifact
     return found
 
@@ -153,14 +181,17 @@ def _function_met(preserved: bool, tracked: bool) -> None:
 
 @scope
 def _dynamo_options() -> Iterator[None]:
-    """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these are export's options for that."""
+    """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these
+    are export's options for that.
+    """
     from torch.export import _trace
+
     options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}
     before = config.get_config_copy()
     try:
         with _trace.torch._dynamo.config.patch(options):
             yield
-    finally:   # the drop-in writes what is written there to framelift's options, too
+    finally:  # the drop-in writes what is written there to framelift's options, too
         for name, value in before.items():
             if getattr(config, name) != value:
                 setattr(config, name, value)
@@ -168,27 +199,42 @@ def _dynamo_options() -> Iterator[None]:
 
 def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -> Callable[..., Any]:
     """Around the function that traces: the module gives its leaves, and structures are noted."""
+
     def run(stack: Any, module: Any, args: Any, *, kwargs: Any = None, **options: Any) -> Any:
         from torch._export.wrappers import _wrap_submodules
+
         flat = _Flat(module, found)
-        wrapped = contextlib.nullcontext() if isinstance(module, torch.fx.GraphModule) else _wrap_submodules(
-            flat, [f"{_ROOT}.{name}" for name in preserved], found.call_specs)
+        wrapped = (
+            contextlib.nullcontext()
+            if isinstance(module, torch.fx.GraphModule)
+            else _wrap_submodules(flat, [f"{_ROOT}.{name}" for name in preserved], found.call_specs)
+        )
         with wrapped:
             graph_module, signature = lower(stack, flat, args, kwargs=kwargs or {}, **options)
-        for name in ("parameters", "buffers", "inputs_to_buffers", "inputs_to_parameters", "buffers_to_mutate", "parameters_to_mutate"):
+        for name in (
+            "parameters",
+            "buffers",
+            "inputs_to_buffers",
+            "inputs_to_parameters",
+            "buffers_to_mutate",
+            "parameters_to_mutate",
+        ):
             if hasattr(signature, name):
                 setattr(signature, name, pytree.tree_map(_without_root, getattr(signature, name)))
         for node in graph_module.graph.nodes:
             if "nn_module_stack" in node.meta:
-                node.meta["nn_module_stack"] = {f"L__self__{_without_root(key)}": pytree.tree_map(_without_root, value)
-                                                for key, value in node.meta["nn_module_stack"].items()}
+                node.meta["nn_module_stack"] = {
+                    f"L__self__{_without_root(key)}": pytree.tree_map(_without_root, value)
+                    for key, value in node.meta["nn_module_stack"].items()
+                }
         return graph_module, signature
+
     return run
 
 
 def _without_root(name: Any) -> Any:
     if isinstance(name, str) and name.startswith(_ROOT):
-        return name[len(_ROOT):].removeprefix(".")
+        return name[len(_ROOT) :].removeprefix(".")
     return name
 
 
@@ -214,6 +260,7 @@ class _Flat(torch.nn.Module):
 def _interpreted(module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A graph runs node by node, so that what is known of its nodes is known of those made here."""
     from torch.export._unlift import _check_input_constraints_pre_hook as check
+
     if check in module._forward_pre_hooks.values():
         check(module, args, kwargs)
     with torch.fx.traceback.preserve_node_meta():

@@ -1,6 +1,7 @@
 """What a rehearsal relied on of sizes and numbers, said again of other arguments of the same call.
 
-Said of fakes with symbols, each relation becomes a guard of their shape environment: so torch.export's solver sees what the program's own Python asked.
+Said of fakes with symbols, each relation becomes a guard of their shape environment: so torch.export's solver sees what
+the program's own Python asked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class _Size:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relied:
-    """`names` are sizes of leaves, leaves (by number), or text over other names; `checks` are texts with the user's lines."""
+    """`names` are sizes of leaves, leaves (by number), or text over other names; `checks` are texts with the user's
+    lines.
+    """
 
     names: dict[str, Any]
     checks: tuple[tuple[str, Any], ...] = ()
@@ -50,8 +53,14 @@ class Relied:
 
     def words(self, sources: list[str]) -> list[str]:
         """The relations in terms of the leaves, which are called as `sources` says."""
-        words = {name: f"{sources[m.leaf]}.{m.what}()[{m.dim}]" if type(m) is _Size else sources[m] if type(m) is int else f"({m})"
-                 for name, m in self.names.items()}
+        words = {
+            name: f"{sources[m.leaf]}.{m.what}()[{m.dim}]"
+            if type(m) is _Size
+            else sources[m]
+            if type(m) is int
+            else f"({m})"
+            for name, m in self.names.items()
+        }
         found = []
         for text, _ in self.checks:
             for name in sorted(words, key=len, reverse=True):
@@ -61,7 +70,11 @@ class Relied:
 
     def lines(self, sources: list[str]) -> list[str]:
         """The relations with the user's lines that asked for them."""
-        return [f"{words} at {where(line)}" for words, (_, line) in zip(self.words(sources), self.checks) if line is not None]
+        return [
+            f"{words} at {where(line)}"
+            for words, (_, line) in zip(self.words(sources), self.checks)
+            if line is not None
+        ]
 
     def _space(self) -> dict[str, Any]:
         return {**NAMESPACE, **(self.constants or {})}

@@ -1,6 +1,8 @@
-"""The rehearsal of an exported call: what it gave as leaves and structure, what it assigned, and which modules were being called.
+"""The rehearsal of an exported call: what it gave as leaves and structure, what it assigned, and which modules were
+being called.
 
-An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is assumed of the data, and
+An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is assumed
+of the data, and
 values of inputs are no facts to rely on.
 """
 
@@ -39,7 +41,8 @@ __all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exit:
-    """What the call gave: its leaves (stand-ins, symbolic numbers, constants) and structure; `assigned`: buffers that were assigned to.
+    """What the call gave: its leaves (stand-ins, symbolic numbers, constants) and structure; `assigned`: buffers that
+    were assigned to.
 
     `lost` names the effects on objects outside that a graph cannot have.
     """
@@ -52,14 +55,24 @@ class Exit:
 
 #: the root of every export.  Not framelift's own file, so that it is captured code.
 _scope: dict[str, Any] = {}
-exec(builtins.compile("def around(function, flatten):\n    def exported(*args, **kwargs):\n        return flatten(function(*args, **kwargs))\n"
-                      "    return exported\n", "<export>", "exec"), _scope)
+exec(
+    builtins.compile(
+        "def around(function, flatten):\n    def exported(*args, **kwargs):\n        return "
+        "flatten(function(*args, **kwargs))\n"
+        "    return exported\n",
+        "<export>",
+        "exec",
+    ),
+    _scope,
+)
 
 _CALL = torch.nn.Module._call_impl.__code__
 
 
 class ModuleTape(list[Any]):
-    """A tape that knows, for each step, the modules being called: path and class by a key that distinguishes repeated calls."""
+    """A tape that knows, for each step, the modules being called: path and class by a key that distinguishes repeated
+    calls.
+    """
 
     def __init__(self, root: Any) -> None:
         super().__init__()
@@ -67,7 +80,7 @@ class ModuleTape(list[Any]):
         if isinstance(root, torch.nn.Module):
             for name, module in root.named_modules(remove_duplicate=False):
                 self.names.setdefault(id(module), []).append(name)
-        self._calls: dict[Any, tuple[str, str]] = {}    # frames of module calls: key and path
+        self._calls: dict[Any, tuple[str, str]] = {}  # frames of module calls: key and path
         self._counts: dict[int, int] = {}
 
     def append(self, step: Step) -> None:
@@ -91,7 +104,8 @@ class ModuleTape(list[Any]):
     def _called(self, frame: types.FrameType, module: int) -> tuple[str, str]:
         """The key and path of one call.  A module that has several paths is taken to be called by each in turn.
 
-        The key distinguishes modules, as torch.export.unflatten takes it: the paths of one module share the first one's.
+        The key distinguishes modules, as torch.export.unflatten takes it: the paths of one module share the first
+        one's.
         """
         known = self._calls.get(frame)
         if known is None:
@@ -105,8 +119,16 @@ class ModuleTape(list[Any]):
 class _ExportSession(Session):
     """A session whose root is an exported call."""
 
-    def __init__(self, root: Any, of_fakes: bool, keep_functions: bool, function: types.FunctionType, _plan: Any,
-                 dynamism: Dynamism, moment: Moment) -> None:
+    def __init__(
+        self,
+        root: Any,
+        of_fakes: bool,
+        keep_functions: bool,
+        function: types.FunctionType,
+        _plan: Any,
+        dynamism: Dynamism,
+        moment: Moment,
+    ) -> None:
         super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
         self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"
@@ -123,7 +145,9 @@ class _ExportSession(Session):
         return bool(tensors) and all(id(tensor) in self.recorder.known_values.declared for tensor in tensors)
 
     def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
-        """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own decision."""
+        """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own
+        decision.
+        """
         message = _asserted()
         if message is None:
             return False
@@ -135,13 +159,15 @@ class _ExportSession(Session):
     def _example(self, stand_in: torch.Tensor) -> torch.Tensor:
         """A private copy of what a stand-in is in this call: for results that the program declares constant."""
         finished = self.recorder.finish([stand_in])
-        given = [given.detach().clone() if isinstance(given, torch.Tensor) else self.recorder.with_symbols().shape_hint(given)
-                 for given in (finished.inputs if finished.arguments is None else finished.arguments)]
+        given = [
+            given.detach().clone()
+            if isinstance(given, torch.Tensor)
+            else self.recorder.with_symbols().shape_hint(given)
+            for given in (finished.inputs if finished.arguments is None else finished.arguments)
+        ]
         with torch._C.DisableTorchFunction(), torch.no_grad():
             found: torch.Tensor = finished.graph_module(*given)[0]
             return found.detach().clone()
-
-
 
 
 def _asserted() -> str | None:
@@ -149,12 +175,17 @@ def _asserted() -> str | None:
     frame: Any = sys._getframe()
     while frame is not None and is_own_code(frame.f_code):
         frame = frame.f_back
-    ahead = [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
+    ahead = (
+        [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
+    )
     raising = next((i for i, one in enumerate(ahead) if one.opname == "RAISE_VARARGS"), 0)
     start = next((i for i, one in enumerate(ahead[:raising]) if one.opname == "LOAD_ASSERTION_ERROR"), None)
     if start is None:
         return None
-    return next((one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)), "assertion error")
+    return next(
+        (one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)),
+        "assertion error",
+    )
 
 
 def _exit(session: Session, value: Any) -> Exit:
@@ -169,25 +200,47 @@ def _exit(session: Session, value: Any) -> Exit:
 
 
 #: what may be the result of an exported call, besides tensors and symbolic numbers
-_PLAIN = (int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format, slice)
+_PLAIN = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(...),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    slice,
+)
 
 
 def not_flattenable(which: str, leaf: Any) -> Exception:
     """The error that torch.export's users know for an argument or result that is no container of tensors."""
     from torch.export import _trace
+
     kind = _trace.UserErrorType.INVALID_INPUT if which == "inputs" else _trace.UserErrorType.INVALID_OUTPUT
-    return _trace.UserError(kind, f"It looks like one of the {which} with type `{type(leaf)}` is not supported or pytree-flattenable. "
-                            "Register its class with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.")
+    return _trace.UserError(
+        kind,
+        f"It looks like one of the {which} with type `{type(leaf)}` is not supported or pytree-flattenable. "
+        "Register its class with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node.",
+    )
 
 
 def _may_leave(session: Session, leaf: Any) -> bool:
-    return session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
+    return (
+        session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
+    )
 
 
 def check_inputs(leaves: list[Any]) -> None:
     """Refuse arguments that are no containers of tensors and plain values."""
     for leaf in leaves:
-        if not isinstance(leaf, (*_PLAIN, torch.Tensor, torch.ScriptObject, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if not isinstance(
+            leaf,
+            (*_PLAIN, torch.Tensor, torch.ScriptObject, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool),
+        ):
             raise not_flattenable("inputs", leaf)
 
 
@@ -205,7 +258,11 @@ def _effects(session: Session) -> tuple[list[tuple[torch.Tensor, Any]], list[str
             if before.get(key) is copy.get(key):
                 continue
             old, new = before.get(key), copy.get(key)
-            if shadow.origin.key == "_buffers" and session.recorder.is_stand_in(old) and session.recorder.is_stand_in(new):
+            if (
+                shadow.origin.key == "_buffers"
+                and session.recorder.is_stand_in(old)
+                and session.recorder.is_stand_in(new)
+            ):
                 assigned.append((session.recorder.external(old), new))
             else:
                 lost.append(f"{shadow.origin}[{key!r}]")
@@ -213,12 +270,25 @@ def _effects(session: Session) -> tuple[list[tuple[torch.Tensor, Any]], list[str
 
 
 #: what a program says to its reader is no part of an exported one
-_TALK = (print, warnings.warn, *(getattr(place, name) for place in (logging, logging.Logger)
-                                 for name in ("critical", "debug", "error", "exception", "info", "log", "warning")))
+_TALK = (
+    print,
+    warnings.warn,
+    *(
+        getattr(place, name)
+        for place in (logging, logging.Logger)
+        for name in ("critical", "debug", "error", "exception", "info", "log", "warning")
+    ),
+)
 
 
-def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamism: Dynamism, of_fakes: bool = False,
-                  keep_functions: bool = False) -> tuple[Any, Exit]:
+def rehearse_call(
+    root: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamism: Dynamism,
+    of_fakes: bool = False,
+    keep_functions: bool = False,
+) -> tuple[Any, Exit]:
     """Rehearse one call of `root`.  The session is to be closed by the caller.  `of_fakes`: its tensors may be fakes.
 
     Raises `framelift.exc.Unsupported` where the call has a graph break, and what the call itself raises.
@@ -226,11 +296,21 @@ def rehearse_call(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     function = _scope["around"](root, pytree.tree_flatten)
     name = getattr(root, "__qualname__", type(root).__qualname__)
     made: list[Any] = []
-    options = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True,
-               "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK}}
+    options = {
+        "capture_scalar_outputs": True,
+        "capture_dynamic_output_shape_ops": True,
+        "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK},
+    }
     with capture_lock, config.patch.block(**options), at_rest() as moment:
-        session, found, stop = rehearse(function, (args, kwargs), dynamism, moment._replace(plain=False), True, made,
-                                        begin=functools.partial(_ExportSession, root, of_fakes, keep_functions))
+        session, found, stop = rehearse(
+            function,
+            (args, kwargs),
+            dynamism,
+            moment._replace(plain=False),
+            True,
+            made,
+            begin=functools.partial(_ExportSession, root, of_fakes, keep_functions),
+        )
     if stop is None:
         for what in dict.fromkeys(found.lost):
             warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)
@@ -252,4 +332,6 @@ def refuse(stop: BaseException, session: Session, name: str) -> None:
     told = replace(told, places=tuple(place for place in told.places if place.file != "<export>"))
     if stop.operator:
         raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, told), stop.reason.id) from None
-    raise Unsupported("export: " + full_graph_message(name, told).removeprefix("fullgraph=True, but "), stop.reason.id) from None
+    raise Unsupported(
+        "export: " + full_graph_message(name, told).removeprefix("fullgraph=True, but "), stop.reason.id
+    ) from None

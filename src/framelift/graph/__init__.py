@@ -1,1 +1,3 @@
-"""The graph under construction: metadata of its values, symbolic numbers, torch's state, FX nodes, and what can be said of them."""
+"""The graph under construction: metadata of its values, symbolic numbers, torch's state, FX nodes, and what can be said
+of them.
+"""

@@ -22,8 +22,20 @@ from .._core import is_a
 from ..vocabulary.origins import Origin
 from .special_names import is_behaviour
 
-__all__ = ["KINDS", "Guard", "TensorFacts", "builtin_length", "class_name", "dict_keys", "dunders", "full_name", "immutable_leaf", "same_leaf", "tensor_agrees",
-           "tensor_facts"]
+__all__ = [
+    "KINDS",
+    "Guard",
+    "TensorFacts",
+    "builtin_length",
+    "class_name",
+    "dict_keys",
+    "dunders",
+    "full_name",
+    "immutable_leaf",
+    "same_leaf",
+    "tensor_agrees",
+    "tensor_facts",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +43,8 @@ class Guard:
     """One predicate: the value at `origin` satisfies `kind` with `value`.
 
     `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
-    the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local n.
+    the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local
+    n.
     """
 
     origin: Origin
@@ -58,13 +71,13 @@ class TensorFacts:
     stride: tuple[int | None, ...] | None
     requires_grad: bool
     is_leaf: bool
-    keys: int          # raw dispatch key set, as torch._C._dispatch_keys(t).raw_repr()
+    keys: int  # raw dispatch key set, as torch._C._dispatch_keys(t).raw_repr()
     is_conj: bool
     is_neg: bool
     is_inference: bool
     has_grad: bool | None  # None: not asked
     marks: frozenset[int] | None = None  # None: not asked; else no other dimensions are declared dynamic
-    methods: tuple[str, ...] = ()        # C methods that no attribute of the tensor itself hides
+    methods: tuple[str, ...] = ()  # C methods that no attribute of the tensor itself hides
 
 
 #: classes whose C methods nothing but an attribute of the tensor itself can hide
@@ -81,7 +94,7 @@ def same_leaf(a: Any, b: Any) -> bool:
         return same_leaf(a.real, b.real) and same_leaf(a.imag, b.imag)
     if type(a) is tuple:
         return len(a) == len(b) and all(map(same_leaf, a, b))
-    if type(a) in (slice, range):   # equal ranges may have been asked for in other words
+    if type(a) in (slice, range):  # equal ranges may have been asked for in other words
         return same_leaf((a.start, a.stop, a.step), (b.start, b.stop, b.step))
     if type(a) in (set, frozenset):
         held = {x: x for x in b}
@@ -89,8 +102,25 @@ def same_leaf(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, types.CodeType,
-                     torch.dtype, torch.device, torch.layout, torch.memory_format})
+_SIMPLE = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type(...),
+        type(NotImplemented),
+        range,
+        types.CodeType,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+    }
+)
 
 
 def immutable_leaf(value: Any) -> bool:
@@ -105,6 +135,7 @@ def immutable_leaf(value: Any) -> bool:
 
 # ---- tensors --------------------------------------------------------------------------------------------------------
 
+
 def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
     """The facts of a real tensor.  `ask_grad`: also whether it has a gradient; `ask_marks`: also the user's marks."""
     read = _core.of_tensor
@@ -112,23 +143,41 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: boo
         stride = read(tensor, "stride")
     except RuntimeError:  # layouts without strides
         stride = None
-    return TensorFacts(type(tensor), read(tensor, "dtype"), read(tensor, "device"), read(tensor, "layout"), tuple(read(tensor, "size")), stride,
-                       read(tensor, "requires_grad"), read(tensor, "is_leaf"), torch._C._dispatch_keys(tensor).raw_repr(),
-                       read(tensor, "is_conj"), read(tensor, "is_neg"), read(tensor, "is_inference"),
-                       _core.has_grad(tensor) if ask_grad else None, _marks(tensor) if ask_marks else None)
+    return TensorFacts(
+        type(tensor),
+        read(tensor, "dtype"),
+        read(tensor, "device"),
+        read(tensor, "layout"),
+        tuple(read(tensor, "size")),
+        stride,
+        read(tensor, "requires_grad"),
+        read(tensor, "is_leaf"),
+        torch._C._dispatch_keys(tensor).raw_repr(),
+        read(tensor, "is_conj"),
+        read(tensor, "is_neg"),
+        read(tensor, "is_inference"),
+        _core.has_grad(tensor) if ask_grad else None,
+        _marks(tensor) if ask_marks else None,
+    )
 
 
 def _marks(tensor: torch.Tensor) -> frozenset[int]:
     """The dimensions that mark_dynamic declared, framelift's or torch's."""
     rank = _core.of_tensor(tensor, "dim")
-    return frozenset(dim % rank for dim in _core.own_dict(tensor).get("_dynamo_dynamic_indices", ()) if -rank <= dim < rank)
+    return frozenset(
+        dim % rank for dim in _core.own_dict(tensor).get("_dynamo_dynamic_indices", ()) if -rank <= dim < rank
+    )
 
 
 _SCALAR_FACTS = ("dtype", "device", "layout", "requires_grad", "is_leaf", "keys", "is_conj", "is_neg", "is_inference")
 
 
 def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int | None, ...] | None) -> bool:
-    return actual is not None and len(expected) == len(actual) and all(e is None or e == a for e, a in zip(expected, actual))
+    return (
+        actual is not None
+        and len(expected) == len(actual)
+        and all(e is None or e == a for e, a in zip(expected, actual))
+    )
 
 
 def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
@@ -140,8 +189,12 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
         return False
     if now.marks is not None and not now.marks <= facts.marks:  # type: ignore[operator]  # both are asked for
         return False
-    return (all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS) and now.has_grad == facts.has_grad
-            and _entries_agree(facts.size, now.size) and (facts.stride is None or _entries_agree(facts.stride, now.stride)))
+    return (
+        all(getattr(now, name) == getattr(facts, name) for name in _SCALAR_FACTS)
+        and now.has_grad == facts.has_grad
+        and _entries_agree(facts.size, now.size)
+        and (facts.stride is None or _entries_agree(facts.stride, now.stride))
+    )
 
 
 # ---- containers -----------------------------------------------------------------------------------------------------
@@ -194,7 +247,9 @@ def full_name(cls: type) -> str:
 
 
 def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
-    """The class's MRO, and the behaviour (special_names) that its Python-made classes define: by name, what the first in the MRO holds."""
+    """The class's MRO, and the behaviour (special_names) that its Python-made classes define: by name, what the first
+    in the MRO holds.
+    """
     made = [_own(base) for base in _mro(cls) if _flags(base) & _HEAP_TYPE]
     names = {name for own in made for name, value in own.items() if is_behaviour(name, value)}
     return _mro(cls), tuple([(name, next(own[name] for own in made if name in own)) for name in sorted(names)])
@@ -204,8 +259,12 @@ def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any]
     if not is_a(value, type):
         return False
     mro, pairs = dunders(value)
-    return (len(mro) == len(expected[0]) and all(a is b for a, b in zip(mro, expected[0])) and len(pairs) == len(expected[1])
-            and all(a == b and _same_key(x, y) for (a, x), (b, y) in zip(pairs, expected[1])))
+    return (
+        len(mro) == len(expected[0])
+        and all(a is b for a, b in zip(mro, expected[0]))
+        and len(pairs) == len(expected[1])
+        and all(a == b and _same_key(x, y) for (a, x), (b, y) in zip(pairs, expected[1]))
+    )
 
 
 def _no_lookup(value: Any, name: str) -> bool:
@@ -213,6 +272,7 @@ def _no_lookup(value: Any, name: str) -> bool:
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
+
 
 def _is_empty(cell: Any) -> bool:
     if type(cell) is not types.CellType:
@@ -236,6 +296,6 @@ KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "DUNDERS": _dunders,
     "EMPTY": lambda v, _: _is_empty(v),
     "TENSOR": tensor_agrees,
-    "SAME": lambda v, other: v is other,     # the other value, once its origin was followed
+    "SAME": lambda v, other: v is other,  # the other value, once its origin was followed
     "CHECK": lambda v, check: bool(check[0](v)),
 }

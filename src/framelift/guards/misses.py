@@ -20,7 +20,8 @@ __all__ = ["Miss", "items", "miss_of"]
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why an entry was not used.  `kind` is the guard's, or "state", "distinct", "gone" for what no single guard says."""
+    """Why an entry was not used.  `kind` is the guard's, or "state", "distinct", "gone" for what no single guard
+    says."""
 
     origin: str
     kind: str
@@ -47,7 +48,7 @@ def miss_of(program: GuardProgram, failure: tuple[int, int], arguments: tuple[An
     kind, old = checks[check]
     try:
         before, after = _shown(kind, old, program.fetch(node, arguments))
-    except Exception as error:   # the value's own code may fail; the sentence says enough
+    except Exception as error:  # the value's own code may fail; the sentence says enough
         raise_outside(error)
         before, after = "", ""
     return Miss(name, kind, before, after, sentence, place)

@@ -13,8 +13,26 @@ from .reference import verifier
 __all__ = ["build_program"]
 
 #: the order of checks within a node: those that are cheap and often fail first
-RANK = {kind: rank for rank, kind in enumerate((
-    "TYPE", "IS", "EQ", "TENSOR", "LEN", "CODE", "EMPTY", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "SAME", "CHECK"))}
+RANK = {
+    kind: rank
+    for rank, kind in enumerate(
+        (
+            "TYPE",
+            "IS",
+            "EQ",
+            "TENSOR",
+            "LEN",
+            "CODE",
+            "EMPTY",
+            "KEYS",
+            "ABSENT",
+            "NO_LOOKUP",
+            "DUNDERS",
+            "SAME",
+            "CHECK",
+        )
+    )
+}
 
 
 class _Draft:
@@ -79,8 +97,13 @@ def _rank(guard: Guard) -> int:
     return RANK[guard.kind]
 
 
-def build_program(guards: Sequence[Guard], inputs: Sequence[Origin], externals: Sequence[Origin], distinct: Sequence[Origin],
-                  state: Any) -> tuple[_core.GuardProgram, _core.GuardProgram]:
+def build_program(
+    guards: Sequence[Guard],
+    inputs: Sequence[Origin],
+    externals: Sequence[Origin],
+    distinct: Sequence[Origin],
+    state: Any,
+) -> tuple[_core.GuardProgram, _core.GuardProgram]:
     """The native program of these guards, and what `explain` takes (the program itself).
 
     The entry is handed the values at `inputs` and at `externals`.  The values at `distinct` must be different objects;
@@ -99,8 +122,14 @@ def build_program(guards: Sequence[Guard], inputs: Sequence[Origin], externals: 
     for draft in tree.numbered():
         kept = draft.guards if len(draft.guards) < 2 else _settled(draft.guards)
         origin = draft.origin
-        nodes.append((-1 if draft.parent is None else draft.parent.index, origin.step, origin.key, tuple(
-            [(g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept])))
+        nodes.append(
+            (
+                -1 if draft.parent is None else draft.parent.index,
+                origin.step,
+                origin.key,
+                tuple([(g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept]),
+            )
+        )
         lines.append(tuple([g.line for g in kept]))
         draft.parent = None  # or the drafts would wait for the collector, and the guards' objects with them
     given, kept_out, apart = ([draft.index for draft in drafts] for drafts in asked)

@@ -1,4 +1,5 @@
-"""The plain Python evaluation of guards: what the native program must agree with.  Slow; for tests and `verify_guards`."""
+"""The plain Python evaluation of guards: what the native program must agree with.  Slow; for tests and
+`verify_guards`."""
 
 from __future__ import annotations
 
@@ -31,12 +32,13 @@ def _values(origins: Sequence[Origin], arguments: tuple[Any, ...]) -> list[Any] 
         return None
 
 
-def check_reference(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any,
-                    arguments: tuple[Any, ...]) -> Guard | str | None:
+def check_reference(
+    guards: Sequence[Guard], distinct: Sequence[Origin], state: Any, arguments: tuple[Any, ...]
+) -> Guard | str | None:
     """None when everything holds, else the first guard that does not, "distinct" or "state"."""
     if state is not None and not state.matches():
         return "state"
-    with torch._C.DisableTorchFunction():   # as in the native program, modes and subclasses do not see the guards
+    with torch._C.DisableTorchFunction():  # as in the native program, modes and subclasses do not see the guards
         failing = next((guard for guard in guards if not holds(guard, arguments)), None)
         if failing is not None:
             return failing
@@ -48,9 +50,13 @@ def check_reference(guards: Sequence[Guard], distinct: Sequence[Origin], state: 
 
 def verifier(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any) -> Callable[[tuple[Any, ...], Any], None]:
     """What a program calls after each use when `config.verify_guards` is set.  It keeps what the guards name alive."""
+
     def verify(arguments: tuple[Any, ...], failure: tuple[int, int] | None) -> None:
         expected = check_reference(guards, distinct, state, arguments)
         if (expected is None) != (failure is None):
-            raise InternalError(f"native guards give {failure or 'all hold'}, but by their Python meaning "
-                                f"{f'this fails: {expected}' if expected is not None else 'all hold'}")
+            raise InternalError(
+                f"native guards give {failure or 'all hold'}, but by their Python meaning "
+                f"{f'this fails: {expected}' if expected is not None else 'all hold'}"
+            )
+
     return verify

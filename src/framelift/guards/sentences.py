@@ -40,6 +40,7 @@ def described(program: _core.GuardProgram) -> list[tuple[int, tuple[tuple[str, A
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
+
 def name_of(value: Any) -> str:
     """The name of a class, a function or a module; other objects may make one up."""
     if is_a(value, type):
@@ -50,8 +51,16 @@ def name_of(value: Any) -> str:
     return value.__qualname__ if type(value) in _NAMED else ""
 
 
-_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
-          types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
+_NAMED = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
 
 
 def _show(value: Any, limit: int = 80) -> str:
@@ -71,7 +80,11 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _check(old: tuple[Any, str], now: Any) -> str:
-    return f"is now {_show(now)}, was {old[1].removeprefix('is ')}" if _is_scalar(now) else f"no longer satisfies: {old[1]}"
+    return (
+        f"is now {_show(now)}, was {old[1].removeprefix('is ')}"
+        if _is_scalar(now)
+        else f"no longer satisfies: {old[1]}"
+    )
 
 
 def _type(old: Any, now: Any) -> str:
@@ -89,8 +102,11 @@ def _keys(old: Any, now: Any) -> str:
     keys = list(dict_keys(now))
     gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
     new = [k for k in keys if not any(k is b or (immutable_leaf(b) and k == b) for b in before)]
-    parts = [f"{word} {', '.join(map(_show, which[:4]))}{' …' if len(which) > 4 else ''}"
-             for word, which in (("has new keys", new), ("lost the keys", gone)) if which]
+    parts = [
+        f"{word} {', '.join(map(_show, which[:4]))}{' …' if len(which) > 4 else ''}"
+        for word, which in (("has new keys", new), ("lost the keys", gone))
+        if which
+    ]
     return " and ".join(parts) or "has its keys in another order"
 
 
@@ -105,7 +121,19 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
     rows = []
     if type(now) is not old.python_type:
         rows.append(f"is now a {class_name(type(now))}, was a {class_name(old.python_type)}")
-    for name in ("dtype", "device", "layout", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference", "has_grad"):
+    for name in (
+        "dtype",
+        "device",
+        "layout",
+        "size",
+        "stride",
+        "requires_grad",
+        "is_leaf",
+        "is_conj",
+        "is_neg",
+        "is_inference",
+        "has_grad",
+    ):
         before, after = getattr(old, name), getattr(facts, name)
         if before != after and not (name == "stride" and before is None):
             rows.append(f"has {name} {after}, had {before}")
@@ -124,7 +152,11 @@ def _dunders(old: tuple[int, list[str]], now: Any) -> str:
     changed = sorted({n for n, _ in pairs} ^ set(old[1]))
     if changed:
         return f"gained or lost special methods: {', '.join(changed)}"
-    return "has other base classes than before" if len(mro) != old[0] else "has other special methods or base classes than before"
+    return (
+        "has other base classes than before"
+        if len(mro) != old[0]
+        else "has other special methods or base classes than before"
+    )
 
 
 #: kind -> what happened, from what was remembered and the value now
@@ -133,7 +165,9 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "IS": _is,
     "EQ": lambda old, now: f"is now {_show(now)}, was {_show(old)}",
     "CODE": lambda old, now: f"has other code than before (it was {getattr(old, 'co_qualname', 'code that is gone')})",
-    "LEN": lambda old, now: f"now has {builtin_length(now)} {'item' if builtin_length(now) == 1 else 'items'}, had {old}",
+    "LEN": lambda old, now: (
+        f"now has {builtin_length(now)} {'item' if builtin_length(now) == 1 else 'items'}, had {old}"
+    ),
     "KEYS": _keys,
     "ABSENT": lambda old, now: f"now has the entry {_show(old)}, which it did not have",
     "NO_LOOKUP": lambda old, now: f"now has the attribute {old}, which it did not have",

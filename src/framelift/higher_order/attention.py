@@ -50,7 +50,9 @@ def _plain(dtype: torch.dtype, device: torch.device, size: tuple[int, ...], requ
     for length in reversed(size):
         stride.append(step)
         step *= max(length, 1)
-    return intern_facts(dtype, device, torch.Size(size), tuple(reversed(stride)), requires_grad, not requires_grad, False, False, False)
+    return intern_facts(
+        dtype, device, torch.Size(size), tuple(reversed(stride)), requires_grad, not requires_grad, False, False, False
+    )
 
 
 def _function(session: Session, function: Any, operands: list[Any]) -> tuple[Rehearsed, Any, list[Value]]:
@@ -69,8 +71,18 @@ def _function(session: Session, function: Any, operands: list[Any]) -> tuple[Reh
 @operator("flex_attention")
 @never_plain(_NAME)
 def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, kernel_options: Any,
-                  score_mod_other_buffers: Any = (), mask_mod_other_buffers: Any = ()) -> None: ...
+    def signature(
+        query: Any,
+        key: Any,
+        value: Any,
+        score_mod: Any,
+        block_mask: Any,
+        scale: Any,
+        kernel_options: Any,
+        score_mod_other_buffers: Any = (),
+        mask_mod_other_buffers: Any = (),
+    ) -> None: ...
+
     query, key, value, score_mod, block_mask, scale, options, *_ = bound(signature, args, kwargs)
     recorder = session.recorder
     tensors = [recorder.value_of(x) for x in (query, key, value)]
@@ -78,18 +90,37 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     tracked = torch.is_grad_enabled() and any(v.facts.requires_grad for v in tensors)
 
     def places() -> list[Any]:
-        return [fresh(recorder, _plain(torch.int32, facts.device, ()), name) for name in ("batch", "head", "q_index", "kv_index")]
+        return [
+            fresh(recorder, _plain(torch.int32, facts.device, ()), name)
+            for name in ("batch", "head", "q_index", "kv_index")
+        ]
+
     score = fresh(recorder, _plain(facts.dtype, facts.device, (), tracked), "score")
     score_body, score_graph, score_around = _function(session, score_mod, [score, *places()])
     mask_body, mask_graph, mask_around = _function(session, block_mask[-1], places())
     mask = [recorder.value_of(x) if recorder.is_stand_in(x) else x for x in block_mask[:-1]]
     inputs = [*tensors, *(x for x in mask if type(x) is Value), *score_around, *mask_around]
     step = record_step(
-        recorder, callable_,
-        [*tensors, Body(score_graph, "score_mod"), (*mask, Body(mask_graph, "mask_mod")), scale, dict(options), tuple(score_around), tuple(mask_around)],
-        {}, inputs, score_body.has_effect or mask_body.has_effect)
+        recorder,
+        callable_,
+        [
+            *tensors,
+            Body(score_graph, "score_mod"),
+            (*mask, Body(mask_graph, "mask_mod")),
+            scale,
+            dict(options),
+            tuple(score_around),
+            tuple(mask_around),
+        ],
+        {},
+        inputs,
+        score_body.has_effect or mask_body.has_effect,
+    )
     tracked = tracked or torch.is_grad_enabled() and any(v.facts.requires_grad for v in score_around)
     rows = tuple(facts.size[:3])
-    results = [_plain(facts.dtype, facts.device, (*rows, tensors[2].facts.size[-1]), tracked),
-               _plain(torch.float32, facts.device, rows, tracked), _plain(torch.float32, facts.device, rows)]
+    results = [
+        _plain(facts.dtype, facts.device, (*rows, tensors[2].facts.size[-1]), tracked),
+        _plain(torch.float32, facts.device, rows, tracked),
+        _plain(torch.float32, facts.device, rows),
+    ]
     return tuple(fresh_results(recorder, step, results, [False] * 3))

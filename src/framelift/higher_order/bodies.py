@@ -1,6 +1,7 @@
 """Bodies: Python functions rehearsed into a graph of their own, for higher-order operators.
 
-`rehearse_body` runs one; `Rehearsed` is what it recorded; `Rehearsed.close` makes the graph.  What a body changes outside of itself is
+`rehearse_body` runs one; `Rehearsed` is what it recorded; `Rehearsed.close` makes the graph.  What a body changes
+outside of itself is
 found by `Surroundings`: a body may run any number of times, or never, so its operator must refuse such changes.
 """
 
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["Rehearsed", "Surroundings", "contents_of", "fresh", "parts_of", "portrait_of", "rehearse_body", "values_in"]
 
 
-_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})   # nothing in them can be changed
+_SIMPLE = frozenset(
+    {*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool}
+)  # nothing in them can be changed
 
 
 @dataclass
@@ -44,18 +47,31 @@ class Rehearsed:
     result: Any
     tape: list[Step] = field(repr=False)
     base: State
-    written: list[Value] = field(repr=False)   # values whose memory it wrote
+    written: list[Value] = field(repr=False)  # values whose memory it wrote
 
     @property
     def has_effect(self) -> bool:
         """Whether it must run even if nobody needs its results."""
         return any(step.effect for step in self.tape)
 
-    def close(self, recorder: Recorder, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()) -> tuple[GraphModule, list[Value]]:
-        """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of stand-ins)."""
+    def close(
+        self, recorder: Recorder, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()
+    ) -> tuple[GraphModule, list[Value]]:
+        """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of
+        stand-ins).
+        """
         kept, values = kept_of(recorder, outputs)
         with torch._C.DisableTorchFunction():
-            return build_body(self.tape, (*operands, *also), kept, values, self.base, recorder.symbols, recorder.input_value, recorder.example_of)
+            return build_body(
+                self.tape,
+                (*operands, *also),
+                kept,
+                values,
+                self.base,
+                recorder.symbols,
+                recorder.input_value,
+                recorder.example_of,
+            )
 
     def inline(self, recorder: Recorder) -> Any:
         """Its operations stand in the graph around it, as if there were no operator; its result."""
@@ -87,7 +103,9 @@ class Rehearsed:
         return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
 
 
-def rehearse_body(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+def rehearse_body(
+    session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> Rehearsed:
     """Run captured code with a tape of its own.  Called from a handler, that is paused."""
     recorder = session.recorder
     if recorder.in_transform():
@@ -128,7 +146,8 @@ def fresh(recorder: Recorder, facts: Facts, name: str = "", exact: bool = True) 
 class Surroundings:
     """Everything a body can reach that is not its own, as it was before it ran.
 
-    External objects are changed through the world's effects and shadows only.  Objects made earlier in the rehearsal are reached through
+    External objects are changed through the world's effects and shadows only.  Objects made earlier in the rehearsal
+    are reached through
     the function's closure, its receiver and its arguments, or through pending writes.
     """
 
@@ -137,7 +156,9 @@ class Surroundings:
         self._effects = len(self._world.effects)
         self._shadows = len(self._world.shadows)
         self._keep: list[Any] = []
-        self._before = portrait_of([*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)], self._keep)
+        self._before = portrait_of(
+            [*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)], self._keep
+        )
 
     def changed(self) -> str:
         """What was changed since, in words; empty if nothing."""
@@ -146,16 +167,19 @@ class Surroundings:
             effect = world.effects[self._effects]
             return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
-            if contents_of(obj) != before and not _core.is_external(obj):   # one that was let in meanwhile has its changes in the overlay
+            if contents_of(obj) != before and not _core.is_external(
+                obj
+            ):  # one that was let in meanwhile has its changes in the overlay
                 return f"a {type(obj).__name__} outside of it"
-        for shadow in world.shadows[self._shadows:]:
+        for shadow in world.shadows[self._shadows :]:
             if contents_of(shadow.copy) != contents_of(shadow.before):
                 return f"a {type(shadow.original).__name__} outside of it"
         return ""
 
 
 def portrait_of(roots: list[Any], keep: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
-    """Each object that can change and that the roots lead to, with the ids of what it holds; `keep` keeps them valid."""
+    """Each object that can change and that the roots lead to, with the ids of what it holds; `keep` keeps them
+    valid."""
     seen: set[int] = set()
     rows = []
     while roots:
@@ -199,7 +223,7 @@ def parts_of(obj: Any) -> list[Any] | None:
     if name_of(type(obj)) == "partial":
         return [obj.func, *obj.args, *obj.keywords.values()]
     if _core.is_external(obj):
-        return None   # its attributes change in the overlay only
+        return None  # its attributes change in the overlay only
     return _attributes(obj)
 
 

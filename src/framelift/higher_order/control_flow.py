@@ -1,6 +1,7 @@
 """Control flow as operators: cond, while_loop, map, scan, associative_scan.
 
-Each body is rehearsed once over operands of its own; tensors it takes from around become operands too.  A body that changes anything
+Each body is rehearsed once over operands of its own; tensors it takes from around become operands too.  A body that
+changes anything
 outside of itself, or gives back its operands, is an error: these operators have no meaning outside of a graph.
 """
 
@@ -41,9 +42,15 @@ class _Outputs:
         self.facts = [value.facts for value in self.values]
         inside = {id(step) for step in body.tape}
         storages = [value.storage for value in self.values]
-        if len(set(map(id, storages))) < len(storages) or any(id(v.step) not in inside for s in storages for v in s.values):
-            raise refuse(name, "a body returns a tensor that shares memory with another result or with something outside of it (aliasing); "
-                               "replace `return x` with `return x.clone()`")
+        if len(set(map(id, storages))) < len(storages) or any(
+            id(v.step) not in inside for s in storages for v in s.values
+        ):
+            raise refuse(
+                name,
+                "a body returns a tensor that shares memory with another result or with something outside "
+                "of it (aliasing); "
+                "replace `return x` with `return x.clone()`",
+            )
 
 
 def _agree(name: str, what: str, one: Sequence[Facts], other: Sequence[Facts]) -> None:
@@ -84,13 +91,16 @@ def _stacked(facts: Facts, count: int) -> Facts:
 
 def _around(recorder: Recorder, *parts: tuple[Rehearsed, Sequence[Value], Any]) -> list[Value]:
     """The values that bodies take from around them, each once."""
-    return list(dict.fromkeys(v for body, operands, outputs in parts for v in body.close(recorder, operands, outputs)[1]))
+    return list(
+        dict.fromkeys(v for body, operands, outputs in parts for v in body.close(recorder, operands, outputs)[1])
+    )
 
 
 @operator("cond")
 @never_plain("torch.cond")
 def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> None: ...
+
     pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
     name, recorder = "torch.cond", session.recorder
     if type(pred) in (bool, int, float, *NUMBERS) and not (type(pred) is Bool and session.exporting):
@@ -104,7 +114,11 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if type(operands) not in (tuple, list):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {name_of(type(operands))}")
-    if type(pred) is not Bool and recorder.in_transform() and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides):
+    if (
+        type(pred) is not Bool
+        and recorder.in_transform()
+        and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides)
+    ):
         return _both(session, name, pred, (true_fn, false_fn), tuple(operands))
     branches = [_Outputs(recorder, name, pure_body(session, name, fn, tuple(operands))) for fn in (true_fn, false_fn)]
     if branches[0].spec != branches[1].spec:
@@ -114,10 +128,20 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     around = _around(recorder, *((b.body, given, tuple(b.leaves)) for b in branches))
     bodies = [b.body.close(recorder, given, tuple(b.leaves), around)[0] for b in branches]
     inputs = [*given, *around]
-    step = record_step(recorder, callable_, [decides, Body(bodies[0], "cond_true"), Body(bodies[1], "cond_false"), tuple(inputs)], {},
-                       [*deciding, *inputs], any(b.body.has_effect for b in branches))
-    exact = [a.exact and b.exact and a.facts.stride == b.facts.stride for a, b in zip(branches[0].values, branches[1].values)]
-    return pytree.tree_unflatten(fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec)
+    step = record_step(
+        recorder,
+        callable_,
+        [decides, Body(bodies[0], "cond_true"), Body(bodies[1], "cond_false"), tuple(inputs)],
+        {},
+        [*deciding, *inputs],
+        any(b.body.has_effect for b in branches),
+    )
+    exact = [
+        a.exact and b.exact and a.facts.stride == b.facts.stride for a, b in zip(branches[0].values, branches[1].values)
+    ]
+    return pytree.tree_unflatten(
+        fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec
+    )
 
 
 def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], operands: tuple[Any, ...]) -> Any:
@@ -134,7 +158,9 @@ def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], ope
         raise refuse(name, f"the branches return different structures: {spec} and {other_spec}")
     if not one or not all(map(recorder.is_stand_in, (*one, *other))):
         raise refuse(name, "a body must return tensors, or a structure of tensors")
-    _agree(name, "the branches' results", *([recorder.value_of(leaf).facts for leaf in leaves] for leaves in (one, other)))
+    _agree(
+        name, "the branches' results", *([recorder.value_of(leaf).facts for leaf in leaves] for leaves in (one, other))
+    )
     return pytree.tree_unflatten([recorder.call(torch.where, (pred, a, b), {}) for a, b in zip(one, other)], spec)
 
 
@@ -142,6 +168,7 @@ def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], ope
 @never_plain("torch.while_loop")
 def _while_loop(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()) -> None: ...
+
     cond_fn, body_fn, carried, additional = bound(signature, args, kwargs)
     name, recorder = "torch.while_loop", session.recorder
     if not carried or not all(recorder.is_stand_in(x) for x in (*carried, *additional)):
@@ -157,18 +184,29 @@ def _while_loop(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     _agree(name, "what body_fn is given and what it returns", [v.facts for v in start], step_body.facts)
     given = [values_in(recorder, row) for row in operands]
     around = _around(recorder, (test, given[0], test.result), (step_body.body, given[1], tuple(step_body.leaves)))
-    bodies = [test.close(recorder, given[0], test.result, around)[0],
-              step_body.body.close(recorder, given[1], tuple(step_body.leaves), around)[0]]
-    step = record_step(recorder, callable_, [Body(bodies[0], "cond_fn"), Body(bodies[1], "body_fn"), tuple(start), tuple(around)], {},
-                       [*start, *around], test.has_effect or step_body.body.has_effect)
+    bodies = [
+        test.close(recorder, given[0], test.result, around)[0],
+        step_body.body.close(recorder, given[1], tuple(step_body.leaves), around)[0],
+    ]
+    step = record_step(
+        recorder,
+        callable_,
+        [Body(bodies[0], "cond_fn"), Body(bodies[1], "body_fn"), tuple(start), tuple(around)],
+        {},
+        [*start, *around],
+        test.has_effect or step_body.body.has_effect,
+    )
     facts = _result_facts(step_body.facts, [*start, *around])
-    return pytree.tree_unflatten(fresh_results(recorder, step, facts, [v.exact for v in step_body.values]), step_body.spec)
+    return pytree.tree_unflatten(
+        fresh_results(recorder, step, facts, [v.exact for v in step_body.values]), step_body.spec
+    )
 
 
 @operator("map_impl")
 @never_plain("torch.map")
 def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(f: Any, xs: Any, pos_args: Any = ()) -> None: ...
+
     function, xs, more = bound(signature, args, kwargs)
     name, recorder = "torch.map", session.recorder
     mapped = [recorder.value_of(x) for x in xs]
@@ -177,7 +215,14 @@ def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     outputs = _Outputs(recorder, name, pure_body(session, name, function, (*slices, *more)))
     given = values_in(recorder, slices)
     body, around = outputs.body.close(recorder, given, tuple(outputs.leaves))
-    step = record_step(recorder, callable_, [Body(body, "map_body"), list(mapped), list(around)], {}, [*mapped, *around], outputs.body.has_effect)
+    step = record_step(
+        recorder,
+        callable_,
+        [Body(body, "map_body"), list(mapped), list(around)],
+        {},
+        [*mapped, *around],
+        outputs.body.has_effect,
+    )
     facts = _result_facts([_stacked(one, count) for one in outputs.facts], [*mapped, *around])
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
 
@@ -186,21 +231,30 @@ def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 @never_plain("torch.scan")
 def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
+
     function, init, xs, additional = bound(signature, args, kwargs)
     name, recorder = "torch.scan", session.recorder
     start, scanned = [recorder.value_of(x) for x in init], [recorder.value_of(x) for x in xs]
     count = scanned[0].facts.size[0]
-    operands = [*(_operand(recorder, v, f"carry_{i}") for i, v in enumerate(start)),
-                *(_slice(recorder, v, f"x_{i}") for i, v in enumerate(scanned))]
+    operands = [
+        *(_operand(recorder, v, f"carry_{i}") for i, v in enumerate(start)),
+        *(_slice(recorder, v, f"x_{i}") for i, v in enumerate(scanned)),
+    ]
     outputs = _Outputs(recorder, name, pure_body(session, name, function, (*operands, *additional)))
     if type(outputs.body.result) is not tuple or len(outputs.body.result) != 2:
         raise refuse(name, "combine_fn must return a pair: the carry and the output")
-    _agree(name, "init and the carry that combine_fn returns", [v.facts for v in start], outputs.facts[:len(start)])
+    _agree(name, "init and the carry that combine_fn returns", [v.facts for v in start], outputs.facts[: len(start)])
     given = values_in(recorder, operands)
     body, around = outputs.body.close(recorder, given, list(outputs.leaves))
-    step = record_step(recorder, callable_, [Body(body, "scan_combine"), list(start), list(scanned), list(around)], {},
-                       [*start, *scanned, *around], outputs.body.has_effect)
-    facts = [*outputs.facts[:len(start)], *(_stacked(one, count) for one in outputs.facts[len(start):])]
+    step = record_step(
+        recorder,
+        callable_,
+        [Body(body, "scan_combine"), list(start), list(scanned), list(around)],
+        {},
+        [*start, *scanned, *around],
+        outputs.body.has_effect,
+    )
+    facts = [*outputs.facts[: len(start)], *(_stacked(one, count) for one in outputs.facts[len(start) :])]
     facts = _result_facts(facts, [*start, *scanned, *around])
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
 
@@ -209,14 +263,28 @@ def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 @never_plain("torch.associative_scan")
 def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def signature(combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
+
     function, xs, additional = bound(signature, args, kwargs)
     name, recorder = "torch.associative_scan", session.recorder
     scanned = [recorder.value_of(x) for x in xs]
     operands = [_slice(recorder, v, f"{side}_{i}") for side in ("left", "right") for i, v in enumerate(scanned)]
     outputs = _Outputs(recorder, name, pure_body(session, name, function, (*operands, *additional)))
-    _agree(name, "what combine_fn is given and what it returns", [recorder.value_of(x).facts for x in operands[:len(scanned)]], outputs.facts)
+    _agree(
+        name,
+        "what combine_fn is given and what it returns",
+        [recorder.value_of(x).facts for x in operands[: len(scanned)]],
+        outputs.facts,
+    )
     body, around = outputs.body.close(recorder, values_in(recorder, operands), list(outputs.leaves))
-    step = record_step(recorder, callable_, [Body(body, "associative_combine"), list(scanned), tuple(around)], {},
-                       [*scanned, *around], outputs.body.has_effect)
-    facts = _result_facts([_stacked(one, v.facts.size[0]) for one, v in zip(outputs.facts, scanned)], [*scanned, *around])
+    step = record_step(
+        recorder,
+        callable_,
+        [Body(body, "associative_combine"), list(scanned), tuple(around)],
+        {},
+        [*scanned, *around],
+        outputs.body.has_effect,
+    )
+    facts = _result_facts(
+        [_stacked(one, v.facts.size[0]) for one, v in zip(outputs.facts, scanned)], [*scanned, *around]
+    )
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)

@@ -1,6 +1,8 @@
-"""Code that runs after the frame is over, such as hooks and backwards, but was rehearsed in the middle of it: what it reads must not change in between.
+"""Code that runs after the frame is over, such as hooks and backwards, but was rehearsed in the middle of it: what it
+reads must not change in between.
 
-A variable that the program sets again, a list that it appends to, an attribute that it writes afterwards is another one when that code runs.
+A variable that the program sets again, a list that it appends to, an attribute that it writes afterwards is another one
+when that code runs.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 
 
 def runs_later(session: Session, name: str, *roots: Any) -> None:
-    """Interrupt at the end of the rehearsal if what `roots` lead to was changed by then; or at a break, behind which it may be."""
+    """Interrupt at the end of the rehearsal if what `roots` lead to was changed by then; or at a break, behind which it
+    may be.
+    """
     _Later(session, name, list(roots), ())
 
 
@@ -57,22 +61,44 @@ class _Later:
     def check(self) -> None:
         changed = next((f"a {name_of(type(obj))}" for obj, before in self._rows if contents_of(obj) != before), "")
         if not changed:
-            later = [effect for effect in self._session.world.effects[self._effects:] if self.exposed or id(effect.owner) in self._named]
+            later = [
+                effect
+                for effect in self._session.world.effects[self._effects :]
+                if self.exposed or id(effect.owner) in self._named
+            ]
             changed = later[0].kind if later else ""
-        if not changed and self._session.is_stopped:   # the rest of the frame may change it
-            changed = "an external object" if self.exposed else next(
-                (f"a {type(obj).__name__}" for obj, _ in self._rows if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)), "")
+        if not changed and self._session.is_stopped:  # the rest of the frame may change it
+            changed = (
+                "an external object"
+                if self.exposed
+                else next(
+                    (
+                        f"a {type(obj).__name__}"
+                        for obj, _ in self._rows
+                        if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)
+                    ),
+                    "",
+                )
+            )
         if changed:
-            raise Interrupt("torch-operation", f"{self._name} that may read what the frame changes afterwards ({changed})")
+            raise Interrupt(
+                "torch-operation", f"{self._name} that may read what the frame changes afterwards ({changed})"
+            )
 
 
 def _is_handle(obj: Any) -> bool:
     """Whether this is an external object whose attributes may be written."""
-    return _core.is_external(obj) and type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
+    return (
+        _core.is_external(obj)
+        and type(obj) not in LEAF_TYPES
+        and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
+    )
 
 
 def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]:
-    """The classes and modules that code finds by its global names, with the tables of these; and whether it finds other objects so."""
+    """The classes and modules that code finds by its global names, with the tables of these; and whether it finds other
+    objects so.
+    """
     found: dict[int, Any] = {}
     seen: set[types.CodeType] = set()
     exposed = False
@@ -88,7 +114,11 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
                 functions.append(value)
             elif is_a(value, (type, types.ModuleType)):
                 found[id(value)] = value
-            elif type(value) not in LEAF_TYPES and not is_a(value, _FIXED) and module_of(type(value)).partition(".")[0] != "triton":
+            elif (
+                type(value) not in LEAF_TYPES
+                and not is_a(value, _FIXED)
+                and module_of(type(value)).partition(".")[0] != "triton"
+            ):
                 exposed = True
     return found, exposed
 

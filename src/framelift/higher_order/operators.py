@@ -1,6 +1,7 @@
 """Higher-order operators: which handler records which operator, and what all of them share.
 
-A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow (control_flow.py) refuse to fall back
+A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow (control_flow.py)
+refuse to fall back
 to eager mode; regions (regions.py) are ordinary calls otherwise.
 """
 
@@ -28,7 +29,19 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["HANDLERS", "OPERATOR", "bound", "call_operator", "family", "fresh_results", "never_plain", "operator", "pure_body", "record_step", "refuse"]
+__all__ = [
+    "HANDLERS",
+    "OPERATOR",
+    "bound",
+    "call_operator",
+    "family",
+    "fresh_results",
+    "never_plain",
+    "operator",
+    "pure_body",
+    "record_step",
+    "refuse",
+]
 
 OPERATOR = HigherOrderOperator
 Handler = Callable[..., Any]
@@ -40,23 +53,29 @@ FAMILIES: dict[type, Handler] = {}
 
 def operator(*names: str) -> Callable[[Handler], Handler]:
     """Register the handler of the operators of these names."""
+
     def register(handler: Handler) -> Handler:
         HANDLERS.update((name, handler) for name in names)
         return handler
+
     return register
 
 
 def family(base: type) -> Callable[[Handler], Handler]:
     """Register the handler of all operators of a class, which says what they mean."""
+
     def register(handler: Handler) -> Handler:
         FAMILIES[base] = handler
         return handler
+
     return register
 
 
 def call_operator(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a higher-order operator by captured code."""
-    handler = HANDLERS.get(callable_.name()) or next((made for base, made in FAMILIES.items() if is_a(callable_, base)), None)
+    handler = HANDLERS.get(callable_.name()) or next(
+        (made for base, made in FAMILIES.items() if is_a(callable_, base)), None
+    )
     if handler is None:
         raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()}")
     return handler(session, callable_, args, kwargs)
@@ -64,6 +83,7 @@ def call_operator(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
 
 def never_plain(name: str) -> Callable[[Handler], Handler]:
     """For operators that have no meaning outside of a graph: what cannot be captured is an error, never a fallback."""
+
     def wrap(handler: Handler) -> Handler:
         @functools.wraps(handler)
         def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -74,7 +94,9 @@ def never_plain(name: str) -> Callable[[Handler], Handler]:
                 raise
             except Exception as error:
                 raise refuse(name, f"{name_of(type(error))}: {error}") from error
+
         return checked
+
     return wrap
 
 
@@ -92,7 +114,9 @@ def bound(signature: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return tuple(found.arguments.values())
 
 
-def pure_body(session: Session, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Rehearsed:
+def pure_body(
+    session: Session, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> Rehearsed:
     """Rehearse a body that may change nothing outside of itself."""
     around = Surroundings(session, function, *args)
     body = rehearse_body(session, function, args, kwargs)
@@ -102,7 +126,14 @@ def pure_body(session: Session, name: str, function: Any, args: tuple[Any, ...],
     return body
 
 
-def record_step(recorder: Recorder, callable_: Any, args: list[Any], kwargs: dict[str, Any], inputs: Sequence[Value], effect: bool = False) -> Step:
+def record_step(
+    recorder: Recorder,
+    callable_: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    inputs: Sequence[Value],
+    effect: bool = False,
+) -> Step:
     """The step of an operator, whose arguments are values, bodies and plain values."""
     step = Step(target_of(callable_), args, kwargs, list(inputs), read_state(), effect)
     recorder.tape.append(step)

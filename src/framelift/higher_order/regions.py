@@ -1,6 +1,7 @@
 """Regions: a call of a Python function recorded as a graph of its own, which runs exactly once.
 
-Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line; what they change is what a
+Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line; what
+they change is what a
 backend does with the region.
 """
 
@@ -34,17 +35,27 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _record(session: Session, target: Any, body: Rehearsed, given: list[Value], name: str, before: tuple[Any, ...] = (),
-            kwargs: dict[str, Any] | None = None, meta: dict[str, Any] | None = None) -> Any:
+def _record(
+    session: Session,
+    target: Any,
+    body: Rehearsed,
+    given: list[Value],
+    name: str,
+    before: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+) -> Any:
     """The node of a region; what it returns holds the node's results, wherever in it they are."""
     recorder = session.recorder
     escaping = body.escaping(recorder)
     module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping))
     module.meta.update(meta or {})
     inputs = [*given, *around]
-    step = record_step(recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect)
+    step = record_step(
+        recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect
+    )
     for i, value in enumerate(escaping):
-        value.step, value.path = step, (i,)   # the same tensor, seen from outside
+        value.step, value.path = step, (i,)  # the same tensor, seen from outside
     return body.result
 
 
@@ -61,14 +72,18 @@ def _wrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 @family(BaseHOP)
 def _named_region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor return what it is given."""
+    """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor
+    return what it is given.
+    """
     function, *operands = args
     body = pure_body(session, callable_.name(), function, tuple(operands))
     recorder = session.recorder
     inside = {id(step) for step in body.tape}
     results = [recorder.value_of(leaf) for leaf in pytree.tree_leaves(body.result) if recorder.is_stand_in(leaf)]
     if any(id(value.step) not in inside for result in results for value in result.storage.values):
-        raise Interrupt("body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with an input")
+        raise Interrupt(
+            "body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with an input"
+        )
     return _record(session, callable_, body, _tensors(session, operands), "subgraph", kwargs=_said(callable_, kwargs))
 
 
@@ -77,7 +92,10 @@ def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in kwargs.items() if type(value) is not InvokeQuant or value != InvokeQuant()}
     for name, value in said.items():
         if not is_a(value, (bool, int, float, str, type(None))):
-            raise Interrupt("torch-operation", f"torch.ops.higher_order.{callable_.name()} with {name} of type {name_of(type(value))}")
+            raise Interrupt(
+                "torch-operation",
+                f"torch.ops.higher_order.{callable_.name()} with {name} of type {name_of(type(value))}",
+            )
     return said
 
 
@@ -86,7 +104,7 @@ def _out_dtype(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     """An operator with a result of another dtype: one node, whose result is like the operator's own."""
     recorder = session.recorder
     inner, dtype, *rest = args
-    outer, recorder.tape = recorder.tape, []    # what the operator itself would give is asked, not recorded
+    outer, recorder.tape = recorder.tape, []  # what the operator itself would give is asked, not recorded
     try:
         like = recorder.value_of(recorder.call(inner, tuple(rest), kwargs))
     finally:
@@ -105,7 +123,14 @@ def _trace_wrapped(session: Session, callable_: Any, args: tuple[Any, ...], kwar
 
 
 #: keywords of checkpoint itself -> the only value with which it is captured; None: any
-_CHECKPOINT = {"use_reentrant": None, "preserve_rng_state": None, "determinism_check": None, "debug": False, "early_stop": None, "context_fn": None}
+_CHECKPOINT = {
+    "use_reentrant": None,
+    "preserve_rng_state": None,
+    "determinism_check": None,
+    "debug": False,
+    "early_stop": None,
+    "context_fn": None,
+}
 
 
 @substitute(torch.utils.checkpoint.checkpoint)
@@ -122,35 +147,57 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     given = _tensors(session, (rest, kwargs))
     around = body.close(recorder, given, tuple(v.stand_in for v in body.escaping(recorder)))[1]
     if not any(value.facts.requires_grad for value in (*given, *around)):
-        return body.inline(recorder)   # nothing will be recomputed
+        return body.inline(recorder)  # nothing will be recomputed
     reentrant = own.get("use_reentrant", True)
     contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)
     if contexts is not torch.utils.checkpoint.noop_context_fn:
         body_contexts = _selective(session, contexts)
         if reentrant:
             raise Interrupt("torch-operation", "a reentrant checkpoint with context_fn")
-        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
-                       meta={"_checkpoint_context_fn": body_contexts})
+        return _record(
+            session,
+            checkpoint_region,
+            body,
+            given,
+            "wrap_body",
+            kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+            meta={"_checkpoint_context_fn": body_contexts},
+        )
     if reentrant and not any(value.facts.requires_grad for value in given):
         raise Interrupt("torch-operation", "a reentrant checkpoint none of whose arguments require grad")
-    if body.has_effect:   # random numbers: the recomputation must draw the same ones
-        return _record(session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)})
-    return _record(session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)})
+    if body.has_effect:  # random numbers: the recomputation must draw the same ones
+        return _record(
+            session,
+            checkpoint_region,
+            body,
+            given,
+            "wrap_body",
+            kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+        )
+    return _record(
+        session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)}
+    )
 
 
 def _selective(session: Session, contexts: Any) -> Any:
     """What makes the contexts of a selective checkpoint, to be called when the graph runs.
 
-    It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows that.
+    It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows
+    that.
     """
     made = _core.captured(contexts, (), None)
-    if type(made) is not tuple or [module_of(type(context)) for context in made] != [torch.utils.checkpoint.__name__] * 2:
+    if (
+        type(made) is not tuple
+        or [module_of(type(context)) for context in made] != [torch.utils.checkpoint.__name__] * 2
+    ):
         raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn of the program's")
     inner = contexts
     while type(inner) is functools.partial:
         parts = [*inner.args, *inner.keywords.values()]
         if not all(_may_stay(part) for part in parts):
-            raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn over values of one call")
+            raise Interrupt(
+                "torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn over values of one call"
+            )
         inner = inner.func
     if not _may_stay(inner):
         raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with a context_fn made inside")
@@ -181,5 +228,5 @@ try:
     # The package exports the operator under the module's name, so the module itself is asked for by its full name.
     _invoke: Any = importlib.import_module("torch._higher_order_ops.invoke_subgraph")
     substitute(_invoke.invoke_subgraph_placeholder)(_region)
-except (ImportError, AttributeError):   # a torch without nested regions
+except (ImportError, AttributeError):  # a torch without nested regions
     pass

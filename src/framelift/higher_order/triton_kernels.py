@@ -1,6 +1,8 @@
-"""Triton kernels of the program, launched from captured code: `kernel[grid](...)` is one node, PyTorch's own operator for such launches.
+"""Triton kernels of the program, launched from captured code: `kernel[grid](...)` is one node, PyTorch's own operator
+for such launches.
 
-Kernels that choose their settings by trying (autotune, heuristics) are left to eager mode: what they try runs the kernel.
+Kernels that choose their settings by trying (autotune, heuristics) are left to eager mode: what they try runs the
+kernel.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def meet_triton() -> None:
     interface = getattr(jit, "KernelInterface", None)
     if interface is not None and interface.__getitem__.__code__ not in CODE_HANDLERS:
         CODE_HANDLERS[interface.__getitem__.__code__] = _with_grid
-        helper = getattr(jit, "ConstexprFunction", None)   # triton.cdiv and its kind
+        helper = getattr(jit, "ConstexprFunction", None)  # triton.cdiv and its kind
         if helper is not None:
             CODE_HANDLERS[helper.__call__.__code__] = _helper
 
@@ -49,7 +51,9 @@ def _helper(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     """A function for kernels that the program calls itself: the plain function inside."""
     if kwargs.get("_semantic") is not None:
         raise Interrupt("unknown-callable", "a function of Triton called as kernels call it")
-    return _core.captured(_core.read(args[0], "fn"), args[1:], {name: value for name, value in kwargs.items() if name != "_semantic"})
+    return _core.captured(
+        _core.read(args[0], "fn"), args[1:], {name: value for name, value in kwargs.items() if name != "_semantic"}
+    )
 
 
 def _with_grid(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,7 +91,7 @@ def _record_launch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     if not 1 <= len(grid) <= 3:
         raise Interrupt("torch-operation-failed", f"a Triton kernel with a grid of {len(grid)} dimensions")
     with torch._C.DisableTorchFunction():
-        _add_step(recorder, kernel, (*grid, 1, 1)[:3], named)   # compilers want all three
+        _add_step(recorder, kernel, (*grid, 1, 1)[:3], named)  # compilers want all three
 
 
 def _constants(kernel: Any) -> list[str]:
@@ -96,7 +100,12 @@ def _constants(kernel: Any) -> list[str]:
 
 
 def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dict[str, Any]) -> None:
-    from torch._higher_order_ops.triton_kernel_wrap import get_mutated_tensors, kernel_side_table, triton_kernel_wrapper_mutation
+    from torch._higher_order_ops.triton_kernel_wrap import (
+        get_mutated_tensors,
+        kernel_side_table,
+        triton_kernel_wrapper_mutation,
+    )
+
     found: list[Value] = []
     kept = dict(zip(named, take(named.values(), recorder._values, [], found)))
     graphed = {name: arg for name, arg in kept.items() if type(arg) is Value or type(arg) in NUMBERS}
@@ -105,7 +114,10 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
         raise Interrupt("torch-operation", "a Triton kernel with an argument that is a container")
     index = kernel_side_table.add_kernel(kernel)
     constants = kernel_side_table.add_constant_args(others)
-    examples = {name: recorder.example_of(arg.facts) if type(arg) is Value else recorder.with_symbols().raw(arg) for name, arg in graphed.items()}
+    examples = {
+        name: recorder.example_of(arg.facts) if type(arg) is Value else recorder.with_symbols().raw(arg)
+        for name, arg in graphed.items()
+    }
     written = get_mutated_tensors(index, constants, examples, {})
     for name in written:
         value = graphed[name]
@@ -115,6 +127,16 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
         recorder.written.append(value)
     numbers = numbers_in([list(grid), graphed])
     read = graph_values(recorder.with_symbols(), numbers) if numbers else []
-    arguments = {"kernel_idx": index, "constant_args_idx": constants, "grid": [grid], "tma_descriptor_metadata": {}, "kwargs": graphed}
-    recorder.tape.append(Step(target_of(triton_kernel_wrapper_mutation), [], arguments, [*dict.fromkeys(found), *read], read_state(), True))
+    arguments = {
+        "kernel_idx": index,
+        "constant_args_idx": constants,
+        "grid": [grid],
+        "tma_descriptor_metadata": {},
+        "kwargs": graphed,
+    }
+    recorder.tape.append(
+        Step(
+            target_of(triton_kernel_wrapper_mutation), [], arguments, [*dict.fromkeys(found), *read], read_state(), True
+        )
+    )
     recorder.stays = UNKNOWN

@@ -1,4 +1,6 @@
-"""Numbers of hooks.  torch counts them for the process, and a hook is the entry of a table under its number: one given twice loses a hook."""
+"""Numbers of hooks.  torch counts them for the process, and a hook is the entry of a table under its number: one given
+twice loses a hook.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def uncounted_hooks() -> Iterator[None]:
         now = RemovableHandle.next_id
         while now != before:
             free = _free_from(before, now)
-            if RemovableHandle.next_id == now:   # no other thread runs between this line and the next
+            if RemovableHandle.next_id == now:  # no other thread runs between this line and the next
                 RemovableHandle.next_id = free
                 break
             now = RemovableHandle.next_id
@@ -34,7 +36,7 @@ def _free_from(before: int, now: int) -> int:
     used = before - 1
     for table in gc.get_objects():
         if type(table) is collections.OrderedDict and table:
-            last = next(reversed(table), None)   # the newest
+            last = next(reversed(table), None)  # the newest
             if type(last) is int and used < last < now:
                 used = last
     return used + 1

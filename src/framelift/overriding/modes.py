@@ -1,6 +1,7 @@
 """Torch-function modes: the program's own stack of them, kept beside torch's, and each torch call sent through it.
 
-Modes that are active when the compiled function is called are external objects, reached through `MODES`; their Python is captured like any
+Modes that are active when the compiled function is called are external objects, reached through `MODES`; their Python
+is captured like any
 other.  What the program leaves on the stack, or takes from it, is an effect.
 """
 
@@ -39,11 +40,30 @@ from ..recording.rules.special_cases import RULES
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["DeviceBlock", "MODES", "Moment", "at_rest", "dispatch", "guard_nesting", "import_modes", "import_transforms", "is_overridden", "modes_off", "note_changes", "shown_by_torch", "torch_call",
-           "unseen", "without_modes"]
+__all__ = [
+    "DeviceBlock",
+    "MODES",
+    "Moment",
+    "at_rest",
+    "dispatch",
+    "guard_nesting",
+    "import_modes",
+    "import_transforms",
+    "is_overridden",
+    "modes_off",
+    "note_changes",
+    "shown_by_torch",
+    "torch_call",
+    "unseen",
+    "without_modes",
+]
 
-_push, _pop, _length, _at = (torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack,
-                             torch._C._len_torch_function_stack, torch._C._get_function_stack_at)
+_push, _pop, _length, _at = (
+    torch._C._push_on_torch_function_stack,
+    torch._C._pop_torch_function_stack,
+    torch._C._len_torch_function_stack,
+    torch._C._get_function_stack_at,
+)
 
 
 class _Modes:
@@ -64,14 +84,16 @@ MODES = _Modes()
 
 
 class Moment(NamedTuple):
-    """What torch was like when a compiled function was called: its state, and the modes that act on it, outermost first."""
+    """What torch was like when a compiled function was called: its state, and the modes that act on it, outermost
+    first.
+    """
 
     state: Any
     modes: list[Any]
     subclasses_off: bool = False
-    transforms: Sequence[Any] = ()   # interpreters of function transforms that the call is inside of
-    plain: bool = False              # the graph will be run as it is, so transforms act on it
-    unrolls: bool = False            # a compiler that writes out every step of a recurrent network
+    transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
+    plain: bool = False  # the graph will be run as it is, so transforms act on it
+    unrolls: bool = False  # a compiler that writes out every step of a recurrent network
 
 
 @scope
@@ -101,27 +123,38 @@ def _saved_hooks_off() -> Iterator[None]:
 
 @scope
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved tensors, for a capture."""
+    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved
+    tensors, for a capture.
+    """
     notice_patches()
-    with (uncounted_hooks(), modes_off() as moment, torch._C.DisableTorchFunction(), transforms_off() as transforms,
-          _saved_hooks_off()):
+    with (
+        uncounted_hooks(),
+        modes_off() as moment,
+        torch._C.DisableTorchFunction(),
+        transforms_off() as transforms,
+        _saved_hooks_off(),
+    ):
         yield moment._replace(transforms=transforms)
-    notice_patches()   # modules that a backend imported
+    notice_patches()  # modules that a backend imported
 
 
 def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     """`graph` as it was captured: what the modes do is in it."""
+
     def run(*inputs: Any) -> Any:
         with modes_off(), torch.overrides._enable_torch_function():
             return graph(*inputs)
+
     return run
 
 
 def unseen(entry: Callable[..., Any]) -> Callable[..., Any]:
     """`entry`, whose own torch calls neither modes nor subclasses see; what it does to the stack of modes it does."""
+
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         with torch._C.DisableTorchFunction():
             return entry(inputs, externals)
+
     return run
 
 
@@ -133,9 +166,11 @@ def import_modes(session: Session, modes: list[Any]) -> None:
 
 
 def import_transforms(session: Session, moment: Moment) -> None:
-    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this stack.
+    """The transforms the call is inside of: each tensor of theirs is one here too, and the graph is for just this
+    stack.
 
-    Most calls are inside of none, and stay so by a guard: the torch state shows functorch's, and here is forward-mode's.
+    Most calls are inside of none, and stay so by a guard: the torch state shows functorch's, and here is
+    forward-mode's.
     """
     level = forward_ad._current_level
     session.world.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
@@ -145,7 +180,7 @@ def import_transforms(session: Session, moment: Moment) -> None:
         if not moment.plain:
             raise Interrupt("active-transform", stack[-1][0].lower())
         session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
-    elif level >= 0 and not moment.plain:   # compiled graphs drop tangents
+    elif level >= 0 and not moment.plain:  # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 
@@ -174,7 +209,9 @@ def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when there is none."""
+    """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when
+    there is none.
+    """
     recorder = session.recorder
     own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
     if own is not None:
@@ -183,7 +220,9 @@ def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
         try:
             return recorder.call(callable_, args, kwargs)
         except Interrupt as stop:
-            asked = stop.reason.id == "torch-operation" and not recorder.subclasses_off and bool(overriding(args, kwargs))
+            asked = (
+                stop.reason.id == "torch-operation" and not recorder.subclasses_off and bool(overriding(args, kwargs))
+            )
             inner = _opened(callable_) if stop.reason.id in _MAY_OPEN and not asked else None
             if inner is None and not asked:
                 raise
@@ -193,20 +232,25 @@ def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A torch call as modes and subclasses are shown it: which function, types and arguments, and how often, is torch's own affair.
+    """A torch call as modes and subclasses are shown it: which function, types and arguments, and how often, is torch's
+    own affair.
 
     So torch is called, with `_Spy` as its only mode.
     """
     if callable_ in _SHOWN_TO_NOBODY:
         return session.recorder.call(callable_, args, kwargs)
-    if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):   # symbolic numbers that torch does not know
+    if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):  # symbolic numbers that torch does not know
         return dispatch(session, callable_, None, args, kwargs)
     refuse_opaque((*args, *kwargs.values()))
     spy = _Spy(session)
     with torch.overrides._enable_torch_function(), spy:
-        result = callable_(*args, **kwargs) if kwargs else callable_(*args)   # torch hands an empty table on, where it was given one
+        result = (
+            callable_(*args, **kwargs) if kwargs else callable_(*args)
+        )  # torch hands an empty table on, where it was given one
     if not spy.asked:
-        raise Interrupt("torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,")
+        raise Interrupt(
+            "torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,"
+        )
     return result
 
 
@@ -216,15 +260,20 @@ _MAY_OPEN = frozenset({"tensor-item", "tensor-bool", "data-dependent-shape", "to
 
 def _opened(function: Any) -> Any:
     """What an operation that cannot be one node is made of, as captured code."""
-    if type(function) is not types.FunctionType or function.__module__ not in ("torch.nn.functional", "torch.functional") or (
-            function.__closure__ or id(function) in RULES):
+    if (
+        type(function) is not types.FunctionType
+        or function.__module__ not in ("torch.nn.functional", "torch.functional")
+        or (function.__closure__ or id(function) in RULES)
+    ):
         return None
     return opened(function)
 
 
-def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...],
-             kwargs: dict[str, Any] | None) -> Any:
-    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the arguments.
+def dispatch(
+    session: Session, func: Any, types_: tuple[type, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Any:
+    """Call the innermost mode, which is off the stack while its `__torch_function__` runs; or the subclasses among the
+    arguments.
 
     `types_` are those that torch shows, None where torch was not asked.
     """
@@ -232,14 +281,19 @@ def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args:
     found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
     if types_ and found:
         among = [arg for arg in found if any(type(arg) is kind for kind in types_)]
-        if not among and not stack:   # torch looks at one operand alone, and that one's class overrides nothing
-            raise Interrupt("tensor-subclass", f"{qualname_of(type(found[0]))} as the other operand of {getattr(func, '__name__', func)}")
+        if not among and not stack:  # torch looks at one operand alone, and that one's class overrides nothing
+            raise Interrupt(
+                "tensor-subclass",
+                f"{qualname_of(type(found[0]))} as the other operand of {getattr(func, '__name__', func)}",
+            )
         found = among
     if not stack:
         if found:
             return call_override(session, func, found, args, kwargs)
         own = opened_by_class(session, func, args, kwargs or {}) if session.recorder.overrides else None
-        return session.recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
+        return (
+            session.recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
+        )
     whole = list(stack)
     mode = stack.pop()
     try:
@@ -248,13 +302,21 @@ def dispatch(session: Session, func: Any, types_: tuple[type, ...] | None, args:
         answer = _core.captured(handler, (func, types_, args) if kwargs is None else (func, types_, args, kwargs), None)
     finally:
         stack[:] = whole
-    if answer is NotImplemented:   # torch would ask the classes of the arguments next, and then complain
+    if answer is NotImplemented:  # torch would ask the classes of the arguments next, and then complain
         raise Interrupt("torch-operation", f"{getattr(func, '__name__', func)}, which a mode leaves to others,")
     return answer
 
 
-_SHOWN_TO_NOBODY = frozenset((torch.Tensor.as_subclass, torch.Tensor._make_subclass, torch.device, torch.set_autocast_enabled, torch.set_autocast_dtype,
-                              torch.set_autocast_cache_enabled))
+_SHOWN_TO_NOBODY = frozenset(
+    (
+        torch.Tensor.as_subclass,
+        torch.Tensor._make_subclass,
+        torch.device,
+        torch.set_autocast_enabled,
+        torch.set_autocast_dtype,
+        torch.set_autocast_cache_enabled,
+    )
+)
 _NUMBERS = frozenset((Float, Bool, NumpyNumber))
 
 
@@ -297,10 +359,11 @@ def _stack_at(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(torch._C._len_torch_dispatch_stack)
 def _no_dispatch_modes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    return 0   # with a mode there, nothing is captured
+    return 0  # with a mode there, nothing is captured
 
 
 if hasattr(torch._C, "_is_torch_function_mode_enabled"):
+
     @substitute(torch._C._is_torch_function_mode_enabled)
     def _any_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return bool(session.recorder.modes)
@@ -323,6 +386,7 @@ def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ..
     def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
         shown = () if session.recorder.subclasses_off else _shown_types(tuple(relevant_args))
         return dispatch(session, public_api, shown, args, kwargs)
+
     return bound(*args, **kwargs)
 
 
@@ -331,14 +395,16 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     """`Tensor.shape.__get__(x)`, as modes see attributes."""
     if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
         found = args[0]
-        return session.world.of_tensor(args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found)
+        return session.world.of_tensor(
+            args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found
+        )
     if len(args) == 2 and not kwargs and type(args[0]) in (types.GetSetDescriptorType, types.MemberDescriptorType):
         found, owner = args
         if is_a(owner, type) and found.__objclass__ is type:
             return read_of_type(session.world, owner, found.__name__)
         reads = _core.type_lookup(type(owner), "__getattribute__", None)
         if _core.type_lookup(type(owner), found.__name__, None) is found and type(reads) is types.WrapperDescriptorType:
-            return _core.read(owner, found.__name__)   # what a dot gives: such descriptors come before all else
+            return _core.read(owner, found.__name__)  # what a dot gives: such descriptors come before all else
     if any(_core.is_external(arg) or is_constant(arg) and not _core.is_internal(arg) for arg in args[1:]):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
     refuse_opaque(args)
@@ -353,8 +419,10 @@ def keep_default_device(context: Any) -> None:
 @substitute(torch.set_default_device)
 def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
+
     def bound(device: Any) -> Any:
         return device
+
     device = bound(*args, **kwargs)
     notes = session.notes
     if "default device" not in notes:

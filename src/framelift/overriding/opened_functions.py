@@ -1,6 +1,7 @@
 """Tensor subclasses with methods and properties of their own by the names of torch's: `dim`, `shape`, `softmax`.
 
-Much of torch is Python code that is recorded as one operation: `F.softmax(x)` calls `x.softmax`, `len(x)` calls `x.dim` and reads `x.shape`.  Where the
+Much of torch is Python code that is recorded as one operation: `F.softmax(x)` calls `x.softmax`, `len(x)` calls `x.dim`
+and reads `x.shape`.  Where the
 class of a tensor replaces a name that such code reads, the code itself is captured instead (`opened_by_class`).
 """
 
@@ -27,13 +28,18 @@ _own = type.__dict__["__dict__"].__get__
 
 
 def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The code of a torch operation as a function to capture, where the class of an argument replaces what it reads; else None."""
+    """The code of a torch operation as a function to capture, where the class of an argument replaces what it reads;
+    else None.
+    """
     if type(function) is not types.FunctionType:
         return None
     for cls in _classes(args, kwargs):
         # Each name is looked up, so that a method which is put on the class later is noticed.
         if session.world.lookup(cls, "__getattr__") is not ABSENT or [
-                name for name in _names_read(function) if session.world.lookup(cls, name) is not _core.type_lookup(torch.Tensor, name, ABSENT)]:
+            name
+            for name in _names_read(function)
+            if session.world.lookup(cls, name) is not _core.type_lookup(torch.Tensor, name, ABSENT)
+        ]:
             return opened(function)
     return None
 
@@ -86,10 +92,18 @@ _OPENED = ("torch.nn.functional", "torch.functional", "torch._tensor")
 
 @functools.cache
 def opened(function: types.FunctionType) -> types.FunctionType | None:
-    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an operation's."""
+    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an
+    operation's.
+    """
     if function.__module__ not in _OPENED:
         return None
     code = function.__code__
-    made = types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(
+        code.replace(co_name=f"{code.co_name} "),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     return made

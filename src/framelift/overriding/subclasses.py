@@ -1,7 +1,10 @@
-"""Tensor subclasses, and other classes, that override torch functions: their `__torch_function__` is captured Python like any other.
+"""Tensor subclasses, and other classes, that override torch functions: their `__torch_function__` is captured Python
+like any other.
 
-A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is done to a graph's inputs
-and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in recording/wrapper_results.py.
+A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is
+done to a graph's inputs
+and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in
+recording/wrapper_results.py.
 """
 
 from __future__ import annotations
@@ -50,13 +53,19 @@ def _has_a_say(arg: Any, kind: type) -> bool:
     return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
 
 
-def call_override(session: Session, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+def call_override(
+    session: Session, func: Any, found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Any:
     """Ask each class in turn until one answers."""
     types = tuple(type(arg) for arg in found)
     for arg, cls in zip(found, types):
         session.world.lookup(cls, "__torch_function__")
         asked = cls if is_a(arg, torch.Tensor) else arg
-        answer = _core.captured(_core.read(asked, "__torch_function__"), (func, types, args) if kwargs is None else (func, types, args, kwargs), None)
+        answer = _core.captured(
+            _core.read(asked, "__torch_function__"),
+            (func, types, args) if kwargs is None else (func, types, args, kwargs),
+            None,
+        )
         if answer is not NotImplemented:
             return answer
     raise TypeError(f"no implementation found for {func!r} on types that implement __torch_function__: {list(types)}")
@@ -84,20 +93,25 @@ def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 @substitute(torch.Tensor.__torch_function__.__func__)
 def _default(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What subclasses inherit: the operation itself, its results made tensors of the subclass."""
+
     def bound(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not all(issubclass(cls, one) for one in types):
             return NotImplemented
         with SubclassesOff(session):
             result = _core.captured(func, tuple(args), kwargs or {})
         return result if func in get_default_nowrap_functions() else _converted(session.recorder, result, cls)
+
     return bound(*args, **kwargs)
 
 
 @substitute(_disabled)
 def _without(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(func: Any, types: Any, args: Any = (), kwargs: Any = None, /) -> Any:   # a C function, so classes do not bind it
+    def bound(
+        func: Any, types: Any, args: Any = (), kwargs: Any = None, /
+    ) -> Any:  # a C function, so classes do not bind it
         with SubclassesOff(session):
             return _core.captured(func, tuple(args), kwargs or {})
+
     return bound(*args, **kwargs)
 
 
@@ -117,7 +131,9 @@ def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Ten
     value = recorder.value_of(stand_in)
     with torch._C.DisableTorchFunction():
         if value.external is not None or value.step is None:
-            value = recorder.value_of(recorder.record(target_of(torch.ops.aten.alias.default), (stand_in,), {}, keep=True))
+            value = recorder.value_of(
+                recorder.record(target_of(torch.ops.aten.alias.default), (stand_in,), {}, keep=True)
+            )
         made = Value(new_stand_in(value.facts, cls), value.facts, value.storage, value.view)
     made.step, made.path, made.exact = value.step, value.path, value.exact
     recorder.overrides = recorder.overrides or is_overriding(cls)
@@ -147,7 +163,11 @@ def _check_class(cls: Any) -> None:
 
 def is_tensor_class(callable_: Any) -> Any:
     """Whether calling this makes a tensor of a subclass by its own Python `__new__`."""
-    return True if is_a(callable_, type) and is_overriding(callable_) and name_of(type(callable_.__new__)) == "function" else None
+    return (
+        True
+        if is_a(callable_, type) and is_overriding(callable_) and name_of(type(callable_.__new__)) == "function"
+        else None
+    )
 
 
 def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:
@@ -166,6 +186,7 @@ def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequen
             for i, cls in gives:
                 results[i] = _plain(results[i], cls)
         return results
+
     return run
 
 

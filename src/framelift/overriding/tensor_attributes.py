@@ -1,6 +1,7 @@
 """Attributes of stand-ins: torch's own by the recorder, those of the program from the real tensor and from its class.
 
-CPython's own order is kept (a data descriptor of the class, the tensor's own dictionary, the class), and what the class holds is guarded
+CPython's own order is kept (a data descriptor of the class, the tensor's own dictionary, the class), and what the class
+holds is guarded
 as for any object: methods may be put on `torch.Tensor` and taken off again.
 """
 
@@ -87,7 +88,7 @@ def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any)
     recorder = session.recorder
     if is_a(found, property) and not _is_of_torch(found):
         if found.fget is None:
-            found.__get__(tensor)   # raises, in CPython's own words
+            found.__get__(tensor)  # raises, in CPython's own words
         return _core.captured(found.fget, (tensor,), None)
     if name == "__dict__":
         raise Interrupt("opaque-object", "Tensor.__dict__")
@@ -119,7 +120,9 @@ def _slot(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
             return entry
     if record is None or pending is DELETED:
         raise AttributeError(f"{name_of(type(tensor))!r} object has no attribute {name!r}", name=name, obj=tensor)
-    return let_in(world, found.__get__(record.original), record.origin.to("slot", name))   # an empty one raises, as it does outside
+    return let_in(
+        world, found.__get__(record.original), record.origin.to("slot", name)
+    )  # an empty one raises, as it does outside
 
 
 def _own_entry(session: Session, tensor: torch.Tensor, name: str) -> Any:
@@ -189,7 +192,7 @@ def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any)
         raise Interrupt("effect-object", f"{qualname_of(cls)}.{name}")
     if is_a(found, property) and not _is_of_torch(found):
         if found.fset is None:
-            found.__set__(tensor, value)   # raises, in CPython's own words
+            found.__set__(tensor, value)  # raises, in CPython's own words
         _core.captured(found.fset, (tensor, value), None)
     elif found is not ABSENT and is_data_descriptor(session.world, found):
         tensor_writes.store_attribute(session, tensor, name, value)
@@ -214,7 +217,7 @@ def generic_delete(session: Session, tensor: torch.Tensor, name: str) -> None:
     found = session.world.lookup(type(tensor), name)
     if is_a(found, property) and not _is_of_torch(found):
         if found.fdel is None:
-            found.__delete__(tensor)   # raises, in CPython's own words
+            found.__delete__(tensor)  # raises, in CPython's own words
         _core.captured(found.fdel, (tensor,), None)
         return
     tensor_writes.delete_attribute(session, tensor, name)

@@ -1,6 +1,8 @@
-"""torch.func: its Python layers run as captured code; here are the primitives below them, each recorded as a node of its own.
+"""torch.func: its Python layers run as captured code; here are the primitives below them, each recorded as a node of
+its own.
 
-Levels are entered and left for real, but only on the live fakes' own stack (graph/metadata/live_fakes.py), so what a program meets inside a transform
+Levels are entered and left for real, but only on the live fakes' own stack (graph/metadata/live_fakes.py), so what a
+program meets inside a transform
 (sizes without the batch dimension, `requires_grad` of the level) is functorch's own answer.
 """
 
@@ -28,11 +30,21 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_places = [_functorch, torch._C, torch._C._autograd, torch, torch._VF, eager_transforms, vmap_module, torch.autograd.forward_ad]
+_places = [
+    _functorch,
+    torch._C,
+    torch._C._autograd,
+    torch,
+    torch._VF,
+    eager_transforms,
+    vmap_module,
+    torch.autograd.forward_ad,
+]
 try:
     from torch._functorch import predispatch
+
     _places.append(predispatch)
-except ImportError:   # torch before 2.9 has the C functions only
+except ImportError:  # torch before 2.9 has the C functions only
     pass
 
 
@@ -42,7 +54,9 @@ def _found(names: str) -> list[Any]:
     return [func for func in found if callable(func) and not is_a(func, type)]
 
 
-def _record(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False) -> Any:
+def _record(
+    session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False
+) -> Any:
     recorder = session.recorder
     found: list[Value] = []
     kept = take(args, recorder._values, [], found)
@@ -52,15 +66,22 @@ def _record(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(*_found("_grad_increment_nesting _jvp_increment_nesting"))
 def _differentiate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Opens a level to differentiate in.  Torch itself suspends an inference mode for its length, which nodes for that mode would cross."""
+    """Opens a level to differentiate in.  Torch itself suspends an inference mode for its length, which nodes for that
+    mode would cross.
+    """
     if torch.is_inference_mode_enabled():
         raise Interrupt("torch-state", "differentiation by torch.func in inference mode")
     return _record(session, callable_, args, kwargs, effect=True)
 
 
-@substitute(*_found("_vmap_increment_nesting _vmap_decrement_nesting _grad_decrement_nesting _jvp_decrement_nesting set_inplace_requires_grad_allowed "
-                    "_set_fwd_grad_enabled _saved_tensors_hooks_disable "
-                    "_saved_tensors_hooks_enable _set_tensor_requires_grad lazy_load_decompositions _maybe_load_decompositions"))
+@substitute(
+    *_found(
+        "_vmap_increment_nesting _vmap_decrement_nesting _grad_decrement_nesting _jvp_decrement_nesting "
+        "set_inplace_requires_grad_allowed "
+        "_set_fwd_grad_enabled _saved_tensors_hooks_disable "
+        "_saved_tensors_hooks_enable _set_tensor_requires_grad lazy_load_decompositions _maybe_load_decompositions"
+    )
+)
 def _switch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Changes the state of the transforms: done, and kept in the graph."""
     return _record(session, callable_, args, kwargs, effect=True)
@@ -84,7 +105,9 @@ def _exit_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 _SHOWN = (torch._make_dual, torch._unpack_dual)
 
 
-@substitute(*_found("_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _make_dual _unpack_dual _autograd_grad"))
+@substitute(
+    *_found("_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _make_dual _unpack_dual _autograd_grad")
+)
 def _primitive(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Wraps, unwraps or differentiates tensors: one node."""
     if callable_ in _SHOWN and is_overridden(session, args, kwargs):
@@ -98,16 +121,24 @@ def _asks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return recorder.live.ask(callable_, *(recorder.value_of(arg) if is_a(arg, torch.Tensor) else arg for arg in args))
 
 
-substitute(*_found("is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor is_legacy_batchedtensor maybe_get_level maybe_get_bdim "
-                   "maybe_current_level get_inplace_requires_grad_allowed _are_functorch_transforms_active _is_fwd_grad_enabled"))(_asks)
+substitute(
+    *_found(
+        "is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor is_legacy_batchedtensor "
+        "maybe_get_level maybe_get_bdim "
+        "maybe_current_level get_inplace_requires_grad_allowed _are_functorch_transforms_active _is_fwd_grad_enabled"
+    )
+)(_asks)
 
 
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
 def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
     told = session.recorder.live.disabled
-    session.world.guard(const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message), "CHECK",
-                        (lambda ask: ask() == told, f"() == {told!r}"))
+    session.world.guard(
+        const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message),
+        "CHECK",
+        (lambda ask: ask() == told, f"() == {told!r}"),
+    )
     return _asks(session, callable_, args, kwargs)
 
 
@@ -120,8 +151,10 @@ def _unwrap_if_dead(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     return _record(session, callable_, args, kwargs)
 
 
-@substitute(*_found("peek_interpreter_stack get_interpreter_stack get_unwrapped pop_dynamic_layer_stack push_dynamic_layer_stack"))
+@substitute(
+    *_found(
+        "peek_interpreter_stack get_interpreter_stack get_unwrapped pop_dynamic_layer_stack push_dynamic_layer_stack"
+    )
+)
 def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise Interrupt("torch-operation", f"torch._C._functorch.{callable_.__name__}")
-
-

@@ -1,4 +1,5 @@
-"""What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph runs.
+"""What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph
+runs.
 
 Where an assumption proves wrong, the call runs eagerly, which raises what it raises there.
 """
@@ -38,9 +39,9 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
         return bool(recorder.callbacks.assume_otherwise(tensor, truth))
     value = recorder.value_of(tensor)
     if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.options.assumes:
-        return False   # a body's results are not the graph's
+        return False  # a body's results are not the graph's
     if recorder.stays == UNKNOWN or any(storage.written for storage in recorder.storages.values()):
-        return False   # what cannot be undone must not have happened when an assumption is found wrong
+        return False  # what cannot be undone must not have happened when an assumption is found wrong
     wrong = recorder.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
     if value.facts.size:
         wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
@@ -55,4 +56,6 @@ def assertion(recorder: Recorder, condition: Any, text: str) -> None:
     """The graph checks a condition on numbers that only it knows."""
     assert recorder.symbols is not None
     target = target_of(torch.ops.aten._assert_scalar.default)
-    recorder.tape.append(Step(target, [condition, text], {}, graph_values(recorder.symbols, [condition]), read_state(), True))
+    recorder.tape.append(
+        Step(target, [condition, text], {}, graph_values(recorder.symbols, [condition]), read_state(), True)
+    )

@@ -1,6 +1,7 @@
 """Switching `requires_grad` of an input: `requires_grad_()` and assignment.
 
-In the graph the tensor is from then on another name for the same memory: detached, or detached and a leaf of its own.  The real tensor's flag is
+In the graph the tensor is from then on another name for the same memory: detached, or detached and a leaf of its own.
+The real tensor's flag is
 set once the graph has run.  A tensor made inside is the recorder's business (special_cases.py).
 """
 
@@ -49,7 +50,9 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
         first = recorder.input_value(value.external)
         names = recorder.gradients.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
         known = names.values()
-        if value not in known or not all(other in known or is_free(other) for other in value.storage.values):   # it has other memory by now, or views
+        if value not in known or not all(
+            other in known or is_free(other) for other in value.storage.values
+        ):  # it has other memory by now, or views
             raise Interrupt("torch-operation", _WHAT)
         if wanted not in names:
             names[wanted] = _other_name(recorder, value, wanted)
@@ -59,15 +62,31 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
 
 def _check(recorder: Recorder, value: Value, wanted: Any) -> None:
     facts = value.facts
-    if type(facts) is WrapperFacts or type(wanted) is not bool or not facts.is_leaf or facts.is_inference or value.external._is_view() or not (   # type: ignore[union-attr]  # an input's
-            facts.dtype.is_floating_point or facts.dtype.is_complex) or recorder.modes or recorder.overrides or recorder.in_transform() or recorder.tape_is_a_body():
+    if (
+        type(facts) is WrapperFacts
+        or type(wanted) is not bool
+        or not facts.is_leaf
+        or facts.is_inference
+        or value.external._is_view()  # type: ignore[union-attr]  # an input's
+        or not (facts.dtype.is_floating_point or facts.dtype.is_complex)
+        or recorder.modes
+        or recorder.overrides
+        or recorder.in_transform()
+        or recorder.tape_is_a_body()
+    ):
         raise Interrupt("torch-operation", _WHAT)
 
 
 def _other_name(recorder: Recorder, value: Value, wanted: bool) -> Value:
     same = recorder.value_of(recorder.record(target_of(torch.Tensor.detach), (value.stand_in,), {}, keep=True))
     made = Value(value.stand_in, same.facts, same.storage, same.view)
-    made.step, made.path, made.exact, made.external, made.name = same.step, same.path, value.exact, value.external, value.name
+    made.step, made.path, made.exact, made.external, made.name = (
+        same.step,
+        same.path,
+        value.exact,
+        value.external,
+        value.name,
+    )
     if wanted:
         may_make_leaf(recorder)
         recorder.append(target_of(torch.Tensor.requires_grad_), [made])

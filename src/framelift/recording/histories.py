@@ -1,6 +1,8 @@
-"""Results without the usual autograd history: leaves made inside, histories that the program differentiated itself, or that lead to no input.
+"""Results without the usual autograd history: leaves made inside, histories that the program differentiated itself, or
+that lead to no input.
 
-Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without one, and what it
+Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without
+one, and what it
 returned becomes what it is in eager mode afterwards (graph/analysis/replay.py).
 """
 
@@ -58,7 +60,9 @@ def is_leaf_view(value: Value) -> bool:
 
 
 def is_free(value: Value) -> bool:
-    """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are views of does."""
+    """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are
+    views of does.
+    """
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
 
 
@@ -72,7 +76,10 @@ def _rather_plain(recorder: Recorder, what: str, codes: weakref.WeakSet[CodeType
 def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any], tuple[tuple[int, str], ...]]:
     """The outputs, those without the usual history replaced by what has none; and which these are."""
     switched = {id(name.storage) for names in recorder.gradients.flagged.values() for name in names.values()}
-    if any(type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out) for out in outputs):
+    if any(
+        type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out)
+        for out in outputs
+    ):
         raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
@@ -84,20 +91,33 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise _rather_plain(recorder, _LEAF)
-        if recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values():   # compilers do not differentiate a backward
+        if (
+            recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values()
+        ):  # compilers do not differentiate a backward
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
-        if recorder.gradients.has_module_hooks and any(fates.values()):   # gradients must come by each result of such a module
-            raise Interrupt("torch-operation", "a full backward hook of a module, beside a result without a history outside,")
+        if recorder.gradients.has_module_hooks and any(
+            fates.values()
+        ):  # gradients must come by each result of such a module
+            raise Interrupt(
+                "torch-operation", "a full backward hook of a module, beside a result without a history outside,"
+            )
         odd = {i: fate for i, fate in fates.items() if fate}
         odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
         detach = target_of(torch.Tensor.detach)
-        return [recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in odd else out
-                for i, out in enumerate(outputs)], tuple(odd.items())
+        return [
+            recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in odd else out
+            for i, out in enumerate(outputs)
+        ], tuple(odd.items())
 
 
 def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
-    """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if neither."""
-    places = [i for i, out in enumerate(outputs) if type(out) is Value and out.facts.requires_grad and out.external is None and not out.rooted]
+    """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if
+    neither."""
+    places = [
+        i
+        for i, out in enumerate(outputs)
+        if type(out) is Value and out.facts.requires_grad and out.external is None and not out.rooted
+    ]
     used = {id(value) for step in recorder.tape for value in step.inputs}
     leaves = [value for value in recorder.inputs() if value.facts.requires_grad and id(value) in used]
     if not places or not (leaves or roots):
@@ -109,14 +129,17 @@ def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> di
         except RuntimeError as error:
             if _SECOND_TIME in str(error):
                 return "spent"
-            if roots:   # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
+            if (
+                roots
+            ):  # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
                 raise _rather_plain(recorder, _LEAF) from None
             return ""
-        if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves):], roots)):
+        if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves) :], roots)):
             raise _rather_plain(recorder, _SWITCHED)
-        return "rootless" if all(grad is None for grad in grads[:len(leaves)]) else ""
+        return "rootless" if all(grad is None for grad in grads[: len(leaves)]) else ""
 
     def then(results: list[Any]) -> dict[int, str]:
-        return {place: fate(result, results[len(places):]) for place, result in zip(places, results)}
+        return {place: fate(result, results[len(places) :]) for place, result in zip(places, results)}
+
     found: dict[int, str] = recorder.replay("a result", [*(outputs[i] for i in places), *leaves, *roots], then)
     return found

@@ -26,14 +26,26 @@ _GETITEM = (torch.Tensor.__getitem__, torch._C.TensorBase.__getitem__)
 _REASONS = ("tensor-item", "data-dependent-shape", "torch-operation")
 
 
-def call_known(recorder: Recorder, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], found: list[Value],
-               stopped: Interrupt, symbolic: bool) -> Any:
+def call_known(
+    recorder: Recorder,
+    target: Target,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    found: list[Value],
+    stopped: Interrupt,
+    symbolic: bool,
+) -> Any:
     """The result of a call that was `stopped` because values decide about it; UNDECIDED where they are not known.
 
     `symbolic`: there are symbolic numbers among its arguments, so it cannot be run for real.
     """
-    if stopped.reason.id not in _REASONS or not found or type(target) is OneNode or is_a(target.func, (OpOverload, OpOverloadPacket)):
-        return UNDECIDED   # the last may be the program's own, with effects
+    if (
+        stopped.reason.id not in _REASONS
+        or not found
+        or type(target) is OneNode
+        or is_a(target.func, (OpOverload, OpOverloadPacket))
+    ):
+        return UNDECIDED  # the last may be the program's own, with effects
     if target.func in _GETITEM and not symbolic:
         return _indexed(recorder, target, args)
     if stopped.reason.id == "tensor-item":
@@ -54,7 +66,7 @@ def call_known(recorder: Recorder, target: Target, args: tuple[Any, ...], kwargs
     except Exception:
         return UNDECIDED
     if any(not torch.equal(real[key], copies[key]) for key in real):
-        return UNDECIDED   # it writes to what it is given
+        return UNDECIDED  # it writes to what it is given
     return _literal(recorder, result)
 
 
@@ -89,7 +101,9 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
     replaced: list[Any] = []
     given = index if type(index) is tuple else (index,)
     size = recorder.value_of(tensor).facts.size
-    takes = [_dimensions(recorder, part) for part in given]   # of the tensor, from the left; of an ellipsis what is left over
+    takes = [
+        _dimensions(recorder, part) for part in given
+    ]  # of the tensor, from the left; of an ellipsis what is left over
     rest, place = len(size) - sum(takes), 0
     for part, dims in zip(given, takes):
         start = place
@@ -99,8 +113,13 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
             parts.append(with_numbers(recorder, part, replaced) if single else part)
             continue
         known = recorder.known(part, outside=True)
-        if known is None or not known.ndim or known.dtype is not torch.bool or tuple(size[start:place]) != tuple(known.shape):
-            return UNDECIDED   # a mask of another shape is an error, places are not
+        if (
+            known is None
+            or not known.ndim
+            or known.dtype is not torch.bool
+            or tuple(size[start:place]) != tuple(known.shape)
+        ):
+            return UNDECIDED  # a mask of another shape is an error, places are not
         replaced.append(part)
         parts += [_literal(recorder, places) for places in known.nonzero(as_tuple=True)]
     if not replaced or any(part is UNDECIDED for part in parts):
@@ -119,7 +138,12 @@ def _dimensions(recorder: Recorder, part: Any) -> int:
 def _literal(recorder: Recorder, result: Any) -> Any:
     """A result as constants of the graph."""
     if is_a(result, torch.Tensor):
-        if type(result) is not torch.Tensor or result.numel() > _MOST_LITERALS or result.layout is not torch.strided or result.is_quantized:
+        if (
+            type(result) is not torch.Tensor
+            or result.numel() > _MOST_LITERALS
+            or result.layout is not torch.strided
+            or result.is_quantized
+        ):
             return UNDECIDED
         options = {"dtype": result.dtype, "device": result.device}
         if not result.numel():

@@ -1,6 +1,7 @@
 """Tensors whose values are known while capturing: they depend on no input, or on small integers that are guarded.
 
-Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`, `grid.prod().item()`), the
+Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`,
+`grid.prod().item()`), the
 steps that made it are run for real, on private tensors, and the answer is as constant as the program's own numbers are.
 Nothing is computed before somebody asks.
 """
@@ -28,7 +29,16 @@ from ..graph.fx.values import Body, Value
 from ..vocabulary.origins import const
 from ..boundary.world import World
 
-__all__ = ["KnownValues", "SameResult", "SameValues", "forget", "guard_result", "guard_text", "guard_values", "is_small"]
+__all__ = [
+    "KnownValues",
+    "SameResult",
+    "SameValues",
+    "forget",
+    "guard_result",
+    "guard_text",
+    "guard_values",
+    "is_small",
+]
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
@@ -38,8 +48,19 @@ _WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int3
 
 
 #: operations that look at the metadata of an argument only -> its position
-_LOOKED_AT = {"expand_as": 1, "view_as": 1, "reshape_as": 1, "type_as": 1, "zeros_like": 0, "ones_like": 0, "full_like": 0, "new_zeros": 0,
-              "new_ones": 0, "new_full": 0, "new_tensor": 0}
+_LOOKED_AT = {
+    "expand_as": 1,
+    "view_as": 1,
+    "reshape_as": 1,
+    "type_as": 1,
+    "zeros_like": 0,
+    "ones_like": 0,
+    "full_like": 0,
+    "new_zeros": 0,
+    "new_ones": 0,
+    "new_full": 0,
+    "new_tensor": 0,
+}
 
 
 class SameValues:
@@ -56,13 +77,19 @@ class SameValues:
 class SameResult:
     """The check of a guard: from what a tensor holds follows what followed when that was taken into Python.
 
-    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave and `Place(-1)` the tensor.  It holds nothing of the rehearsal.
+    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave and `Place(-1)`
+    the tensor.  It holds nothing of the rehearsal.
     """
 
-    def __init__(self, source: Any, program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor) -> None:
+    def __init__(
+        self, source: Any, program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor
+    ) -> None:
         self.shape, self.dtype = source.shape, source.dtype
         self.program = [(target.func, args, kwargs) for target, args, kwargs in program]
-        self.words = ", ".join(f"{target.name}{'' if not target.reflected else ' reflected'}{args}{kwargs or ''}" for target, args, kwargs in program)
+        self.words = ", ".join(
+            f"{target.name}{'' if not target.reflected else ' reflected'}{args}{kwargs or ''}"
+            for target, args, kwargs in program
+        )
         self.expected = expected
 
     def __call__(self, tensor: Any) -> bool:
@@ -72,10 +99,12 @@ class SameResult:
                 if tensor.shape != self.shape or tensor.dtype is not self.dtype:
                     return False
                 for func, args, kwargs in self.program:
-                    given = [arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args]
+                    given = [
+                        arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args
+                    ]
                     made.append(func(*given, **kwargs))
                 return torch.equal(made[-1], self.expected)
-        except Exception:   # noqa: BLE001  what cannot be computed is not the same
+        except Exception:  # noqa: BLE001  what cannot be computed is not the same
             return False
 
 
@@ -106,9 +135,11 @@ def forget() -> None:
 
 
 def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
-    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often before.
+    """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often
+    before.
 
-    Where there are none, values depend on symbolic numbers alone: those are fixed only for a program that must be captured whole.
+    Where there are none, values depend on symbolic numbers alone: those are fixed only for a program that must be
+    captured whole.
     """
     if not tensors:
         return always
@@ -124,7 +155,8 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
 
 
 def guard_result(world: World, root: CodeType, tensor: torch.Tensor, check: SameResult, always: bool) -> bool:
-    """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often before."""
+    """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often
+    before."""
     origin = world.memo[id(tensor)].origin
     known = _results.setdefault(root, {}).setdefault((str(origin), check.words), set())
     said = str(check.expected.tolist())
@@ -144,13 +176,18 @@ def guard_text(world: World) -> None:
 def is_small(tensor: torch.Tensor) -> bool:
     """Whether an external tensor holds few integers: such as sizes, counts and flags are."""
     read = _core.of_tensor
-    return read(tensor, "dtype") in _WHOLE and read(tensor, "numel") <= _MOST_GUARDED and read(tensor, "device").type != "meta"
+    return (
+        read(tensor, "dtype") in _WHOLE
+        and read(tensor, "numel") <= _MOST_GUARDED
+        and read(tensor, "device").type != "meta"
+    )
 
 
 class KnownValues:
     """What is known of one tape.
 
-    `guard_values` allows external tensors to be known, all of them or none, and guards what they hold; `guard_result` does so where all that
+    `guard_values` allows external tensors to be known, all of them or none, and guards what they hold; `guard_result`
+    does so where all that
     matters of one is what follows from it.  Both are set by the session.
     """
 
@@ -159,11 +196,12 @@ class KnownValues:
 
     def __init__(self, tape: list[Step]) -> None:
         self._tape = tape
-        self._kept: dict[int, Any] = {}     # results of steps that nothing has written to, by id
-        self.declared: dict[int, torch.Tensor] = {}   # external tensors that the program declares to be constant, by id
+        self._kept: dict[int, Any] = {}  # results of steps that nothing has written to, by id
+        self.declared: dict[int, torch.Tensor] = {}  # external tensors that the program declares to be constant, by id
 
     def tensor(self, value: Value, values: Iterable[Value], outside: bool) -> torch.Tensor | None:
-        """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function must be off.
+        """The real tensor, or None where it depends on more than is known.  `values` are all there are.  Torch function
+        must be off.
 
         `outside`: inputs may be known too.
         """
@@ -174,7 +212,7 @@ class KnownValues:
             given.setdefault(id(one.step), []).append(one)
         steps, inputs = self._slice(value, given)
         if value.external is None and (value.step is None or all(step is not value.step for step in steps)):
-            return None   # of a body: an operand of it, or the result of a step on its own tape
+            return None  # of a body: an operand of it, or the result of a step on its own tape
         if any(not _may_run(step) for step in steps):
             return None
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
@@ -194,11 +232,13 @@ class KnownValues:
         try:
             for step in steps:
                 results[id(step)] = _run(step, of)
-        except Exception:   # the graph will raise it, if it gets there
+        except Exception:  # the graph will raise it, if it gets there
             return None
         if program is not None:
             made = results[id(value.step)]
-            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:   # what lies between is not guarded, so it is not kept
+            if (
+                type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED
+            ):  # what lies between is not guarded, so it is not kept
                 check = SameResult(inputs[0].external, program, made.clone())
                 return made if self.guard_result is not None and self.guard_result(inputs[0].external, check) else None
             if not self.may_know(inputs):
@@ -209,17 +249,27 @@ class KnownValues:
 
     def may_know(self, inputs: list[Value]) -> bool:
         """Whether what these external tensors hold may be known; guards it then."""
-        return self.guard_values is not None and self.guard_values([one.external for one in inputs if one.external is not None])
+        return self.guard_values is not None and self.guard_values(
+            [one.external for one in inputs if one.external is not None]
+        )
 
     def _is_fact(self, one: Value) -> bool:
-        """Whether what an input holds may be taken for known: few integers, or few numbers that the program declares to be constant."""
+        """Whether what an input holds may be taken for known: few integers, or few numbers that the program declares to
+        be constant.
+        """
         tensor: Any = one.external
         if tensor is None or one.storage.written or plain_kind(tensor) is not type(tensor):
             return False
-        return is_small(tensor) or id(tensor) in self.declared and tensor.numel() <= _MOST_GUARDED and tensor.device.type != "meta"
+        return (
+            is_small(tensor)
+            or id(tensor) in self.declared
+            and tensor.numel() <= _MOST_GUARDED
+            and tensor.device.type != "meta"
+        )
 
     def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
-        """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin with."""
+        """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin
+        with."""
         memory = {id(value.storage)}
         steps: list[Step] = []
         inputs = {id(value): value} if value.step is None else {}
@@ -240,7 +290,12 @@ def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Targe
     made = {id(step): Place(i) for i, step in enumerate(steps)}
     program = []
     for step in steps:
-        if step.effect or type(step.target) is Getter or _looked_at(step) is not None or not all(map(_is_plain, step.kwargs.values())):
+        if (
+            step.effect
+            or type(step.target) is Getter
+            or _looked_at(step) is not None
+            or not all(map(_is_plain, step.kwargs.values()))
+        ):
             return None
         args = []
         for arg in step.args:
@@ -276,7 +331,9 @@ def _looked_at(step: Step) -> Value | None:
     place = _LOOKED_AT.get(step.target.name)
     seen = step.args[place] if place is not None and len(step.args) > place else None
     others = [*(arg for i, arg in enumerate(step.args) if i != place), *step.kwargs.values()]
-    return seen if type(seen) is Value and type(seen.facts) is Facts and all(arg is not seen for arg in others) else None
+    return (
+        seen if type(seen) is Value and type(seen.facts) is Facts and all(arg is not seen for arg in others) else None
+    )
 
 
 def _part(result: Any, path: tuple[int | str, ...]) -> Any:
@@ -304,7 +361,13 @@ def _blank(facts: Facts) -> torch.Tensor:
 def _may_run(step: Step) -> bool:
     if step.state.dtype is not torch.get_default_dtype():
         return False
-    if step.stays or step.state.autocast is not None or step.state.inference or any(is_a(arg, Body) for arg in step.args):
+    if (
+        step.stays
+        or step.state.autocast is not None
+        or step.state.inference
+        or any(is_a(arg, Body) for arg in step.args)
+    ):
         return False
     return all(one.step is not None or one.external is not None for one in step.inputs) and all(
-        abs(size) <= _MOST_ELEMENTS for size in step.args if type(size) is int)
+        abs(size) <= _MOST_ELEMENTS for size in step.args if type(size) is int
+    )

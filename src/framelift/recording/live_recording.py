@@ -1,4 +1,6 @@
-"""Recording inside function transforms: the step of an operation that ran over live fakes (graph/metadata/live_fakes.py)."""
+"""Recording inside function transforms: the step of an operation that ran over live fakes
+(graph/metadata/live_fakes.py).
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["Results", "record_live"]
 
 
-def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
-                gives_values: bool = False, effect: bool = False, live: Live | None = None, kind: Any = None) -> Any:
-    """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its result.
+def record_live(
+    recorder: Recorder,
+    target: Target,
+    kept: list[Any],
+    kept_named: dict[str, Any],
+    found: list[Value],
+    state: State,
+    gives_values: bool = False,
+    effect: bool = False,
+    live: Live | None = None,
+    kind: Any = None,
+) -> Any:
+    """Run one operation under the interpreters and record it.  `effect`: it stays in the graph whoever needs its
+    result.
 
     `live` and `kind` are what else runs it and reads its results: for wrapper subclasses (wrapper_results.py).
     """
@@ -42,6 +55,7 @@ def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named:
 
         def given(value: Any) -> Any:
             return recorder.with_symbols().raw(value) if type(value) in NUMBERS else fake_of[id(value)]
+
         args = [rebuild(arg, given) for arg in kept]
         named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
         return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
@@ -50,7 +64,14 @@ def record_live(recorder: Recorder, target: Target, kept: list[Any], kept_named:
     _take_writes(recorder, target, outcome, found)
     if outcome.stays or outcome.written:
         recorder._note_effect(target, outcome, found)
-    step = Step(target, kept, kept_named, found, state, effect or bool(outcome.stays) or bool(outcome.written) or bool(outcome.changes))
+    step = Step(
+        target,
+        kept,
+        kept_named,
+        found,
+        state,
+        effect or bool(outcome.stays) or bool(outcome.written) or bool(outcome.changes),
+    )
     results = (kind or Results)(recorder, live, target, step, found)
     answer = results.read(outcome.result, ())
     if not results.made and not step.effect:
@@ -66,15 +87,22 @@ def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found
         value = found[index]
         if value.external is not None and any(v.facts.requires_grad for v in found):
             if type(value.facts) is not WrapperFacts:
-                raise Interrupt("torch-operation", f"{target.name}, which writes to an input inside a function transform")
+                raise Interrupt(
+                    "torch-operation", f"{target.name}, which writes to an input inside a function transform"
+                )
             if torch.is_grad_enabled():
-                raise Interrupt("torch-operation", f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,")
+                raise Interrupt(
+                    "torch-operation",
+                    f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,",
+                )
         value.storage.written = True
         recorder.written.append(value)
     for index, facts in outcome.changes:
         value = found[index]
         if value.external is not None or facts.size != value.facts.size:
-            raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of a tensor inside a function transform")
+            raise Interrupt(
+                "torch-operation", f"{target.name}, which changes the metadata of a tensor inside a function transform"
+            )
         fake = recorder.live.fake(value)
         value.facts = facts
         recorder.live.born(value, fake)
@@ -116,7 +144,11 @@ class Results:
         storage, shared = self.live.storage(fake, self.found)
         value = Value(new_stand_in(facts), facts, storage, "custom" if shared else "")
         value.step, value.path = self.step, path
-        value.exact = shared or all(v.exact for v in self.plain()) and are_believed([facts], [v.facts for v in self.plain()], False)
+        value.exact = (
+            shared
+            or all(v.exact for v in self.plain())
+            and are_believed([facts], [v.facts for v in self.plain()], False)
+        )
         self.live.born(value, fake)
         self.made += 1
         self.recorder.adopt(value)

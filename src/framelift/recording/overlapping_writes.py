@@ -1,7 +1,9 @@
 """Writes to memory that another argument of the same operation reads.
 
-Kernels refuse most of them ("some elements of the input tensor and the written-to tensor refer to a single memory location") and the rest
-depends on the order of the elements.  Compilers that make graphs functional copy first, and give a result: such a call is plain Python's.
+Kernels refuse most of them ("some elements of the input tensor and the written-to tensor refer to a single memory
+location") and the rest
+depends on the order of the elements.  Compilers that make graphs functional copy first, and give a result: such a call
+is plain Python's.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["check_overlaps"]
 
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
-_MOST_ELEMENTS = 100_000   # that are looked at one by one
+_MOST_ELEMENTS = 100_000  # that are looked at one by one
 
 
 def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome: Outcome, found: list[Value]) -> None:
@@ -32,7 +34,11 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
         others = [other for other in found if other is not value and other.storage is value.storage]
         if others:
             part = kept[1] if target in _SETTERS and kept[0] is value else ()
-            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], lambda fakes: _apart(fakes[0][part], fakes[1:])):  # noqa: B023  (asked at once)
+
+            def written_apart(fakes: Any, part: Any = part) -> bool:
+                return _apart(fakes[0][part], fakes[1:])
+
+            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], written_apart):
                 raise Interrupt("torch-operation-failed", f"{target.name} into memory that another argument looks at")
 
 
@@ -57,10 +63,16 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they may have an element in common.  Inputs that share memory are fakes with memory of their own: nothing is known of them."""
+    """Whether they may have an element in common.  Inputs that share memory are fakes with memory of their own: nothing
+    is known of them.
+    """
     if one.untyped_storage()._cdata != other.untyped_storage()._cdata or one.dtype != other.dtype:
         return True
-    if any(not is_a(number, int) for tensor in (one, other) for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset())):
+    if any(
+        not is_a(number, int)
+        for tensor in (one, other)
+        for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+    ):
         return True
     if one.numel() == 0 or other.numel() == 0:
         return False

@@ -19,9 +19,7 @@ from ..exc import InternalError
 from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
 from ..graph.metadata.fakes import UNKNOWN, Fakes
 from ..graph.state.random_draws import Drawing
-from ..graph.metadata.facts import (
-    SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind,
-)
+from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
 from ..graph.metadata.meta_kernels import is_light, laid_out_by
 from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
@@ -60,7 +58,7 @@ from .rules import taken_values, known, number_arguments, sequences, indexing, c
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
-_MOST_KEY_PARTS = 512   # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
+_MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 _MISSING = object()
 
 
@@ -69,34 +67,34 @@ class Recorder:
 
     def __init__(self, tape: list[Step] | None = None) -> None:
         self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
-        self.tape: list[Step] = [] if tape is None else tape   # of the body being recorded, if there is one
+        self.tape: list[Step] = [] if tape is None else tape  # of the body being recorded, if there is one
         self._main_tape = self.tape
-        self.exchanged = False                      # a leaf got other memory (tensor_writes.py)
-        self.overrides = False                      # a tensor of an overriding subclass was met
-        self.subclasses_off = False                 # the program switched overriding by subclasses off
-        self.modes: list[Any] = []                  # the program's own torch-function modes, outermost first
+        self.exchanged = False  # a leaf got other memory (tensor_writes.py)
+        self.overrides = False  # a tensor of an overriding subclass was met
+        self.subclasses_off = False  # the program switched overriding by subclasses off
+        self.modes: list[Any] = []  # the program's own torch-function modes, outermost first
         self.known_values = KnownValues(self.tape)
-        self.drawing = Drawing()                    # generators of random numbers
-        self.settings = Settings()                  # those that one graph has one choice of
-        self.regions = 0                            # nested compile regions met
-        self.written: list[Value] = []              # whose memory was written, in order
+        self.drawing = Drawing()  # generators of random numbers
+        self.settings = Settings()  # those that one graph has one choice of
+        self.regions = 0  # nested compile regions met
+        self.written: list[Value] = []  # whose memory was written, in order
         self._values: dict[int, Value] = {}
-        self._inputs: dict[int, Value] = {}         # by id of the real tensor
-        self.storages: dict[int, Storage] = {}     # of real tensors
+        self._inputs: dict[int, Value] = {}  # by id of the real tensor
+        self.storages: dict[int, Storage] = {}  # of real tensors
         self._fakes = Fakes()
-        self._live: Live | None = None              # function transforms, once the program uses one
-        self.wrapped: Wrapped | None = None         # tensors of wrapper subclasses, once there is one
+        self._live: Live | None = None  # function transforms, once the program uses one
+        self.wrapped: Wrapped | None = None  # tensors of wrapper subclasses, once there is one
         self._cache = shared_cache()
         self._lookup = self._cache.get
         self._flags = kernel_choice()
-        self.stays = 0                              # the gravest reason why an operation so far must stay in the graph
-        self.violated: dict[torch.device, torch.Tensor] = {}   # stand-ins that are true where an assumption was wrong
+        self.stays = 0  # the gravest reason why an operation so far must stay in the graph
+        self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
-        self.symbols: Symbols | None = None         # made when the first number becomes symbolic
-        self._own: dict[Any, Outcome] = {}          # outcomes of operations that involve symbols
+        self.symbols: Symbols | None = None  # made when the first number becomes symbolic
+        self._own: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
     def close(self) -> None:
         """Let go of the real tensors now, not when the collector comes."""
@@ -106,7 +104,9 @@ class Recorder:
 
     # ---- stand-ins ----
 
-    def stand_in(self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS) -> torch.Tensor:
+    def stand_in(
+        self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS
+    ) -> torch.Tensor:
         """What captured code sees for an external tensor; always the same object for the same tensor.
 
         The sizes of its dimensions `dims` are symbolic.
@@ -137,7 +137,7 @@ class Recorder:
             raise InternalError("a stand-in was imported as if it came from outside")
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
-        wrapped = self._live is not None and is_wrapped(tensor)   # a tensor of a transform that the call is inside of
+        wrapped = self._live is not None and is_wrapped(tensor)  # a tensor of a transform that the call is inside of
         kind = plain_kind(tensor) if self.options.takes_fakes else type(tensor)
         if not wrapped and kind is type(tensor):
             check_kind(tensor)
@@ -149,7 +149,9 @@ class Recorder:
         if storage is None:
             storage = self.storages[memory] = Storage(external=True)
         elif self.gradients.flagged:
-            raise Interrupt("torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside")
+            raise Interrupt(
+                "torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside"
+            )
         value = Value(new_stand_in(facts, kind), facts, storage)
         self.overrides = self.overrides or is_overriding(kind)
         if wrapped:
@@ -188,7 +190,10 @@ class Recorder:
     def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
         """The dimensions of an input whose size, and whose stride, is symbolic."""
         facts = self._inputs[id(tensor)].facts
-        size, stride = (frozenset(i for i, entry in enumerate(entries) if type(entry) is not int) for entries in (facts.size, facts.stride))
+        size, stride = (
+            frozenset(i for i, entry in enumerate(entries) if type(entry) is not int)
+            for entries in (facts.size, facts.stride)
+        )
         return size, stride
 
     def inputs(self) -> list[Value]:
@@ -223,7 +228,7 @@ class Recorder:
         """The record of a stand-in."""
         value = self._values.get(id(stand_in))
         if value is None:
-            take((stand_in,), self._values, [], [])   # says what is wrong with it
+            take((stand_in,), self._values, [], [])  # says what is wrong with it
             raise InternalError(f"not a stand-in: {name_of(type(stand_in))}")
         return value
 
@@ -265,7 +270,7 @@ class Recorder:
                     stop.subject = args[0]
                 raise
             except RuntimeError as error:
-                if "meta tensor" in str(error):   # a rule asked a stand-in for its value, where a plain number is usual
+                if "meta tensor" in str(error):  # a rule asked a stand-in for its value, where a plain number is usual
                     raise Interrupt("tensor-item", getattr(func, "__name__", "an operation")) from error
                 raise
         kind = type(func)
@@ -274,7 +279,7 @@ class Recorder:
         if kind is types.BuiltinFunctionType and id(func.__self__) in self._values:
             bound = func.__self__
             return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
-        if kwargs and kwargs.get("requires_grad") is True:   # a factory: the leaf is made of what it gives
+        if kwargs and kwargs.get("requires_grad") is True:  # a factory: the leaf is made of what it gives
             made = self._call(func, args, {**kwargs, "requires_grad": False})
             make_leaf(self, made, True)
             return made
@@ -291,7 +296,7 @@ class Recorder:
             return self.attribute(args[0], owner.__name__)
         if action == "__set__":
             return self.set_attribute(args[0], owner.__name__, args[1])
-        if id(owner) in self._values:   # x.__add__, bound
+        if id(owner) in self._values:  # x.__add__, bound
             return self._call(getattr(type(owner), action), (owner, *args), {})
         raise Interrupt("torch-operation", repr(wrapper))
 
@@ -299,8 +304,14 @@ class Recorder:
         """Record reading an attribute that is a tensor."""
         return self.record(target, (stand_in,), {})
 
-    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gives_values: bool = False,
-               keep: bool = False) -> Any:
+    def record(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        gives_values: bool = False,
+        keep: bool = False,
+    ) -> Any:
         """Record one operation and answer with its results.  Torch function must be off.
 
         `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
@@ -314,10 +325,14 @@ class Recorder:
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
         if self.settings.touched:
-            self.settings.meet(asks_default_dtype([value.facts.dtype for value in found if value.facts is not None], kept_named))
+            self.settings.meet(
+                asks_default_dtype([value.facts.dtype for value in found if value.facts is not None], kept_named)
+            )
         elif self._base is not None and state != self._base:
             check_state(self._base, state)
-        if self.drawing.meets(kept, kept_named) and (self.tape_is_a_body() or self.in_transform() or self.wrapped is not None):
+        if self.drawing.meets(kept, kept_named) and (
+            self.tape_is_a_body() or self.in_transform() or self.wrapped is not None
+        ):
             raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
         if self.wrapped is not None and self.wrapped.concerns(found):
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
@@ -325,34 +340,49 @@ class Recorder:
             return record_live(self, target, kept, kept_named, found, state, gives_values)
         if state.grad and any(map(is_leaf_view, found)):
             raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
-        if self.exchanged and state.grad and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
+        if (
+            self.exchanged
+            and state.grad
+            and any(value.view == EXCHANGED for value in found)
+            and target is not getter_target("data")
+        ):
             raise Interrupt("torch-operation", AFTER_DATA)
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = distinct(found)
-            key.append(pattern)   # a tensor given twice may behave unlike two equal ones
+            key.append(pattern)  # a tensor given twice may behave unlike two equal ones
         whole = tuple(key)
         outcome = self._lookup(whole)
-        read: list[Value] = []   # results that numbers among the arguments come from
+        read: list[Value] = []  # results that numbers among the arguments come from
         numbers = numbers_in([kept, kept_named]) if self.symbols is not None else ()
         if outcome is None:
             try:
                 if self.symbols is not None:
-                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
+                    outcome = self._ask_symbolic(
+                        whole, target, kept, kept_named, found, gives_values, state, bool(numbers)
+                    )
                 else:
                     outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-                    if len(whole) < _MOST_KEY_PARTS and not has_long_part(whole, _MOST_KEY_PARTS) and type(target) is not OneNode:
+                    if (
+                        len(whole) < _MOST_KEY_PARTS
+                        and not has_long_part(whole, _MOST_KEY_PARTS)
+                        and type(target) is not OneNode
+                    ):
                         self._cache.put(whole, outcome)
             except Interrupt as stop:
-                if self.symbols is None and stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops:
-                    self.with_symbols()   # the size is one more number that the graph computes
+                if (
+                    self.symbols is None
+                    and stop.reason.id == "data-dependent-shape"
+                    and config.capture_dynamic_output_shape_ops
+                ):
+                    self.with_symbols()  # the size is one more number that the graph computes
                     outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
-                else:   # values decide, and these may be known
+                else:  # values decide, and these may be known
                     made = call_known(self, target, args, kwargs, found, stop, bool(numbers))
                     if made is UNDECIDED:
                         raise
                     return made
         if numbers:
-            read = graph_values(self.symbols, numbers)   # type: ignore[arg-type]  # numbers come with symbols
+            read = graph_values(self.symbols, numbers)  # type: ignore[arg-type]  # numbers come with symbols
         if outcome.written or outcome.changes:
             if len(found) > 1:
                 check_overlaps(self, target, kept, outcome, found)
@@ -365,16 +395,23 @@ class Recorder:
             if not keep or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
-        own = type(target) is OneNode   # the program's function, whose effects nobody knows
+        own = type(target) is OneNode  # the program's function, whose effects nobody knows
         if own:
             self.stays = UNKNOWN
-            self.drawing.draw()   # for all that is known
-        step = Step(target, kept, kept_named, [*found, *read] if read else found, state, outcome.effect or own,
-                    UNKNOWN if own else outcome.stays)
+            self.drawing.draw()  # for all that is known
+        step = Step(
+            target,
+            kept,
+            kept_named,
+            [*found, *read] if read else found,
+            state,
+            outcome.effect or own,
+            UNKNOWN if own else outcome.stays,
+        )
         self.tape.append(step)
         exact = outcome.exact
         if exact:
-            for value in found[:outcome.follows]:
+            for value in found[: outcome.follows]:
                 exact = exact and value.exact
         return self._results(result, step, (), found, exact)
 
@@ -403,13 +440,26 @@ class Recorder:
         return self.tape is not self._main_tape
 
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
-        """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on values."""
+        """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on
+        values.
+        """
         value = self.value_of(tensor)
         return None if value.facts.requires_grad else self.known_values.tensor(value, self._values.values(), outside)
 
-    def _ask_symbolic(self, whole: tuple[Any, ...], target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
-                      gives_values: bool, state: State, numbers: bool) -> Outcome:
-        """As `_ask`, remembered for this rehearsal alone: symbols are its own.  What only the graph knows is new each time."""
+    def _ask_symbolic(
+        self,
+        whole: tuple[Any, ...],
+        target: Target,
+        kept: list[Any],
+        kept_named: dict[str, Any],
+        found: list[Value],
+        gives_values: bool,
+        state: State,
+        numbers: bool,
+    ) -> Outcome:
+        """As `_ask`, remembered for this rehearsal alone: symbols are its own.  What only the graph knows is new each
+        time.
+        """
         assert self.symbols is not None
         outcome = self._own.get(whole)
         if outcome is None:
@@ -417,23 +467,33 @@ class Recorder:
             unknown = len(self.symbols.env.var_to_range)
             outcome = self._ask(target, kept, kept_named, found, gives_values, state, light=not symbolic)
             self.symbols.note_line()
-            self.symbols.env.pending_fresh_unbacked_symbols.clear()   # they are known by the step that makes them
+            self.symbols.env.pending_fresh_unbacked_symbols.clear()  # they are known by the step that makes them
             if len(self.symbols.env.var_to_range) == unknown and len(whole) < _MOST_KEY_PARTS:
                 self._own[whole] = outcome
         return outcome
 
-    def _ask(self, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value],
-             gives_values: bool, state: State, light: bool = True) -> Outcome:
+    def _ask(
+        self,
+        target: Target,
+        kept: list[Any],
+        kept_named: dict[str, Any],
+        found: list[Value],
+        gives_values: bool,
+        state: State,
+        light: bool = True,
+    ) -> Outcome:
         def call(fakes: list[Any]) -> Any:
             fake_of = {id(value): fake for value, fake in zip(found, fakes)}
 
             def given(value: Any) -> Any:
-                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]   # type: ignore[union-attr]  # numbers come with symbols
+                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]  # type: ignore[union-attr]  # numbers come with symbols
+
             args = [rebuild(arg, given) for arg in kept]
             named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
             if type(target) is Getter:
                 return getattr(args[0], target.name)
             return target.func(*args, **named)
+
         self._cache.misses += 1
         facts = [value.facts for value in found]
         check_arguments(target, kept, kept_named, found)
@@ -445,8 +505,15 @@ class Recorder:
         check_writes(target, kept, kept_named, found, outcome)
         return outcome
 
-    def _results(self, result: Any, step: Step | None, path: tuple[int, ...], found: list[Value], exact: bool,
-                 fresh: dict[int, Storage] | None = None) -> Any:
+    def _results(
+        self,
+        result: Any,
+        step: Step | None,
+        path: tuple[int, ...],
+        found: list[Value],
+        exact: bool,
+        fresh: dict[int, Storage] | None = None,
+    ) -> Any:
         kind = type(result)
         if kind is New:
             source = result.source
@@ -462,12 +529,12 @@ class Recorder:
             value.exact = exact
             self._values[id(value.stand_in)] = value
             if type(result.facts) is SymbolicFacts:
-                self.symbols.new_sizes(value)   # type: ignore[union-attr]  # numbers come with symbols
+                self.symbols.new_sizes(value)  # type: ignore[union-attr]  # numbers come with symbols
             return value.stand_in
         if kind is Number:
-            value = Value(None, None, Storage(external=False))   # type: ignore[arg-type]  # a number, which has neither
+            value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
             value.step, value.path = step, path
-            return self.symbols.unbacked(result.raw, value)   # type: ignore[union-attr]  # numbers come with symbols
+            return self.symbols.unbacked(result.raw, value)  # type: ignore[union-attr]  # numbers come with symbols
         if kind is Same:
             return found[result.index].stand_in
         if kind is Const:
@@ -495,7 +562,7 @@ class Recorder:
             base = base._replace(inference=chosen[0], grad=not chosen[0])
         writes = any(storage.written for storage in self.storages.values())
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
-        if without_grad:   # else backends cannot write in place: that might concern autograd
+        if without_grad:  # else backends cannot write in place: that might concern autograd
             base = base._replace(grad=False)
         with torch._C.DisableTorchFunction():
             graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
@@ -504,12 +571,23 @@ class Recorder:
         groups: dict[int, list[int]] = {}
         for i, value in enumerate(inputs):
             groups.setdefault(id(value.storage), []).append(i)
-        return Finished(graph_module, [value.external for value in inputs], n_ops, tuple(i for i, value in enumerate(inputs) if value.storage.written),
-                        tuple(tuple(group) for group in groups.values() if len(group) > 1),
-                        left.calls(states) if left is not None else (), len(self.violated), self.stays,
-                        any(step.state != base for step in self.tape), without_grad,
-                        None if self.symbols is None else [v.external if type(v) is Value else v for v in given], odd, chosen,
-                        self._live is not None, left is not None and left.is_one_region(states))
+        return Finished(
+            graph_module,
+            [value.external for value in inputs],
+            n_ops,
+            tuple(i for i, value in enumerate(inputs) if value.storage.written),
+            tuple(tuple(group) for group in groups.values() if len(group) > 1),
+            left.calls(states) if left is not None else (),
+            len(self.violated),
+            self.stays,
+            any(step.state != base for step in self.tape),
+            without_grad,
+            None if self.symbols is None else [v.external if type(v) is Value else v for v in given],
+            odd,
+            chosen,
+            self._live is not None,
+            left is not None and left.is_one_region(states),
+        )
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
@@ -532,7 +610,7 @@ class Recorder:
 
     def _begin(self) -> None:
         if torch._C._len_torch_function_stack():
-            raise Interrupt("active-mode", "a torch function mode")   # modes_off takes them off before
+            raise Interrupt("active-mode", "a torch function mode")  # modes_off takes them off before
         if torch._C._len_torch_dispatch_stack():
             raise Interrupt("active-mode", "a torch dispatch mode")
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:

@@ -1,4 +1,6 @@
-"""The recorder's fields that belong together: what it asks of the session, how it is to record, and what the program did with gradients."""
+"""The recorder's fields that belong together: what it asks of the session, how it is to record, and what the program
+did with gradients.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +21,34 @@ __all__ = ["Callbacks", "Gradients", "Options"]
 class Callbacks:
     """What the recorder asks of the session, which sets them; None where there is no session, or it does not answer."""
 
-    grad_of: Callable[[torch.Tensor], Any] | None = None               # imports an input's .grad
-    switch: Callable[[torch.Tensor, Any], None] | None = None          # switches requires_grad of an input
-    guard_text: Callable[[], None] | None = None                       # guards how tensors are printed
-    dispatch: Callable[..., Any] | None = None                         # calls the innermost of the program's torch-function modes
-    stop_assuming: Callable[[], None] | None = None                    # called before another rehearsal, which assumes nothing
-    assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None   # in place of assuming; set where graphs have no checks (export)
+    grad_of: Callable[[torch.Tensor], Any] | None = None  # imports an input's .grad
+    switch: Callable[[torch.Tensor, Any], None] | None = None  # switches requires_grad of an input
+    guard_text: Callable[[], None] | None = None  # guards how tensors are printed
+    dispatch: Callable[..., Any] | None = None  # calls the innermost of the program's torch-function modes
+    stop_assuming: Callable[[], None] | None = None  # called before another rehearsal, which assumes nothing
+    assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = (
+        None  # in place of assuming; set where graphs have no checks (export)
+    )
 
 
 @dataclass(slots=True)
 class Options:
     """How to record, decided before the program begins."""
 
-    code: CodeType | None = None    # of the root
-    assumes: bool = True            # the program may be taken to go on where the other side raises
-    unrolls: bool = False           # the backend writes out every step of a recurrent network
-    is_plain: bool = False          # the graph will be run as it is, by torch itself
-    takes_fakes: bool = False       # fakes from outside are taken for what they stand for (export)
-    lazy: bool = False              # comparisons of symbols are decided when their truth is asked for
+    code: CodeType | None = None  # of the root
+    assumes: bool = True  # the program may be taken to go on where the other side raises
+    unrolls: bool = False  # the backend writes out every step of a recurrent network
+    is_plain: bool = False  # the graph will be run as it is, by torch itself
+    takes_fakes: bool = False  # fakes from outside are taken for what they stand for (export)
+    lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
 
 
 @dataclass(slots=True)
 class Gradients:
     """What the program has done so far that concerns gradients."""
 
-    differentiated: bool = False    # it went through histories, and did not keep them
-    differentiable: bool = False    # or kept them, to go through the way back too
+    differentiated: bool = False  # it went through histories, and did not keep them
+    differentiable: bool = False  # or kept them, to go through the way back too
     has_module_hooks: bool = False  # modules with full backward hooks were called
     #: by id of the real tensor whose requires_grad was switched: what it is with each flag
     flagged: dict[int, dict[bool, Value]] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""The torch-function mode of a rehearsal: torch calls that C code makes, and operators, come to the recorder through it."""
+"""The torch-function mode of a rehearsal: torch calls that C code makes, and operators, come to the recorder through
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,15 @@ class RecordingMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         recorder = self.recorder
         assert recorder is not None
-        if recorder.callbacks.dispatch is not None and (recorder.modes or types and not recorder.subclasses_off and (
-                recorder.overrides or any(map(is_tensor_like, types)))):
-            with self:   # what overrides is captured code, whose calls must come here again
+        if recorder.callbacks.dispatch is not None and (
+            recorder.modes
+            or types
+            and not recorder.subclasses_off
+            and (recorder.overrides or any(map(is_tensor_like, types)))
+        ):
+            with self:  # what overrides is captured code, whose calls must come here again
                 return recorder.callbacks.dispatch(func, tuple(types), args, kwargs)
         func = method_behind(func)
-        if not kwargs:   # calls by name were seen by a probe: here it is an operator
+        if not kwargs:  # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
         return recorder._call(func, args, kwargs or {})

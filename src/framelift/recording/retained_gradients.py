@@ -1,6 +1,7 @@
 """`Tensor.retain_grad` in captured code: results that keep the gradients that pass through them.
 
-A backward of the program's own gives them theirs (differentiation.py).  Backward passes outside are torch's business, which only comes by a result of
+A backward of the program's own gives them theirs (differentiation.py).  Backward passes outside are torch's business,
+which only comes by a result of
 a graph that torch itself runs: other compilers give all results one history.
 """
 
@@ -54,8 +55,13 @@ def retain(recorder: Recorder, value: Value) -> None:
 
 
 def retained(recorder: Recorder) -> list[Value]:
-    """The results that keep their gradients; interrupts where one has a hook, or a view whose memory was written since: its history is another one."""
-    if any(_is_hooked(recorder, value) or len(value.storage.values) > 1 and _is_written(recorder, value) for value in recorder.gradients.retained):
+    """The results that keep their gradients; interrupts where one has a hook, or a view whose memory was written since:
+    its history is another one.
+    """
+    if any(
+        _is_hooked(recorder, value) or len(value.storage.values) > 1 and _is_written(recorder, value)
+        for value in recorder.gradients.retained
+    ):
         raise _rather_plain(recorder)
     return list(recorder.gradients.retained)
 
@@ -63,7 +69,12 @@ def retained(recorder: Recorder) -> list[Value]:
 def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
     """Those among the results of the graph go on keeping their gradients."""
     leaving = [value for value in recorder.gradients.retained if value in outputs]
-    if leaving and (not recorder.options.is_plain or recorder.gradients.differentiated or recorder.gradients.differentiable or not retained(recorder)):
+    if leaving and (
+        not recorder.options.is_plain
+        or recorder.gradients.differentiated
+        or recorder.gradients.differentiable
+        or not retained(recorder)
+    ):
         raise _rather_plain(recorder)
     for value in leaving:
         recorder.append(target_of(torch.Tensor.retain_grad), [value])
@@ -72,11 +83,15 @@ def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
 def _rather_plain(recorder: Recorder) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the program first asks for it.
 
-    The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind what is seen outside: so one that was used
+    The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind what is
+    seen outside: so one that was used
     before, or is written to or hooked, leaves the whole frame to eager mode.
     """
     stop = Interrupt("torch-operation", _LEAVES)
-    stop.run_eagerly = not recorder.options.is_plain and any(used or _is_written(recorder, value) or _is_hooked(recorder, value) for value, (_, used) in recorder.gradients.retained.items())
+    stop.run_eagerly = not recorder.options.is_plain and any(
+        used or _is_written(recorder, value) or _is_hooked(recorder, value)
+        for value, (_, used) in recorder.gradients.retained.items()
+    )
     if not stop.run_eagerly and recorder.options.code is not None:
         stop.first = functools.partial(_BREAKING.add, recorder.options.code)
     return stop

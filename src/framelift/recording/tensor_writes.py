@@ -28,9 +28,11 @@ WRITES: dict[str, Write] = {}
 
 def write(name: str) -> Callable[[Write], Write]:
     """Register what assigning to attribute `name` does."""
+
     def register(function: Write) -> Write:
         WRITES[name] = function
         return function
+
     return register
 
 
@@ -48,7 +50,7 @@ def delete_attribute(session: Session, tensor: torch.Tensor, name: str) -> None:
     if name == "grad":
         store_attribute(session, tensor, name, None)
         return
-    session.load_tensor(tensor, name)   # raises where there is none
+    session.load_tensor(tensor, name)  # raises where there is none
     if name in dir(type(tensor)):
         raise Interrupt("effect-object", f"del Tensor.{name}")
     session.world.overlay[(id(tensor), name)] = DELETED
@@ -75,7 +77,8 @@ def _grad(session: Session, tensor: torch.Tensor, new: Any) -> None:
 def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
     """The tensor gets other memory: from now on it is one more name for that.
 
-    What one that requires grad is for autograd from then on, only plain Python knows: it is used without grad mode only.
+    What one that requires grad is for autograd from then on, only plain Python knows: it is used without grad mode
+    only.
     """
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
@@ -84,7 +87,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
     other = recorder.value_of(new).facts
     if (value.facts.dtype, value.facts.device) != (other.dtype, other.device):
         raise Interrupt("torch-operation", "assignment to Tensor.data of another dtype or device")
-    if _is_data_of(recorder.value_of(new), value):   # `t.data += 1`: what it has already
+    if _is_data_of(recorder.value_of(new), value):  # `t.data += 1`: what it has already
         return
     session.world.write("tensorattr", tensor, "data", new)
     if recorder.in_transform() or value.facts.is_inference or value.facts.requires_grad and not value.facts.is_leaf:
@@ -102,8 +105,12 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
 
 def _is_data_of(new: Value, value: Value) -> bool:
     """Whether it is what `Tensor.data` gave for this very tensor."""
-    return is_data(new) and new.step is not None and new.step.args[0] is value and (
-        new.facts.size, new.facts.stride) == (value.facts.size, value.facts.stride)
+    return (
+        is_data(new)
+        and new.step is not None
+        and new.step.args[0] is value
+        and (new.facts.size, new.facts.stride) == (value.facts.size, value.facts.stride)
+    )
 
 
 class _Retired:

@@ -1,4 +1,6 @@
-"""Recording operations on wrapper subclasses: over a fake per value, results taken apart so that their inner tensors can be read."""
+"""Recording operations on wrapper subclasses: over a fake per value, results taken apart so that their inner tensors
+can be read.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from ..graph.fx.targets import Target
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import (
-    WrapperFacts, asks_first, context_of, inner_tensors, is_wrapper, with_parts, wrapper_facts,
+    WrapperFacts,
+    asks_first,
+    context_of,
+    inner_tensors,
+    is_wrapper,
+    with_parts,
+    wrapper_facts,
 )
 from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.leaves import is_leaf
@@ -29,12 +37,27 @@ if TYPE_CHECKING:
     from .recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["attribute_of_result", "check_results", "holds", "kind_of_memory", "make_wrapper", "new_wrapper", "record_wrapped"]
+__all__ = [
+    "attribute_of_result",
+    "check_results",
+    "holds",
+    "kind_of_memory",
+    "make_wrapper",
+    "new_wrapper",
+    "record_wrapped",
+]
 
 
-
-def record_wrapped(recorder: Recorder, live: Wrapped, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value], state: State,
-                   gives_values: bool) -> Any:
+def record_wrapped(
+    recorder: Recorder,
+    live: Wrapped,
+    target: Target,
+    kept: list[Any],
+    kept_named: dict[str, Any],
+    found: list[Value],
+    state: State,
+    gives_values: bool,
+) -> Any:
     """One operation that has a tensor of a wrapper subclass among its arguments."""
     if recorder.in_transform():
         raise Interrupt("tensor-subclass", "of a wrapper class inside a function transform")
@@ -54,7 +77,9 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
         kept = take(args, recorder._values, [], found)
         named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))
         if not found or recorder.tape_is_a_body():
-            raise Interrupt("tensor-subclass", f"{module_of(cls)}.{qualname_of(cls)}, made of no tensor of the program's,")
+            raise Interrupt(
+                "tensor-subclass", f"{module_of(cls)}.{qualname_of(cls)}, made of no tensor of the program's,"
+            )
         target = Target(cls, "call_function", cls, name_of(cls))
         made = record_wrapped(recorder, recorder.with_wrappers(), target, kept, named, found, read_state(), False)
     if not recorder.is_stand_in(made) or type(made) is not cls:
@@ -65,7 +90,7 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
 def new_wrapper(recorder: Recorder, tensor: torch.Tensor) -> Value:
     """The value of an external tensor, whose inner tensors were met before.  Torch function must be off."""
     live = recorder.with_wrappers()
-    if tensor._has_symbolic_sizes_strides:   # the lengths of a jagged tensor's rows: a symbol among fakes
+    if tensor._has_symbolic_sizes_strides:  # the lengths of a jagged tensor's rows: a symbol among fakes
         recorder.with_symbols()
     facts, fake = live.take_in(tensor, recorder.input_value)
     value = Value(new_stand_in(facts, type(tensor)), facts, Storage(external=True))
@@ -77,7 +102,6 @@ def new_wrapper(recorder: Recorder, tensor: torch.Tensor) -> Value:
 
 
 class _Results(Results):
-
     def plain(self) -> Sequence[Value]:
         return [value for value in with_parts(self.found) if type(value.facts) is not WrapperFacts]
 
@@ -109,16 +133,25 @@ def kind_of_memory(recorder: Recorder, value: Value, name: str) -> Any:
 def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
     """What graphs cannot do with wrappers.
 
-    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper that is written to is one
+    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper
+    that is written to is one
     input, and compilers do not see that its inner tensors are others.
     """
     taken = {id(value) for step in recorder.tape for value in step.inputs}
     for value in recorder.inputs() if recorder.wrapped is not None else ():
-        if type(value.facts) is WrapperFacts and value.storage.written and any(
-                id(part) in taken for part in with_parts([value]) if part is not value):
-            raise Interrupt("tensor-subclass", f"{qualname_of(value.facts.kind)}, which is changed and whose inner tensors are used,")
+        if (
+            type(value.facts) is WrapperFacts
+            and value.storage.written
+            and any(id(part) in taken for part in with_parts([value]) if part is not value)
+        ):
+            raise Interrupt(
+                "tensor-subclass",
+                f"{qualname_of(value.facts.kind)}, which is changed and whose inner tensors are used,",
+            )
     for one in asked:
-        if type(one) is Int and any(is_a(value.facts, WrapperFacts) for value in graph_values(recorder.with_symbols(), [one])):
+        if type(one) is Int and any(
+            is_a(value.facts, WrapperFacts) for value in graph_values(recorder.with_symbols(), [one])
+        ):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
 
 

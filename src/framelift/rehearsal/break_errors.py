@@ -1,4 +1,6 @@
-"""Whether a graph break is an error, which a program can switch for its thread.  Captured code changes a copy; the difference is an effect."""
+"""Whether a graph break is an error, which a program can switch for its thread.  Captured code changes a copy; the
+difference is an effect.
+"""
 
 from __future__ import annotations
 
@@ -54,5 +56,5 @@ class Blocks:
         """Captured code ends inside of other blocks than it began with: so does the entry."""
         for i in range(self.before - self.kept):
             world.write("call", pop, -1 - i, ())
-        for i, value in enumerate(self.values[self.kept:]):
+        for i, value in enumerate(self.values[self.kept :]):
             world.write("call", push, i, (value,))

@@ -52,8 +52,9 @@ PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9
 
 OPERATIONS: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
-KNOWN_CONTEXTS: frozenset[type] = frozenset({
-    type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview})
+KNOWN_CONTEXTS: frozenset[type] = frozenset(
+    {type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview}
+)
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
@@ -61,10 +62,12 @@ _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 
 def describe(callable_: Any) -> str:
     """The callable's name for a message."""
-    if is_a(callable_, type) or _core.is_python_class(type(callable_)):   # read without code of the program
+    if is_a(callable_, type) or _core.is_python_class(type(callable_)):  # read without code of the program
         cls = callable_ if is_a(callable_, type) else type(callable_)
         return full_name(cls).removeprefix("builtins.")
-    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
+    name = (
+        getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
+    )
     owner = getattr(callable_, "__module__", None)
     return f"{owner}.{name}" if owner and owner != "builtins" else str(name)
 
@@ -76,10 +79,16 @@ def classify(callable_: Any) -> tuple[int, Any]:
     marked = marks.handler_of(callable_)
     if marked is not None:
         return HANDLER, marked
-    found = SUBSTITUTES.get(id(callable_)) or (SUBSTITUTES.get(id(known_kind(callable_))) if is_a(callable_, type) else None)
+    found = SUBSTITUTES.get(id(callable_)) or (
+        SUBSTITUTES.get(id(known_kind(callable_))) if is_a(callable_, type) else None
+    )
     if found is not None:
         return HANDLER, found[1]
-    if type(callable_) is types.BuiltinFunctionType and (known := lookup.loaded_again(callable_)) is not callable_ and id(known) in SUBSTITUTES:
+    if (
+        type(callable_) is types.BuiltinFunctionType
+        and (known := lookup.loaded_again(callable_)) is not callable_
+        and id(known) in SUBSTITUTES
+    ):
         handler = SUBSTITUTES[id(known)][1]
         return HANDLER, lambda session, _again, args, kwargs: handler(session, known, args, kwargs)
     for kind, decide in _ORDER:
@@ -99,7 +108,9 @@ def _bound_substitute(callable_: Any) -> Any:
     if is_a(callable_, types.BuiltinMethodType):
         function, held = lookup.resolve(callable_)
         if held and id(function) in SUBSTITUTES:
-            own = lookup.member(type(callable_.__self__), callable_.__name__)   # another one where its module was loaded twice
+            own = lookup.member(
+                type(callable_.__self__), callable_.__name__
+            )  # another one where its module was loaded twice
             return SUBSTITUTES[id(function)][1], own if type(own) is type(function) else function
     return None
 
@@ -110,9 +121,9 @@ def _operation(callable_: Any) -> Any:
     if is_a(callable_, OPERATIONS) or is_torch_operation(callable_):
         return basics.torch_call
     if is_a(callable_, torch.jit.ScriptFunction):
-        return marks.allowed   # compiled already: nothing of it is Python
+        return marks.allowed  # compiled already: nothing of it is Python
     if is_a(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
-        return basics.torch_call   # a new object at each read, so not in any table by identity
+        return basics.torch_call  # a new object at each read, so not in any table by identity
     return None
 
 
@@ -139,8 +150,14 @@ def _wrapper(callable_: Any) -> Any:
     if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
         return True
     if is_a(_core.type_lookup(type(callable_), "__call__", None), _core.Compiled):
-        return True   # an instance of a class that was compiled in place
-    return True if is_a(callable_, torch.nn.Module) and "_call" in (own := _core.own_dict(callable_)) and "_orig_mod" in own.get("_modules", ()) else None
+        return True  # an instance of a class that was compiled in place
+    return (
+        True
+        if is_a(callable_, torch.nn.Module)
+        and "_call" in (own := _core.own_dict(callable_))
+        and "_orig_mod" in own.get("_modules", ())
+        else None
+    )
 
 
 def _calls_as(callable_: Any, kind: type) -> bool:
@@ -158,7 +175,7 @@ def _in(table: dict[int, Any]) -> Any:
 
 def _python_instance(callable_: Any) -> Any:
     if not callable(callable_):
-        return True   # the call raises, in CPython's own words
+        return True  # the call raises, in CPython's own words
     method = lookup.member(type(callable_), "__call__")
     return True if _core.is_python_class(type(callable_)) and is_a(method, types.FunctionType) else None
 
@@ -170,24 +187,44 @@ def _own_cache(callable_: Any) -> Any:
 def _odd_instance(callable_: Any) -> Any:
     """The class of a callable holds something else than a function under `__call__`: that is called instead."""
     method = lookup.member(type(callable_), "__call__")
-    odd = method is not None and not lookup.is_c_callable(method) and type(method) not in (types.FunctionType, classmethod, staticmethod)
-    return True if odd and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None) else None
+    odd = (
+        method is not None
+        and not lookup.is_c_callable(method)
+        and type(method) not in (types.FunctionType, classmethod, staticmethod)
+    )
+    return (
+        True if odd and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None) else None
+    )
 
 
 def _metaclass(callable_: Any) -> Any:
     """A metaclass called by its name makes a class, as `type` does."""
-    if is_a(callable_, type) and issubclass(callable_, type) and _core.is_python_class(callable_) and type(callable_) is type:
+    if (
+        is_a(callable_, type)
+        and issubclass(callable_, type)
+        and _core.is_python_class(callable_)
+        and type(callable_) is type
+    ):
         return lambda session, meta, args, kwargs: made_class(session, meta, args, kwargs)
     return None
 
 
 def _declared_word(callable_: Any) -> tuple[int, Any]:
-    if is_a(callable_, type) and _core.type_lookup(callable_, "__del__", None) is not None and callable_ not in _HARMLESS_FINALISERS:
+    if (
+        is_a(callable_, type)
+        and _core.type_lookup(callable_, "__del__", None) is not None
+        and callable_ not in _HARMLESS_FINALISERS
+    ):
         return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]
-    return DENIED, f"{describe(callable_)} ({lookup.reason(word)})" if word else f"{describe(callable_)} (a C function that may have side effects)"
+    return (
+        DENIED,
+        f"{describe(callable_)} ({lookup.reason(word)})"
+        if word
+        else f"{describe(callable_)} (a C function that may have side effects)",
+    )
 
 
 def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -209,9 +246,14 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     """A text must not show where an object lies in memory: that would be another text at the next call."""
     if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
-    if getattr(callable_, "__objclass__", None) in (int, float):   # their own text of a number, which they know by its memory
+    if getattr(callable_, "__objclass__", None) in (
+        int,
+        float,
+    ):  # their own text of a number, which they know by its memory
         args = tuple([arg.value() if type(arg) in NUMBERS else arg for arg in args])
-    if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):   # of C code, outside
+    if any(
+        type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())
+    ):  # of C code, outside
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.natively(callable_, args, kwargs)
     if lookup.leaks_address(result):
@@ -220,19 +262,35 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _has_python_text(value: Any) -> bool:
-    return any(is_a(_core.type_lookup(type(value), name, None), types.FunctionType) for name in ("__repr__", "__str__", "__format__"))
+    return any(
+        is_a(_core.type_lookup(type(value), name, None), types.FunctionType)
+        for name in ("__repr__", "__str__", "__format__")
+    )
 
 
 _BY_WORD: dict[str, tuple[int, Any]] = {
-    "pure": (PURE_, True), "internals": (ON_INTERNALS, True), "text": (HANDLER, _text), "judged": (HANDLER, _judged)}
+    "pure": (PURE_, True),
+    "internals": (ON_INTERNALS, True),
+    "text": (HANDLER, _text),
+    "judged": (HANDLER, _judged),
+}
 
-#: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their arguments
+#: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their
+#: arguments
 _LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, re.Pattern, struct.Struct, type(hashlib.md5()))
 _SAFE = tuple(kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
-_core.set_safe_receivers(_SAFE, tuple(c for c, word in (*lookup.WORDS.values(), *SUBSTITUTES.values())
-                                      if word != "pure" and getattr(c, "__objclass__", None) in _SAFE))
+_core.set_safe_receivers(
+    _SAFE,
+    tuple(
+        c
+        for c, word in (*lookup.WORDS.values(), *SUBSTITUTES.values())
+        if word != "pure" and getattr(c, "__objclass__", None) in _SAFE
+    ),
+)
 
-_core.set_unordered((len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr))
+_core.set_unordered(
+    (len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr)
+)
 
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
@@ -255,17 +313,27 @@ _ORDER: tuple[tuple[int, Any], ...] = (
 )
 
 
-def unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def unwrap(
+    session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if derives(type(callable_), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if is_a(callable_, types.MethodWrapperType):
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if is_a(callable_, _core.Compiled):   # compiled inside compiled: captured as what it was made of
+    if is_a(callable_, _core.Compiled):  # compiled inside compiled: captured as what it was made of
         inside = _core.is_internal(callable_)
         if callable_.receiver is not None:
-            return callable_.receiver if inside else let_in(session.world, callable_.receiver, const(callable_).to("attr", "receiver")), args, kwargs
-        bound = callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
+            return (
+                callable_.receiver
+                if inside
+                else let_in(session.world, callable_.receiver, const(callable_).to("attr", "receiver")),
+                args,
+                kwargs,
+            )
+        bound = (
+            callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
+        )
         return callable_.function, bound + args, kwargs
     if _odd_instance(callable_):
         method = session.world.lookup(type(callable_), "__call__")
@@ -273,7 +341,7 @@ def unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
             return _core.captured(method.fget, (callable_,), None), args, kwargs
         inside, place = session.world.place_of(type(callable_), "__call__")
         return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
-    method = getattr(type(callable_), "__call__", None)   # noqa: B004  (the method itself is wanted)
+    method = getattr(type(callable_), "__call__", None)  # noqa: B004  (the method itself is wanted)
     if is_a(method, _core.Compiled):
         return method.function, (*method.bound, callable_, *args), kwargs
     inside = _core.read(callable_, "_call")

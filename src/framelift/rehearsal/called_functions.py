@@ -21,7 +21,8 @@ __all__ = ["note_function", "note_unbound"]
 def _default(world: World, value: Any, origin: Origin) -> Any:
     """What a parameter's default is seen as.
 
-    A frame does not show whether a parameter was given, so it is taken for the default where it is the same object.  A number that was given may
+    A frame does not show whether a parameter was given, so it is taken for the default where it is the same object.  A
+    number that was given may
     be that: so numbers are themselves, and guarded by their value.
     """
     if is_a(value, (int, float, complex)) and is_leaf(value):
@@ -38,7 +39,11 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
     world = session.world
     world.keep.append(function)
     world.own_root(function.__globals__)
-    origin = session.function_origin if function is session.function else world.function_origins.get(id(function)) or const(function)
+    origin = (
+        session.function_origin
+        if function is session.function
+        else world.function_origins.get(id(function)) or const(function)
+    )
     world.guard(origin, "CODE", function.__code__)
     marked = handler_of(function)
     if marked is not None and (function is not session.function or marked is forbidden):
@@ -47,11 +52,11 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
         if not world.is_external_cell(cell):
             world.add_cell(cell, origin.to("cell", i))
     code = function.__code__
-    if "super" in code.co_names and "__class__" in code.co_freevars:   # super() reads the cell off the frame
+    if "super" in code.co_names and "__class__" in code.co_freevars:  # super() reads the cell off the frame
         _note_class_cell(session, (function.__closure__ or ())[code.co_freevars.index("__class__")])
     replaced = []
     defaults = function.__defaults__ or ()
-    if defaults:   # which parameters they belong to follows from their number
+    if defaults:  # which parameters they belong to follows from their number
         world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
     for i, value in enumerate(defaults):
         seen = _default(world, value, origin.to("default", i))
@@ -74,11 +79,18 @@ def _note_class_cell(session: Session, cell: types.CellType) -> None:
 
 
 def note_unbound(world: World, function: types.FunctionType) -> None:
-    """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are facts."""
+    """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are
+    facts.
+    """
     world.keep.append(function)
     origin = world.function_origins.get(id(function)) or const(function)
     world.guard(origin, "CODE", function.__code__)
-    world.guard(origin.to("attr", "__qualname__"), "EQ", function.__qualname__)   # the error names it
+    world.guard(origin.to("attr", "__qualname__"), "EQ", function.__qualname__)  # the error names it
     count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
     said = f"has {count + len(names)} parameters that may be left out"
-    world.guard(origin, "CHECK", (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said), "parameters")
+    world.guard(
+        origin,
+        "CHECK",
+        (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said),
+        "parameters",
+    )

@@ -1,6 +1,7 @@
 """Texts of errors that C code raised: they name classes and modules, and names may change between calls.
 
-A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.  Texts that the
+A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.  Texts
+that the
 program itself made are no different: then the guard is one too many, and holds.
 """
 
@@ -22,9 +23,9 @@ _mro = type.__dict__["__mro__"].__get__
 _flags = type.__dict__["__flags__"].__get__
 _TEXTS = ("__name__", "__qualname__")
 _NAMES = [type.__dict__[name].__get__ for name in _TEXTS]
-_args = BaseException.__dict__["args"].__get__   # past properties of the program's own errors
+_args = BaseException.__dict__["args"].__get__  # past properties of the program's own errors
 _obj = AttributeError.__dict__["obj"].__get__
-_IMMUTABLE = 1 << 8   # the flag of classes that stay as they are
+_IMMUTABLE = 1 << 8  # the flag of classes that stay as they are
 
 
 class Names:
@@ -32,9 +33,9 @@ class Names:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.looked_at = 0                                        # that many guards
+        self.looked_at = 0  # that many guards
         self.known: set[int] = set()
-        self.classes: list[tuple[type, tuple[str, ...]]] = []     # with their names; guarded ones are taken out
+        self.classes: list[tuple[type, tuple[str, ...]]] = []  # with their names; guarded ones are taken out
 
     def caught(self, error: BaseException) -> None:
         """A handler of the program begins."""
@@ -55,7 +56,7 @@ class Names:
 
     def _look(self) -> None:
         guards = self.world.guards
-        for guard in guards[self.looked_at:]:
+        for guard in guards[self.looked_at :]:
             if is_a(guard.value, type):
                 self._meet(guard.value)
             if is_a(root := _root(guard.origin), type):

@@ -1,4 +1,5 @@
-"""Import statements of captured code: the import machinery runs unwatched, so captured code must not have changed it."""
+"""Import statements of captured code: the import machinery runs unwatched, so captured code must not have changed
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
     if (id(vars(builtins)), "__import__") in world.overlay:
         raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
     _check_table(world)
-    package: dict[str, Any] = {key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_}
+    package: dict[str, Any] = {
+        key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_
+    }
     before = len(sys.modules)
     try:
         module = builtins.__import__(name, package, None, fromlist, level)
@@ -43,15 +46,21 @@ def import_from(world: World, module: types.ModuleType, name: str) -> Any:
         _check_table(world)
         found = sys.modules.get(f"{module.__name__}.{name}")
         if found is None:
-            raise ImportError(f"cannot import name {name!r} from {module.__name__!r} ({getattr(module, '__file__', 'unknown location')})",
-                              name=module.__name__, path=getattr(module, "__file__", None)) from None
+            raise ImportError(
+                (
+                    f"cannot import name {name!r} from {module.__name__!r} "
+                    f"({getattr(module, '__file__', 'unknown location')})"
+                ),
+                name=module.__name__,
+                path=getattr(module, "__file__", None),
+            ) from None
         world.guard(const(sys.modules).to("item", found.__name__), "IS", found)
         return found
 
 
 def _guard_missing(world: World, name: str) -> None:
     """A module that cannot be imported now may be put into the table later."""
-    if name in sys.modules:   # None there forbids the import
+    if name in sys.modules:  # None there forbids the import
         world.guard(const(sys.modules).to("item", name), "IS", sys.modules[name])
     else:
         world.guard(const(sys.modules), "ABSENT", name, name)
@@ -67,5 +76,9 @@ def _opened(world: World) -> dict[str, Any] | None:
 def _check_table(world: World) -> None:
     whole = _opened(world)
     shadow = None if whole is None else world.shadow_ids.get(id(whole))
-    if whole is not None and shadow is not None and (whole.keys() != shadow.before.keys() or any(whole[name] is not shadow.before[name] for name in whole)):
+    if (
+        whole is not None
+        and shadow is not None
+        and (whole.keys() != shadow.before.keys() or any(whole[name] is not shadow.before[name] for name in whole))
+    ):
         raise Interrupt("unsupported-code", "an import after a change of sys.modules")

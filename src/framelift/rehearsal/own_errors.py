@@ -1,7 +1,9 @@
 """Exceptions of framelift's own code that are not meant for the program.
 
-A handler may raise what the program is to see: it says so with `raise`, or lets through what a call gave.  An attribute that None or an object of
-framelift's own does not have, a name that is not there, and a failed assertion are nobody's intention: such a rehearsal ends as a defect.
+A handler may raise what the program is to see: it says so with `raise`, or lets through what a call gave.  An attribute
+that None or an object of
+framelift's own does not have, a name that is not there, and a failed assertion are nobody's intention: such a rehearsal
+ends as a defect.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def _is_own(obj: Any) -> bool:
 
 #: type of exception -> whether one that an instruction of ours gave is a fault
 _FAULTS: dict[type[BaseException], Any] = {
-    AttributeError: lambda instruction, error: instruction in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and _is_own(error.obj),
+    AttributeError: lambda instruction, error: (
+        instruction in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and _is_own(error.obj)
+    ),
     NameError: lambda instruction, error: instruction.startswith("LOAD_"),
     UnboundLocalError: lambda instruction, error: instruction.startswith("LOAD_"),
     AssertionError: lambda instruction, error: instruction == "RAISE_VARARGS",

@@ -1,6 +1,7 @@
 """The modules that fill the tables of the call rule (calls/call_tables.py), in the order in which they are imported.
 
-A callable has one handler: `substitute` refuses a second one, so the order decides nothing.  A new module with substitutes or rules is
+A callable has one handler: `substitute` refuses a second one, so the order decides nothing.  A new module with
+substitutes or rules is
 added here, and nowhere else.
 """
 
@@ -18,9 +19,29 @@ from ..substitutes import marks
 from ..substitutes.numbers import in_containers, pure_calls
 from ..substitutes.numpy import functions, numpy_random
 from ..substitutes.python import (
-    abstract_classes, basics, caches, called_back, class_building, code_objects, context_variables, copying, frame_access, identity,
-    interpreter, lazy_containers, log_levels, mappings, new_classes, operator_module, pickling, printing, python_random, python_warnings,
-    single_dispatch, syntax_trees, weak_references,
+    abstract_classes,
+    basics,
+    caches,
+    called_back,
+    class_building,
+    code_objects,
+    context_variables,
+    copying,
+    frame_access,
+    identity,
+    interpreter,
+    lazy_containers,
+    log_levels,
+    mappings,
+    new_classes,
+    operator_module,
+    pickling,
+    printing,
+    python_random,
+    python_warnings,
+    single_dispatch,
+    syntax_trees,
+    weak_references,
 )
 from ..substitutes.torch import cuda, optimizers, tools, torch_random, torch_settings
 
@@ -33,9 +54,29 @@ MODULES: dict[str, tuple[ModuleType, ...]] = {
     "marks": (marks,),
     "C functions": (lookup,),
     "Python": (
-        abstract_classes, basics, caches, called_back, class_building, code_objects, context_variables, copying, frame_access, identity,
-        interpreter, lazy_containers, log_levels, mappings, new_classes, operator_module, pickling, printing, python_random, python_warnings,
-        single_dispatch, syntax_trees, weak_references,
+        abstract_classes,
+        basics,
+        caches,
+        called_back,
+        class_building,
+        code_objects,
+        context_variables,
+        copying,
+        frame_access,
+        identity,
+        interpreter,
+        lazy_containers,
+        log_levels,
+        mappings,
+        new_classes,
+        operator_module,
+        pickling,
+        printing,
+        python_random,
+        python_warnings,
+        single_dispatch,
+        syntax_trees,
+        weak_references,
     ),
     "numbers": (in_containers, pure_calls),
     "numpy": (functions, numpy_random),

@@ -1,6 +1,7 @@
 """One rehearsal: the Python side of the probes.  The native core calls the methods here, always paused.
 
-What an external value becomes is the world's business, what a call becomes is call_rule.py's, what a torch call becomes the
+What an external value becomes is the world's business, what a call becomes is call_rule.py's, what a torch call becomes
+the
 recorder's.  This file only joins them.
 """
 
@@ -54,37 +55,49 @@ from ..higher_order.triton_kernels import meet_triton
 __all__ = ["Session"]
 
 
-_ASYNC = 0x80 | 0x200   # CO_COROUTINE, CO_ASYNC_GENERATOR
+_ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes
 _BUILT = (list, set, dict)
-_BUILDING = frozenset(opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split())
+_BUILDING = frozenset(
+    opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split()
+)
 
 
 class Session:
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
-    def __init__(self, function: types.FunctionType, plan_return: Callable[[Session, Any], Any], dynamism: Dynamism = STATIC,
-                 moment: modes.Moment | None = None, tape: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        function: types.FunctionType,
+        plan_return: Callable[[Session, Any], Any],
+        dynamism: Dynamism = STATIC,
+        moment: modes.Moment | None = None,
+        tape: list[Any] | None = None,
+    ) -> None:
         self.function = function
         self.plan_return = plan_return
-        self.plan: Any = None   # an exits.EntryPlan; of an export, an Exit
+        self.plan: Any = None  # an exits.EntryPlan; of an export, an Exit
         self.exporting = False
-        self.keep_functions = False   # autograd functions are nodes, whoever asks for gradients
-        self.example: Callable[[Any], Any] | None = None   # the value of a stand-in in this call, where that may be a constant of the capture
+        self.keep_functions = False  # autograd functions are nodes, whoever asks for gradients
+        self.example: Callable[[Any], Any] | None = (
+            None  # the value of a stand-in in this call, where that may be a constant of the capture
+        )
         self.guesses = True  # what small external tensors hold may be guarded, and so be known
-        self.fullgraph = False   # an interrupt is an error of the caller's: what can be captured at a price should be
-        self.addresses: set[int] = set()              # numbers that came from where objects made inside lie in memory
-        self.is_stopped = False                       # the exit is a break: the frame is resumed after it
-        self.notes: dict[Any, Any] = {}               # what substitutes remember for the length of the rehearsal
-        self.point: Point | None = None       # where the root was stopped
-        self.unread: frozenset[str] = frozenset()   # the root's parameters that are only handed over there
-        self.raised_at = -1                   # offset at which the root met an exception that has to be raised again
-        self.left_at = ""                     # where the exception was raised that left the root
-        self.outside: BaseException | None = None   # an exception from outside of the program that ended the rehearsal
-        self.ended: BaseException | None = None     # whatever ended it early
-        self.generators: list[tuple[int, int]] = []   # (root's unit, root's probes) whenever a generator was made
-        self.times: list[tuple[types.CodeType, int, float, float]] = []   # (code, frames, seconds in it, with what it calls)
+        self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
+        self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
+        self.is_stopped = False  # the exit is a break: the frame is resumed after it
+        self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
+        self.point: Point | None = None  # where the root was stopped
+        self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there
+        self.raised_at = -1  # offset at which the root met an exception that has to be raised again
+        self.left_at = ""  # where the exception was raised that left the root
+        self.outside: BaseException | None = None  # an exception from outside of the program that ended the rehearsal
+        self.ended: BaseException | None = None  # whatever ended it early
+        self.generators: list[tuple[int, int]] = []  # (root's unit, root's probes) whenever a generator was made
+        self.times: list[
+            tuple[types.CodeType, int, float, float]
+        ] = []  # (code, frames, seconds in it, with what it calls)
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
@@ -92,20 +105,26 @@ class Session:
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
-        self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = self._grad_of, functools.partial(grad_flags.switch, self)
+        self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = (
+            self._grad_of,
+            functools.partial(grad_flags.switch, self),
+        )
         self.recorder.known_values.guard_values = self._guard_values
         self.recorder.known_values.guard_result = self._guard_result
         self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
-        self.recorder.options.code, self.recorder.options.assumes = function.__code__, function.__code__ not in WITHOUT_ASSUMPTIONS
+        self.recorder.options.code, self.recorder.options.assumes = (
+            function.__code__,
+            function.__code__ not in WITHOUT_ASSUMPTIONS,
+        )
         self.recorder.callbacks.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
         follow_options()
         meet_triton()
         self.names = Names(self.world)
-        self.blocks = Blocks()   # of error_on_graph_break
+        self.blocks = Blocks()  # of error_on_graph_break
         self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
-        self.leaves_modes = False   # the entry puts modes on torch's stack
+        self.leaves_modes = False  # the entry puts modes on torch's stack
 
     # ---- the root -------------------------------------------------------------------------------------------------
 
@@ -113,7 +132,12 @@ class Session:
         """Import the root's arguments.  A frame captured for its code hands over its function as one more local."""
         code = self.function.__code__
         names = code.co_varnames
-        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
+        count = (
+            code.co_argcount
+            + code.co_kwonlyargcount
+            + bool(code.co_flags & _VARARGS)
+            + bool(code.co_flags & _VARKEYWORDS)
+        )
         if len(locals_) > count:
             self.function_origin = arg(count, code.co_name)
             self.world.guard(self.function_origin, "TYPE", types.FunctionType)
@@ -124,7 +148,7 @@ class Session:
         modes.import_transforms(self, self.moment)
         for i, value in enumerate(locals_[:count]):
             if names[i] not in self.unread and is_plain(value) and is_handle_class(type(value)):
-                self.world.owners.met(value, arg(i, names[i]))   # before the others: one may be its dictionary
+                self.world.owners.met(value, arg(i, names[i]))  # before the others: one may be its dictionary
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
         finally:
@@ -135,13 +159,24 @@ class Session:
         spread = code.co_argcount + code.co_kwonlyargcount
         if name in self.unread:
             return self.world.handed_on(value, arg(index, name))
-        self.world.line = (code, ~index)   # its first use, found when somebody asks
+        self.world.line = (code, ~index)  # its first use, found when somebody asks
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
-            return let_in_opaque(self.world, value, arg(index, name))   # a loop that is resumed: its position is not a fact to guard
+            return let_in_opaque(
+                self.world, value, arg(index, name)
+            )  # a loop that is resumed: its position is not a fact to guard
         seen = let_in(self.world, value, arg(index, name))
-        if name.startswith(".") and any(type(value) is kind for kind in _BUILT) and type(seen) is not type(value) and _BUILDING.intersection(code.co_code[::2]):
-            raise Interrupt("too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built")   # its opcodes ask nobody
-        if index >= spread and self.world.shadow_ids.get(id(seen)):   # **kwargs: the dictionary itself is the frame's own
+        if (
+            name.startswith(".")
+            and any(type(value) is kind for kind in _BUILT)
+            and type(seen) is not type(value)
+            and _BUILDING.intersection(code.co_code[::2])
+        ):
+            raise Interrupt(
+                "too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built"
+            )  # its opcodes ask nobody
+        if index >= spread and self.world.shadow_ids.get(
+            id(seen)
+        ):  # **kwargs: the dictionary itself is the frame's own
             self._forget_shadow(seen)
         return seen
 
@@ -166,12 +201,15 @@ class Session:
         self.plan = self.plan_return(self, value)
 
     def break_off(self, handed: Any) -> None:
-        """The root was stopped in the middle of its work: plan what the frame holds.  Called while the frame is whole."""
+        """The root was stopped in the middle of its work: plan what the frame holds.  Called while the frame is
+        whole."""
         self.recorder.mark_end()
         self.recorder.check_end()
-        point, values = point_of(handed, lambda value: end_is_seen_inside(self.world, value) or is_referred_to(value, handed.stack))
+        point, values = point_of(
+            handed, lambda value: end_is_seen_inside(self.world, value) or is_referred_to(value, handed.stack)
+        )
         raised = next((v for v in values if issubclass(type(v), BaseException) and was_raised_inside(v)), None)
-        if raised is not None:   # its traceback cannot be made again: the break has to come before it was raised
+        if raised is not None:  # its traceback cannot be made again: the break has to come before it was raised
             self.raised_at = raised.__traceback__.tb_lasti
             raise Interrupt("result-object", f"{name_of(type(raised))} that was raised inside")
         self.is_stopped = True
@@ -193,7 +231,7 @@ class Session:
                 continue
             before = before or {}
             place = {name: i for i, name in enumerate(before)}
-            staying: list[str] = []   # names that keep their place; the others are deleted and set again, in order
+            staying: list[str] = []  # names that keep their place; the others are deleted and set again, in order
             for name in now:
                 if place.get(name, -1) <= (place[staying[-1]] if staying else -1):
                     break
@@ -203,22 +241,28 @@ class Session:
                     self.world.write("deldict", shadow.copy, name, None)
             for name, value in now.items():
                 if name not in staying or before[name] is not value:
-                    self.world.write("setdict", shadow.copy, name, value)   # whatever a descriptor of the class would make of it
+                    self.world.write(
+                        "setdict", shadow.copy, name, value
+                    )  # whatever a descriptor of the class would make of it
 
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
         if self.__dict__:
             self.recorder.close()
-            self.world.__dict__.clear()   # views of the program's containers know their world
+            self.world.__dict__.clear()  # views of the program's containers know their world
             self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
-        """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root itself."""
+        """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root
+        itself.
+        """
         if callable(detail):
             if detail in (disabled, forbidden):
                 detail(self, self.function, (), {})
             detail = None
-        raise Interrupt(*(detail.split("|", 1) if detail and "|" in detail else ("unsupported-code", detail or code.co_qualname)))
+        raise Interrupt(
+            *(detail.split("|", 1) if detail and "|" in detail else ("unsupported-code", detail or code.co_qualname))
+        )
 
     def _grad_of(self, tensor: torch.Tensor) -> Any:
         """The `.grad` of an input: external like any attribute."""
@@ -243,7 +287,9 @@ class Session:
         self.world.note_class(cls)
 
     def note_receiver(self, cls: type, function: types.FunctionType) -> None:
-        """A function runs on an instance of `cls`: if C code found it there, under whatever names, that is a guarded fact."""
+        """A function runs on an instance of `cls`: if C code found it there, under whatever names, that is a guarded
+        fact.
+        """
         if self.world.lookup(cls, function.__name__) is not function:
             for name in names_of(cls, function):
                 self.world.lookup(cls, name)
@@ -271,7 +317,7 @@ class Session:
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
         world = self.world
         pending = world.overlay.get((id(globals_), name), ABSENT)
-        if pending is ABSENT and name in globals_:   # whether there is something to delete is read, not only written
+        if pending is ABSENT and name in globals_:  # whether there is something to delete is read, not only written
             let_in(world, globals_[name], const(globals_).to("item", name))
         elif pending is ABSENT:
             world.guard(const(globals_), "ABSENT", name, name)
@@ -292,7 +338,10 @@ class Session:
             return pending
         if is_a(name, tuple):
             raise UnboundLocalError(f"cannot access local variable {name[0]!r} where it is not associated with a value")
-        raise NameError(f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope", name=name)
+        raise NameError(
+            f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope",
+            name=name,
+        )
 
     def store_cell(self, cell: types.CellType, value: Any) -> None:
         self.world.overlay[(id(cell), "")] = value
@@ -307,7 +356,7 @@ class Session:
 
     def load_attr(self, obj: Any, name: str) -> Any:
         if is_a(obj, _OPERATOR_SPACES):
-            getattr(obj, name, None)   # torch makes operators when they are first asked for, and keeps them
+            getattr(obj, name, None)  # torch makes operators when they are first asked for, and keeps them
         shown = frame_access.READERS.get(type(obj))
         if shown is not None:
             return shown(self, obj, name)
@@ -325,7 +374,7 @@ class Session:
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             classes.write_function(self.world, obj, name, value)
         elif is_a(obj, (types.MethodType, super)):
-            setattr(obj, name, value)   # raises, as it does outside
+            setattr(obj, name, value)  # raises, as it does outside
         elif is_a(obj, _SEALED):
             self._check_unsealed(obj, name)
             _core.natively(setattr, (obj, name, value), None)
@@ -345,7 +394,7 @@ class Session:
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
             classes.delete_function(self.world, obj, name)
         elif is_a(obj, types.MethodType):
-            delattr(obj, name)   # raises, as it does outside
+            delattr(obj, name)  # raises, as it does outside
         elif is_a(obj, super):
             raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
         elif is_a(obj, _SEALED):
@@ -391,7 +440,9 @@ class Session:
         raise Interrupt("unknown-callable", "a text (it shows an address)")
 
     def note_order(self, elements: Any) -> None:
-        """A set is about to be walked, or given to C code that may walk it: its order follows from its elements' addresses."""
+        """A set is about to be walked, or given to C code that may walk it: its order follows from its elements'
+        addresses.
+        """
         for element in set.copy(elements) if is_a(elements, set) else frozenset.copy(elements):
             self._note_address(element)
 
@@ -420,11 +471,15 @@ class Session:
         cls = type(subject)
         if cls is Opaque:
             raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
-        if issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS:   # numpy's of late are sequences
+        if (
+            issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS
+        ):  # numpy's of late are sequences
             raise Interrupt("unknown-callable", "a sequence pattern over an array of numpy's")
         if not _core.is_internal(cls):
             reference, flags = weakref.ref(cls), flags_of(cls) & _PATTERNS
-            abstract_classes.registry_fact(self, lambda: (now := reference()) is None or flags_of(now) & _PATTERNS == flags)
+            abstract_classes.registry_fact(
+                self, lambda: (now := reference()) is None or flags_of(now) & _PATTERNS == flags
+            )
 
     def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
         """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""
@@ -443,7 +498,10 @@ class Session:
             except AttributeError:
                 match_args = ()
             if len(match_args) < count:
-                raise TypeError(f"{name_of(cls)}() accepts {len(match_args)} positional sub-pattern{'s' * (len(match_args) != 1)} ({count} given)")
+                raise TypeError(
+                    f"{name_of(cls)}() accepts {len(match_args)} positional "
+                    f"sub-pattern{'s' * (len(match_args) != 1)} ({count} given)"
+                )
             names = match_args[:count] + names
         for name in names:
             try:
@@ -463,7 +521,9 @@ class Session:
     def deny_handle(self, callable_: Any, _detail: Any) -> NoReturn:
         raise Interrupt("callable-on-handle", call_rule.describe(callable_))
 
-    def unwrap(self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    def unwrap(
+        self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return call_rule.unwrap(self, callable_, args, kwargs)
 
     # ---- what exits ask (exits.scene.Scene) ------------------------------------------------------------------------
@@ -475,7 +535,9 @@ class Session:
         if is_a(obj, types.CellType):
             return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
         if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
-            made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))   # C code makes them, unseen
+            made = is_a(obj, types.ModuleType) and not any(
+                one is obj for one in tuple(sys.modules.values())
+            )  # C code makes them, unseen
             return None if made else const(obj)
         if is_a(obj, call_rule.OPERATIONS):
             return const(obj)
@@ -506,7 +568,7 @@ class Session:
         found = {type(self.world.lookup(cls, name)) for name in names}
         if any(has_member(kind, "__set__") or has_member(kind, "__delete__") for kind in found):
             return False
-        for kind in filter(_core.is_python_class, found):   # a class of the program's may become one of data descriptors
+        for kind in filter(_core.is_python_class, found):  # a class of the program's may become one of data descriptors
             self.world.lookup(kind, "__set__")
             self.world.lookup(kind, "__delete__")
         return True
@@ -531,20 +593,22 @@ def _is_bound(obj: Any) -> bool:
 _own = type.__dict__["__dict__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
-_VARARGS, _VARKEYWORDS = 0x4, 0x8   # code flags
-_PATTERNS = 1 << 5 | 1 << 6   # flags of classes of sequences, of mappings
+_VARARGS, _VARKEYWORDS = 0x4, 0x8  # code flags
+_PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    if id(obj) not in world.sealed and not is_a(obj, call_rule.OPERATIONS):   # made inside
+    if id(obj) not in world.sealed and not is_a(obj, call_rule.OPERATIONS):  # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
     slot = type_lookup(type(obj), name)
     if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
         raise Interrupt("opaque-object", f"{qualname_of(type(obj))}.{name}")
-    if name in own and not (is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))):
+    if name in own and not (
+        is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))
+    ):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
     if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
         world.guard(const(obj).to("dict"), "ABSENT", name, name)

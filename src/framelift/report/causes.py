@@ -25,7 +25,7 @@ class Causes:
         self.events = events
         self.break_ids: dict[tuple[Any, ...], str] = {}
         self.recapture_ids: dict[tuple[Any, ...], str] = {}
-        self.after: dict[int, tuple[Any, ...]] = {}     # number of a note that resumes after a break -> that break
+        self.after: dict[int, tuple[Any, ...]] = {}  # number of a note that resumes after a break -> that break
         self._follow()
         self.breaks = self._breaks()
         self.recaptures = self._recaptures()
@@ -75,15 +75,36 @@ class Causes:
         place = users(stop.places) or first.definition
         inner = stop.places[-1] if stop.places and stop.places[-1] is not place else None
         id_ = self.break_ids[cause] = unused(f"{stop.reason}@{at(place)}", self.break_ids.values())
-        loops = dict.fromkeys(event.note.stop.places[0] for event in events[1:] if event.note.stop is not None and event.cause != cause
-                              and event.note.resumed is not None and event.note.stop.places[0] in event.note.resumed.loops)
+        loops = dict.fromkeys(
+            event.note.stop.places[0]
+            for event in events[1:]
+            if event.note.stop is not None
+            and event.cause != cause
+            and event.note.resumed is not None
+            and event.note.stop.places[0] in event.note.resumed.loops
+        )
         extra = [event for event in self.events if not event.note.root and self._made_necessary(event, cause)]
         return Break(
-            id_, stop.reason, stop.sentence, maybe(place), maybe(inner), tuple(map(source, stop.places)),
-            tuple(Link(link.text if link.place else first.origin(link.text), maybe(link.place)) for link in stop.provenance),
-            tuple(dict.fromkeys(event.function for event in events)), _callers(events, place), tuple(map(source, loops)),
-            len(events), sum(event.note.has_graph for event in events), len(extra), sum(event.note.seconds for event in extra),
-            break_fix(stop.reason, expression(place) if place is not None else "", stop.detail), page(stop.reason))
+            id_,
+            stop.reason,
+            stop.sentence,
+            maybe(place),
+            maybe(inner),
+            tuple(map(source, stop.places)),
+            tuple(
+                Link(link.text if link.place else first.origin(link.text), maybe(link.place))
+                for link in stop.provenance
+            ),
+            tuple(dict.fromkeys(event.function for event in events)),
+            _callers(events, place),
+            tuple(map(source, loops)),
+            len(events),
+            sum(event.note.has_graph for event in events),
+            len(extra),
+            sum(event.note.seconds for event in extra),
+            break_fix(stop.reason, expression(place) if place is not None else "", stop.detail),
+            page(stop.reason),
+        )
 
     def _made_necessary(self, event: Event, cause: tuple[Any, ...]) -> bool:
         """What resumes after a break, and callees that are captured on their own because it strikes inside them."""
@@ -106,17 +127,42 @@ class Causes:
         first, last = events[0], rows[-1][1]
         _, origin, kind = key
         seen = (event.reading(miss.origin, miss.place) for event, miss in rows)
-        place = last.place if kind == "RELATION" else next(filter(None, seen), None) or first.place(last.origin, last.place)
+        place = (
+            last.place if kind == "RELATION" else next(filter(None, seen), None) or first.place(last.origin, last.place)
+        )
         id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
         result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""
         full = events[-1].note.capture()
-        settled = kind in ("EQ", "TENSOR") and full is not None and full.explain is not None and is_free(full.explain, last.origin)
-        fix = (result_fix(origin) if result else settled_fix(kind, origin) if settled else
-               recompile_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new))))
+        settled = (
+            kind in ("EQ", "TENSOR")
+            and full is not None
+            and full.explain is not None
+            and is_free(full.explain, last.origin)
+        )
+        fix = (
+            result_fix(origin)
+            if result
+            else settled_fix(kind, origin)
+            if settled
+            else recompile_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new)))
+        )
         functions = tuple(dict.fromkeys(event.function for event in events))
-        return Recapture(id_, first.function, functions, origin, kind, changes, rows[-1][0].text(last.sentence), maybe(place), result, settled, len(events),
-                         sum(event.note.seconds for event in events), fix)
+        return Recapture(
+            id_,
+            first.function,
+            functions,
+            origin,
+            kind,
+            changes,
+            rows[-1][0].text(last.sentence),
+            maybe(place),
+            result,
+            settled,
+            len(events),
+            sum(event.note.seconds for event in events),
+            fix,
+        )
 
 
 def _callers(events: Iterable[Event], place: Place) -> tuple[Any, ...]:

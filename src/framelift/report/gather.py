@@ -1,4 +1,5 @@
-"""From the records of compiled callables to a `Report`: events are grouped by root cause, places get their source text."""
+"""From the records of compiled callables to a `Report`: events are grouped by root cause, places get their source
+text."""
 
 from __future__ import annotations
 
@@ -43,9 +44,11 @@ def report_of_all(compiled: Iterable[Any], name: str) -> Report:
     """One report over several compiled callables."""
     natives = [getattr(one, "_compiled", one) for one in compiled]
     hits: collections.Counter[int] = collections.Counter()
-    for entry in [entry for one in natives for entry in entries_of(one)]:     # callables may share a capture
+    for entry in [entry for one in natives for entry in entries_of(one)]:  # callables may share a capture
         hits[id(entry.info)] += entry.hits
-    refused = tuple(_refusal(row) for one in natives if (record := record_of(one)) is not None for row in record.refused.values())
+    refused = tuple(
+        _refusal(row) for one in natives if (record := record_of(one)) is not None for row in record.refused.values()
+    )
     return _Gathering(_events(natives), hits).report(name, sum(one.hits for one in natives), refused)
 
 
@@ -58,7 +61,7 @@ def _events(natives: Iterable[Any]) -> list[Event]:
     """What happened to these, in order."""
     found = [Event(note, names) for one in natives for names in (names_of(one),) for note in _notes(one)]
     every = tuple(dict.fromkeys(line for event in found for line in event.lines))
-    for event in found:     # its own come first; a value that one capture hands on may be used in another
+    for event in found:  # its own come first; a value that one capture hands on may be used in another
         event.lines = (*event.lines, *every)
     return sorted(found, key=lambda event: event.note.number)
 
@@ -100,9 +103,11 @@ def summary(compiled: Any) -> str:
     operations = sum(note.operations for note in notes)
     misses = sum(one.times for one in causes.recaptures)
     shared = sum(bool(note.shared_with) for note in notes)
-    parts = [f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
-             f"({sum(note.seconds for note in notes):.2f} s{f', {shared} shared' if shared else ''})",
-             f"{_count(native.hits, 'call')} served"]
+    parts = [
+        f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
+        f"({sum(note.seconds for note in notes):.2f} s{f', {shared} shared' if shared else ''})",
+        f"{_count(native.hits, 'call')} served",
+    ]
     parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
     parts.append(_count(misses, "recompile") if misses else "no recompiles")
     refused = sum(row.calls for row in record.refused.values()) if (record := record_of(native)) is not None else 0
@@ -131,17 +136,32 @@ class _Gathering:
         self.causes = Causes(events)
 
     def report(self, name: str, calls: int, refusals: tuple[Refusal, ...]) -> Report:
-        distinct = list({id(note.capture() or note): note for note in self.notes}.values())     # of a shared capture there are several notes
+        distinct = list(
+            {id(note.capture() or note): note for note in self.notes}.values()
+        )  # of a shared capture there are several notes
         phases: dict[str, float] = collections.defaultdict(float)
         for note in self.notes:
             for phase in note.phases:
                 phases[phase.name] += phase.seconds
         return Report(
-            SCHEMA_VERSION, name, versions(), calls,
-            sum(note.has_graph for note in distinct), sum(note.operations for note in distinct),
-            sum(note.guards for note in distinct), len(distinct), sum(note.seconds for note in self.notes),
-            sum(note.cpu_seconds for note in self.notes), dict(phases), self._times(), self._functions(), self.causes.breaks,
-            self.causes.recaptures, refusals, self._specialisations())
+            SCHEMA_VERSION,
+            name,
+            versions(),
+            calls,
+            sum(note.has_graph for note in distinct),
+            sum(note.operations for note in distinct),
+            sum(note.guards for note in distinct),
+            len(distinct),
+            sum(note.seconds for note in self.notes),
+            sum(note.cpu_seconds for note in self.notes),
+            dict(phases),
+            self._times(),
+            self._functions(),
+            self.causes.breaks,
+            self.causes.recaptures,
+            refusals,
+            self._specialisations(),
+        )
 
     def _times(self) -> tuple[Time, ...]:
         """Rehearsing time by function, over all captures."""
@@ -152,8 +172,10 @@ class _Gathering:
                 for i, value in enumerate((row.calls, row.own, row.total)):
                     found[i] += value
         rows = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_TIMES]
-        return tuple(Time(name, source(Place(file, line, line, -1, -1, name)), is_library(file), int(calls), own, total)
-                     for (name, file, line), (calls, own, total) in rows)
+        return tuple(
+            Time(name, source(Place(file, line, line, -1, -1, name)), is_library(file), int(calls), own, total)
+            for (name, file, line), (calls, own, total) in rows
+        )
 
     def _functions(self) -> tuple[Function, ...]:
         groups: dict[str, list[Event]] = {}
@@ -163,26 +185,56 @@ class _Gathering:
         for id_, events in groups.items():
             first = events[0]
             captures = tuple(self._capture(f"{id_}#{number}", event) for number, event in enumerate(events))
-            found.append(Function(id_, first.name, source(first.definition), first.note.root, first.library,
-                                  sum(max(c.hits, 0) for c in captures), captures))
+            found.append(
+                Function(
+                    id_,
+                    first.name,
+                    source(first.definition),
+                    first.note.root,
+                    first.library,
+                    sum(max(c.hits, 0) for c in captures),
+                    captures,
+                )
+            )
         return tuple(sorted(found, key=lambda one: one.library))
 
     def _capture(self, id_: str, event: Event) -> Capture:
         note = event.note
         full = note.capture()
         phases = tuple(Phase(p.name, p.start - self.start, p.seconds) for p in note.phases)
-        status = "broken" if note.stop is not None else "raised" if full is not None and full.reason_id == "raises" else "captured"
+        status = (
+            "broken"
+            if note.stop is not None
+            else "raised"
+            if full is not None and full.reason_id == "raises"
+            else "captured"
+        )
         return Capture(
-            id_, status, self.hits.get(id(full), -1) if full is not None else -1, full.backend if full is not None else "", note.operations, note.guards,
-            _inputs(full, event) if full is not None else (), self.causes.id_of(event), self.causes.followed(event),
-            resume_source(note.resumed, note.line) if note.resumed is not None else "", self.causes.recapture_of(event), phases, note.seconds,
-            note.cpu_seconds, readable(full.graph_module) if full is not None else "", full.source if full is not None else "",
-            guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (), note.shared_with, note.shares_graph)
+            id_,
+            status,
+            self.hits.get(id(full), -1) if full is not None else -1,
+            full.backend if full is not None else "",
+            note.operations,
+            note.guards,
+            _inputs(full, event) if full is not None else (),
+            self.causes.id_of(event),
+            self.causes.followed(event),
+            resume_source(note.resumed, note.line) if note.resumed is not None else "",
+            self.causes.recapture_of(event),
+            phases,
+            note.seconds,
+            note.cpu_seconds,
+            readable(full.graph_module) if full is not None else "",
+            full.source if full is not None else "",
+            guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (),
+            note.shared_with,
+            note.shares_graph,
+        )
 
     def _specialisations(self) -> tuple[Specialisation, ...]:
         """Constants by the place that made them: seen from several captured functions, they are one."""
         found: dict[tuple[Any, ...], Specialisation] = {}
-        for event in sorted(self.events, key=lambda event: event.library):     # the user's own names first
+        for event in sorted(self.events, key=lambda event: event.library):  # the user's own names first
             full = event.note.capture()
             if full is None or full.explain is None:
                 continue
@@ -192,8 +244,18 @@ class _Gathering:
                 origin, value = event.origin(path), event.text(value)
                 if not _is_torchs(path, place) and not _is_made_by_a_break(event, path):
                     id_ = f"{origin}={value}@{event.function}"
-                    found.setdefault((place, origin, value, kind), Specialisation(id_, event.function, origin, value, kind, maybe(place),
-                                                                                            specialisation_fix(kind, expression(place) if place is not None else "")))
+                    found.setdefault(
+                        (place, origin, value, kind),
+                        Specialisation(
+                            id_,
+                            event.function,
+                            origin,
+                            value,
+                            kind,
+                            maybe(place),
+                            specialisation_fix(kind, expression(place) if place is not None else ""),
+                        ),
+                    )
         return tuple(found.values())
 
 
@@ -208,16 +270,24 @@ def _is_made_by_a_break(event: Event, path: str) -> bool:
 
 
 def _inputs(full: Any, event: Event) -> tuple[str, ...]:
-    return tuple(str(one).replace(one.origin, event.origin(one.origin), 1) if is_a(one, Input) else f"a number, {one!r} at first"
-                 for one in full.inputs)
+    return tuple(
+        str(one).replace(one.origin, event.origin(one.origin), 1) if is_a(one, Input) else f"a number, {one!r} at first"
+        for one in full.inputs
+    )
 
 
 @functools.cache
 def versions() -> dict[str, str]:
     """What a report was made with."""
     from importlib import metadata
+
     try:
         own = metadata.version("framelift")
     except metadata.PackageNotFoundError:
         own = "in place"
-    return {"framelift": own, "torch": torch.__version__, "python": platform.python_version(), "platform": platform.platform()}
+    return {
+        "framelift": own,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }

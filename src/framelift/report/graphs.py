@@ -18,9 +18,27 @@ from ..capture.resumed import Resumed
 __all__ = ["FRAME", "readable", "resume_source", "user_line"]
 
 #: Python's own spelling of operators
-_INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
-          operator.pow: "**", operator.matmul: "@", operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<",
-          operator.rshift: ">>", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+_INFIX = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.truediv: "/",
+    operator.floordiv: "//",
+    operator.mod: "%",
+    operator.pow: "**",
+    operator.matmul: "@",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+    operator.lshift: "<<",
+    operator.rshift: ">>",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+}
 _PREFIX = {operator.neg: "-", operator.invert: "~", operator.pos: "+"}
 
 FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)\n    (?P<text>.*)\n')
@@ -58,7 +76,8 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
 
 
 def resume_source(resumed: Resumed, first: int) -> str:
-    """Where a capture after a break begins, what it is given, and the source from there of the function that begins at line `first`.
+    """Where a capture after a break begins, what it is given, and the source from there of the function that begins at
+    line `first`.
 
     The code itself is made from the function's bytecode: what is shown is what it stands for.
     """
@@ -75,10 +94,10 @@ def _rest(place: Place, first: int) -> list[str]:
     linecache.checkcache(place.file)
     lines = linecache.getlines(place.file)
     try:
-        block = inspect.getblock(lines[first - 1:])
-    except Exception:     # no source, or not what it was
+        block = inspect.getblock(lines[first - 1 :])
+    except Exception:  # no source, or not what it was
         return []
-    return textwrap.dedent("".join(block[place.line - first:])).splitlines()
+    return textwrap.dedent("".join(block[place.line - first :])).splitlines()
 
 
 def _call(node: torch.fx.Node) -> str:
@@ -92,7 +111,8 @@ def _call(node: torch.fx.Node) -> str:
     if node.target in _PREFIX and len(args) == 1:
         return f"{_PREFIX[node.target]}{args[0]}"
     if node.target is operator.getitem:
-        return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if is_a(node.args[1], tuple) and node.args[1] else args[1]}]"
+        is_tuple = is_a(node.args[1], tuple) and node.args[1]
+        return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if is_tuple else args[1]}]"
     target = torch.fx.node._get_qualified_name(node.target) if callable(node.target) else str(node.target)
     return f"{target.removeprefix('_operator.').replace('torch.nn.functional', 'F')}({', '.join(args)})"
 

@@ -20,9 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["constants", "guard_tree", "is_free", "relied_on"]
 
-_WORDS = {"TYPE": "is a", "IS": "is", "EQ": "==", "CODE": "has the code", "LEN": "has length", "KEYS": "has the keys", "ABSENT": "has no entry",
-          "NO_LOOKUP": "has no attribute", "DUNDERS": "has the same special methods", "EMPTY": "is an empty cell", "TENSOR": "is a",
-          "SAME": "is the same object as", "CHECK": "satisfies"}
+_WORDS = {
+    "TYPE": "is a",
+    "IS": "is",
+    "EQ": "==",
+    "CODE": "has the code",
+    "LEN": "has length",
+    "KEYS": "has the keys",
+    "ABSENT": "has no entry",
+    "NO_LOOKUP": "has no attribute",
+    "DUNDERS": "has the same special methods",
+    "EMPTY": "is an empty cell",
+    "TENSOR": "is a",
+    "SAME": "is the same object as",
+    "CHECK": "satisfies",
+}
 
 
 def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
@@ -50,8 +62,17 @@ def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tupl
         _, step, key, checks = described[node]
         whole = named(path(program, node))
         name = whole if depth == 0 else STEPS[step].text.format(base="", key=key)
-        rows.append(Guard(depth, name, whole, tuple(check_words(program, kind, value) for kind, value in checks),
-                          _where(program, node), words[node], node in visited))
+        rows.append(
+            Guard(
+                depth,
+                name,
+                whole,
+                tuple(check_words(program, kind, value) for kind, value in checks),
+                _where(program, node),
+                words[node],
+                node in visited,
+            )
+        )
         pending.extend((child, depth + 1) for child in reversed(children.get(node, [])))
     return tuple(rows)
 
@@ -100,7 +121,7 @@ def constants(program: GuardProgram) -> Iterator[tuple[str, str, str, Place | No
     """(path, value, kind, place of the read) for every value that the captured code is specialized on."""
     if program is None:
         return
-    of_torch: list[bool] = []      # parents come before their children
+    of_torch: list[bool] = []  # parents come before their children
     for node in range(program.stats()["nodes"]):
         lines = _lines(program, node)
         parent, _, key, checks = program.describe(node)
@@ -130,8 +151,14 @@ def is_free(program: GuardProgram, origin: str) -> bool:
 
 
 def _is_torchs(root: Any) -> bool:
-    """Whether what a path starts from is a module of torch, its globals, or something defined there: no choice of the user's."""
-    name = dict.get(root, "__name__") if is_a(root, dict) else getattr(root, "__module__", None) or getattr(root, "__name__", None)
+    """Whether what a path starts from is a module of torch, its globals, or something defined there: no choice of the
+    user's.
+    """
+    name = (
+        dict.get(root, "__name__")
+        if is_a(root, dict)
+        else getattr(root, "__module__", None) or getattr(root, "__name__", None)
+    )
     return is_a(name, str) and name.partition(".")[0] == "torch"
 
 
@@ -141,7 +168,12 @@ def relied_on(relations: Any) -> Iterator[tuple[str, str, str, Place | None]]:
         if is_a(line, tuple):
             fixed = _FIXED.match(text)
             origins = ", ".join(relations.mentioned(text).values())
-            yield origins, fixed[1] if fixed else relations.said(text), "fixed" if fixed else "relation", place_of(*line)
+            yield (
+                origins,
+                fixed[1] if fixed else relations.said(text),
+                "fixed" if fixed else "relation",
+                place_of(*line),
+            )
 
 
 _FIXED = re.compile(r"^\(?\w+\)? == \(?(-?[\d.]+)\)?$")
@@ -149,8 +181,13 @@ _FIXED = re.compile(r"^\(?\w+\)? == \(?(-?[\d.]+)\)?$")
 
 def _constant(kind: str, value: Any) -> tuple[str, str] | None:
     if kind == "EQ":
-        name = "number" if is_a(value, (int, float, complex)) and not is_a(value, bool) else \
-            "text" if is_a(value, (str, bytes)) else "other"
+        name = (
+            "number"
+            if is_a(value, (int, float, complex)) and not is_a(value, bool)
+            else "text"
+            if is_a(value, (str, bytes))
+            else "other"
+        )
         return _show(value), name
     if kind == "LEN":
         return items(value), "length"

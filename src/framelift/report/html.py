@@ -15,11 +15,15 @@ __all__ = ["fragment", "page"]
 def page(report: Report, title: str = "") -> str:
     """One self-contained page.  Its views are made in the browser from the report's JSON."""
     folder = importlib.resources.files(__package__) / "page"
-    parts = {"style": (folder / "page.css").read_text("utf-8"), "script": (folder / "page.js").read_text("utf-8"),
-             "title": html.escape(title or f"framelift: {report.name}"), "data": _embedded(report)}
+    parts = {
+        "style": (folder / "page.css").read_text("utf-8"),
+        "script": (folder / "page.js").read_text("utf-8"),
+        "title": html.escape(title or f"framelift: {report.name}"),
+        "data": _embedded(report),
+    }
     text = (folder / "page.html").read_text("utf-8")
     head, *rest = text.split("{{")
-    for piece in rest:       # one pass: a part that contains braces is not looked at again
+    for piece in rest:  # one pass: a part that contains braces is not looked at again
         name, _, tail = piece.partition("}}")
         head += parts[name] + tail
     return head
@@ -30,8 +34,15 @@ def _embedded(report: Report) -> str:
     return json.dumps(report.to_dict(), separators=(",", ":")).replace("<", "\\u003c")
 
 
-_COLOURS = {"title": "font-weight:600", "head": "font-weight:600", "bad": "color:#b3261e", "warn": "color:#8a5a00", "fix": "color:#1c6b3a",
-            "caret": "color:#b3261e", "dim": "opacity:.65"}
+_COLOURS = {
+    "title": "font-weight:600",
+    "head": "font-weight:600",
+    "bad": "color:#b3261e",
+    "warn": "color:#8a5a00",
+    "fix": "color:#1c6b3a",
+    "caret": "color:#b3261e",
+    "dim": "opacity:.65",
+}
 
 
 def fragment(report: Report) -> str:

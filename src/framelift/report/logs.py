@@ -1,4 +1,6 @@
-"""Finished captures reported to the loggers, and to torch's structured trace (TORCH_TRACE, read by tlparse) when that is on."""
+"""Finished captures reported to the loggers, and to torch's structured trace (TORCH_TRACE, read by tlparse) when that
+is on.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _log(capture: Capture) -> None:
         phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
     if topic("guards").isEnabledFor(logging.INFO):
-        topic("guards").info("%s %d guards\n%s", name, capture.guard_count, _guards(capture, topic("guards").isEnabledFor(logging.DEBUG)))
+        topic("guards").info(
+            "%s %d guards\n%s", name, capture.guard_count, _guards(capture, topic("guards").isEnabledFor(logging.DEBUG))
+        )
     if capture.graph_module is not None and topic("graph").isEnabledFor(logging.INFO):
         topic("graph").info("%s\n%s", name, readable(capture.graph_module))
     if capture.source and topic("entry").isEnabledFor(logging.INFO):
@@ -43,11 +47,18 @@ def _fix(capture: Capture) -> str:
     miss = capture.miss
     assert miss is not None
     settled = miss.kind in ("EQ", "TENSOR") and capture.explain is not None and is_free(capture.explain, miss.origin)
-    return settled_fix(miss.kind, plain(miss.origin)) if settled else recompile_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
+    return (
+        settled_fix(miss.kind, plain(miss.origin))
+        if settled
+        else recompile_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
+    )
 
 
 def _guards(capture: Capture, lines: bool) -> str:
-    rows = [(g, f"   {g.source}" if lines and g.source else "") for g in (guard_tree(capture.explain) if capture.explain is not None else ())]
+    rows = [
+        (g, f"   {g.source}" if lines and g.source else "")
+        for g in (guard_tree(capture.explain) if capture.explain is not None else ())
+    ]
     return "\n".join(f"  {'  ' * g.depth}{g.step} {'; '.join(g.checks)}{line}" for g, line in rows)
 
 
@@ -61,7 +72,7 @@ def _trace(capture: Capture) -> None:
         _traced(capture, internal)
 
 
-_frames: dict[tuple[str, int, str], list[int]] = {}     # function -> its number, and how often it was captured
+_frames: dict[tuple[str, int, str], list[int]] = {}  # function -> its number, and how often it was captured
 
 
 def _numbered(capture: Capture) -> CompileId:
@@ -74,21 +85,41 @@ def _numbered(capture: Capture) -> CompileId:
 def _stack() -> list[Any]:
     """The program's calls that led here, outermost first."""
     own = FRAMELIFT
-    return torch._logging.structured.from_traceback([frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)])
+    return torch._logging.structured.from_traceback(
+        [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
+    )
 
 
 def _traced(capture: Capture, internal: Any) -> None:
     internal.trace_structured("dynamo_start", lambda: {"stack": _stack()})
     if capture.graph_module is not None:
-        internal.trace_structured("dynamo_output_graph", lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
-                                  payload_fn=lambda: readable(capture.graph_module))
+        internal.trace_structured(
+            "dynamo_output_graph",
+            lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
+            payload_fn=lambda: readable(capture.graph_module),
+        )
     if capture.explain is not None:
-        internal.trace_structured("artifact", lambda: {"name": "framelift_guards", "encoding": "string"},
-                                  payload_fn=lambda: _guards(capture, True))
+        internal.trace_structured(
+            "artifact",
+            lambda: {"name": "framelift_guards", "encoding": "string"},
+            payload_fn=lambda: _guards(capture, True),
+        )
     if capture.source:
-        internal.trace_structured("artifact", lambda: {"name": "framelift_entry", "encoding": "string"}, payload_fn=lambda: capture.source)
-    internal.trace_structured("compilation_metrics", lambda: {
-        "co_name": capture.name, "co_filename": capture.file, "co_firstlineno": capture.line, "guard_count": capture.guard_count,
-        "graph_op_count": capture.operations, "fail_type": capture.reason_id or None, "fail_reason": capture.reason or None,
-        "entire_frame_compile_time_s": sum(p.seconds for p in capture.phases),
-        "backend_compile_time_s": sum(p.seconds for p in capture.phases if p.name == "backend"), "recompile_reason": capture.recompile or None})
+        internal.trace_structured(
+            "artifact", lambda: {"name": "framelift_entry", "encoding": "string"}, payload_fn=lambda: capture.source
+        )
+    internal.trace_structured(
+        "compilation_metrics",
+        lambda: {
+            "co_name": capture.name,
+            "co_filename": capture.file,
+            "co_firstlineno": capture.line,
+            "guard_count": capture.guard_count,
+            "graph_op_count": capture.operations,
+            "fail_type": capture.reason_id or None,
+            "fail_reason": capture.reason or None,
+            "entire_frame_compile_time_s": sum(p.seconds for p in capture.phases),
+            "backend_compile_time_s": sum(p.seconds for p in capture.phases if p.name == "backend"),
+            "recompile_reason": capture.recompile or None,
+        },
+    )

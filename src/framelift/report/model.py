@@ -1,6 +1,7 @@
 """What a report says, as frozen records of plain values.  Text, HTML and JSON are made of these and of nothing else.
 
-Ids are made of names, files and lines, never of numbers that differ from run to run, so that two reports can be compared.
+Ids are made of names, files and lines, never of numbers that differ from run to run, so that two reports can be
+compared.
 The meaning of every field is said where it stands; `SCHEMA` is the same as data.
 """
 
@@ -17,8 +18,24 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from .._core import is_a
 
-__all__ = ["FORMS", "SCHEMA", "SCHEMA_VERSION", "Break", "Capture", "Function", "Guard", "Link", "Phase", "Recapture", "Refusal", "Report", "Source",
-           "Specialisation", "Time", "schema"]
+__all__ = [
+    "FORMS",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Break",
+    "Capture",
+    "Function",
+    "Guard",
+    "Link",
+    "Phase",
+    "Recapture",
+    "Refusal",
+    "Report",
+    "Source",
+    "Specialisation",
+    "Time",
+    "schema",
+]
 
 SCHEMA_VERSION = 2
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
@@ -29,15 +46,15 @@ FORMS: dict[str, Callable[..., str]] = {}
 class Source:
     """A place in the user's source."""
 
-    file: str           # as reports show it: relative where that is shorter
-    path: str           # the whole path
-    line: int           # from 1
-    column: int         # from 0, in characters; -1 where it is not known
+    file: str  # as reports show it: relative where that is shorter
+    path: str  # the whole path
+    line: int  # from 1
+    column: int  # from 0, in characters; -1 where it is not known
     end_line: int
     end_column: int
-    function: str       # qualified name
-    expression: str     # the source text of the place
-    caret: str          # the source line, and below it carets under the expression
+    function: str  # qualified name
+    expression: str  # the source text of the place
+    caret: str  # the source line, and below it carets under the expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +69,8 @@ class Link:
 class Phase:
     """A span of time."""
 
-    name: str           # rehearse, graph, backend, entry, guards
-    start: float        # seconds since the report's first event
+    name: str  # rehearse, graph, backend, entry, guards
+    start: float  # seconds since the report's first event
     seconds: float
 
 
@@ -62,19 +79,19 @@ class Break:
     """One root cause why something runs eagerly, however often it was met."""
 
     id: str
-    reason: str                 # declared id, e.g. tensor-bool
+    reason: str  # declared id, e.g. tensor-bool
     sentence: str
-    source: Source | None       # the user's own expression
-    inner: Source | None        # the library's expression below it, where it struck
-    stack: tuple[Source, ...]   # from the captured function down, outermost first
+    source: Source | None  # the user's own expression
+    inner: Source | None  # the library's expression below it, where it struck
+    stack: tuple[Source, ...]  # from the captured function down, outermost first
     provenance: tuple[Link, ...]
     functions: tuple[str, ...]  # ids of the functions it splits
-    callers: tuple[Source, ...] # the expressions that call its function, where that is not the compiled one itself
-    loops: tuple[Source, ...]   # loops around it: once it is met, their steps run eagerly too
-    times: int                  # captures that it ended
-    graphs: int                 # graphs that end at it
-    extra: int                  # further captures that it made necessary: of what follows it, of callees on their own
-    seconds: float              # wall time of these
+    callers: tuple[Source, ...]  # the expressions that call its function, where that is not the compiled one itself
+    loops: tuple[Source, ...]  # loops around it: once it is met, their steps run eagerly too
+    times: int  # captures that it ended
+    graphs: int  # graphs that end at it
+    extra: int  # further captures that it made necessary: of what follows it, of callees on their own
+    seconds: float  # wall time of these
     fix: str
     page: str
 
@@ -84,17 +101,17 @@ class Recapture:
     """One guarded value that changed, and made further captures necessary."""
 
     id: str
-    function: str               # id of the function that was recompiled first
+    function: str  # id of the function that was recompiled first
     functions: tuple[str, ...]  # ids of all that were
-    origin: str                 # the value, as the guard reaches it
-    kind: str                   # the guard's kind
-    changes: tuple[tuple[str, str], ...]    # (old, new), in order
-    sentence: str               # of the last one
-    source: Source | None       # the expression that reads the value
-    result_of: str              # id of the break whose result the value is: fixed with it; "" for any other value
-    settled: bool               # the last capture holds for other values too: they are symbolic there
+    origin: str  # the value, as the guard reaches it
+    kind: str  # the guard's kind
+    changes: tuple[tuple[str, str], ...]  # (old, new), in order
+    sentence: str  # of the last one
+    source: Source | None  # the expression that reads the value
+    result_of: str  # id of the break whose result the value is: fixed with it; "" for any other value
+    settled: bool  # the last capture holds for other values too: they are symbolic there
     times: int
-    seconds: float              # wall time of the captures it caused
+    seconds: float  # wall time of the captures it caused
     fix: str
 
 
@@ -106,9 +123,9 @@ class Specialisation:
     function: str
     origin: str
     value: str
-    kind: str                   # number, text, shape, length, other; fixed: a number that could change, but for the expression; relation
-    source: Source | None       # the expression that made it one
-    how: str                    # what a change of the value does, and how to avoid that
+    kind: str  # number, text, shape, length, other; fixed: a number that could change, but for the expression; relation
+    source: Source | None  # the expression that made it one
+    how: str  # what a change of the value does, and how to avoid that
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +133,10 @@ class Refusal:
     """A function whose calls run eagerly without a capture being tried."""
 
     name: str
-    source: Source              # of its `def`
-    why: str                    # limit: config.recompile_limit is reached; defect: framelift failed on it
-    sentence: str               # what failed last
-    calls: int                  # that ran eagerly for it
+    source: Source  # of its `def`
+    why: str  # limit: config.recompile_limit is reached; defect: framelift failed on it
+    sentence: str  # what failed last
+    calls: int  # that ran eagerly for it
     fix: str
 
 
@@ -128,12 +145,12 @@ class Guard:
     """One node of the guard tree; children follow their parent with a greater depth."""
 
     depth: int
-    step: str                   # the last step of the path
-    path: str                   # the whole path
-    checks: tuple[str, ...]     # in words
-    source: str                 # "file:line", the read that made it
-    words: int                  # comparisons that each call makes for it; 0 where a check above it speaks for it
-    visited: bool               # each call looks at it in full: nothing remembered speaks for it
+    step: str  # the last step of the path
+    path: str  # the whole path
+    checks: tuple[str, ...]  # in words
+    source: str  # "file:line", the read that made it
+    words: int  # comparisons that each call makes for it; 0 where a check above it speaks for it
+    visited: bool  # each call looks at it in full: nothing remembered speaks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +158,11 @@ class Time:
     """Where rehearsing spent its time, by function of the program."""
 
     name: str
-    source: Source              # of its `def`
-    library: bool               # an installed package's function rather than the user's own
+    source: Source  # of its `def`
+    library: bool  # an installed package's function rather than the user's own
     calls: int
-    own: float                  # seconds in its own code, and in what framelift did for it
-    total: float                # seconds with all that it calls
+    own: float  # seconds in its own code, and in what framelift did for it
+    total: float  # seconds with all that it calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,24 +170,24 @@ class Capture:
     """One capture of one function."""
 
     id: str
-    status: str                 # captured, broken, raised
-    hits: int                   # calls it served; -1 once it was dropped
-    backend: str                # that compiled its graph
+    status: str  # captured, broken, raised
+    hits: int  # calls it served; -1 once it was dropped
+    backend: str  # that compiled its graph
     operations: int
     guards: int
-    inputs: tuple[str, ...]     # what the graph is given
-    reason: str                 # id of the break that ended it, or ""
-    after: str                  # id of the break after which it resumes, or ""
-    resume: str                 # where and with which values it resumes, and the source from there; "" for a whole function
-    recapture: str              # id of the recompile that caused it, or ""
+    inputs: tuple[str, ...]  # what the graph is given
+    reason: str  # id of the break that ended it, or ""
+    after: str  # id of the break after which it resumes, or ""
+    resume: str  # where and with which values it resumes, and the source from there; "" for a whole function
+    recapture: str  # id of the recompile that caused it, or ""
     phases: tuple[Phase, ...]
     seconds: float
     cpu_seconds: float
-    graph: str                  # as readable code with the user's lines
-    entry: str                  # the generated function that runs instead
+    graph: str  # as readable code with the user's lines
+    entry: str  # the generated function that runs instead
     guard_tree: tuple[Guard, ...]
-    shared_with: str            # the callable whose capture it is, "" for one of its own
-    shares_graph: bool          # its graph was compiled before, for a capture with an equal graph
+    shared_with: str  # the callable whose capture it is, "" for one of its own
+    shares_graph: bool  # its graph was compiled before, for a capture with an equal graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +197,8 @@ class Function:
     id: str
     name: str
     source: Source
-    root: bool                  # the function that was compiled, rather than one that is captured below it
-    library: bool               # torch's own function, captured because something below it broke
+    root: bool  # the function that was compiled, rather than one that is captured below it
+    library: bool  # torch's own function, captured because something below it broke
     hits: int
     captures: tuple[Capture, ...]
 
@@ -200,8 +217,8 @@ class Report:
     captures: int
     seconds: float
     cpu_seconds: float
-    phases: dict[str, float]    # wall seconds by phase
-    times: tuple[Time, ...]     # the same by function, the most expensive first
+    phases: dict[str, float]  # wall seconds by phase
+    times: tuple[Time, ...]  # the same by function, the most expensive first
     functions: tuple[Function, ...]
     breaks: tuple[Break, ...]
     recaptures: tuple[Recapture, ...]
@@ -254,9 +271,13 @@ class Report:
 def schema(cls: type) -> dict[str, Any]:
     """A JSON schema of one of the records."""
     hints = get_type_hints(cls)
-    return {"type": "object", "description": (cls.__doc__ or "").strip(), "additionalProperties": False,
-            "required": [f.name for f in dataclasses.fields(cls)],
-            "properties": {f.name: _type(hints[f.name]) for f in dataclasses.fields(cls)}}
+    return {
+        "type": "object",
+        "description": (cls.__doc__ or "").strip(),
+        "additionalProperties": False,
+        "required": [f.name for f in dataclasses.fields(cls)],
+        "properties": {f.name: _type(hints[f.name]) for f in dataclasses.fields(cls)},
+    }
 
 
 _PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"}}
@@ -278,5 +299,12 @@ def _type(hint: Any) -> dict[str, Any]:
 
 
 #: the JSON schema of `Report.to_json()`
-SCHEMA: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "framelift report", **schema(Report),
-                          "$defs": {c.__name__: schema(c) for c in (Source, Link, Phase, Time, Break, Recapture, Refusal, Specialisation, Guard, Capture, Function)}}
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "framelift report",
+    **schema(Report),
+    "$defs": {
+        c.__name__: schema(c)
+        for c in (Source, Link, Phase, Time, Break, Recapture, Refusal, Specialisation, Guard, Capture, Function)
+    },
+}

@@ -1,4 +1,6 @@
-"""The notes of compiled callables as reports see them: functions, values and places by the names that the user gave them."""
+"""The notes of compiled callables as reports see them: functions, values and places by the names that the user gave
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Event:
         self.library = not note.root and brief(self.file).startswith("torch/")
         self.stack = dict(note.resumed.names) if note.resumed is not None else {}
         full = note.capture()
-        self.lines = lines_of(full.graph_module) if full is not None else ()     # of its operations
+        self.lines = lines_of(full.graph_module) if full is not None else ()  # of its operations
 
     def origin(self, path: str) -> str:
         """A guarded value's path in the user's words."""
@@ -36,7 +38,9 @@ class Event:
         return self.note.resumed.said(path) if self.note.resumed is not None else path
 
     def place(self, path: str, place: Place | None) -> Place | None:
-        """Where a value is read: by an operation's line, as far as one is seen to; else where the program took hold of it."""
+        """Where a value is read: by an operation's line, as far as one is seen to; else where the program took hold of
+        it.
+        """
         return self.reading(path, place) or self.names.place(path, place, self.note.root)
 
     def reading(self, path: str, place: Place | None) -> Place | None:
@@ -82,8 +86,17 @@ def cause(note: Note) -> tuple[Any, ...]:
 @functools.lru_cache(maxsize=4096)
 def source(place: Place) -> Source:
     """A place with its text."""
-    return Source(brief(place.file), place.file, place.line, place.column, place.end_line, place.end_column, place.function,
-                  expression(place), caret(place))
+    return Source(
+        brief(place.file),
+        place.file,
+        place.line,
+        place.column,
+        place.end_line,
+        place.end_column,
+        place.function,
+        expression(place),
+        caret(place),
+    )
 
 
 def maybe(place: Place | None) -> Source | None:

@@ -22,16 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = ["wanted"]
 
-_PATIENCE = 1.0     # seconds before the line appears
-_WORDS = {"rehearse": "rehearsing", "graph": "building the graph of", "backend": "compiling the graph of", "entry": "writing the entry of",
-          "guards": "building the guards of"}
+_PATIENCE = 1.0  # seconds before the line appears
+_WORDS = {
+    "rehearse": "rehearsing",
+    "graph": "building the graph of",
+    "backend": "compiling the graph of",
+    "entry": "writing the entry of",
+    "guards": "building the guards of",
+}
 
 
 def wanted() -> bool:
     """Whether somebody is there to see a line."""
     if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
         return False
-    return issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()   # anything else is the program's own, which counts its calls
+    return (
+        issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()
+    )  # anything else is the program's own, which counts its calls
 
 
 def sentence(capture: Capture, phase: str, waited: float) -> str:
@@ -47,15 +54,22 @@ def sentence(capture: Capture, phase: str, waited: float) -> str:
 
 
 def so_far() -> str:
-    """The distinct graphs until now, how many of these a disk cache had, and how many captures use a graph of another one."""
+    """The distinct graphs until now, how many of these a disk cache had, and how many captures use a graph of another
+    one.
+    """
     distinct = counts.graphs - counts.shared_graphs
-    rows = [(distinct, "distinct graph" if distinct == 1 else "distinct graphs"), (min(cache_hits(), distinct), "from the disk cache"), (counts.shared + counts.shared_graphs, "shared")]
+    rows = [
+        (distinct, "distinct graph" if distinct == 1 else "distinct graphs"),
+        (min(cache_hits(), distinct), "from the disk cache"),
+        (counts.shared + counts.shared_graphs, "shared"),
+    ]
     told = ", ".join(f"{number} {word}" for number, word in rows if number)
     return f" (so far: {told})" if told else ""
 
 
 def cache_hits() -> int:
-    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its counts."""
+    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its
+    counts."""
     found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0
 
@@ -65,7 +79,7 @@ def _reached(capture: Capture) -> Place | None:
     try:
         tape = capture.sessions[-1].recorder.tape
         return users(places_of(tape[-1].places))
-    except (AttributeError, IndexError):     # nothing yet; or the rehearsal, in another thread, has just ended
+    except (AttributeError, IndexError):  # nothing yet; or the rehearsal, in another thread, has just ended
         return None
 
 
@@ -89,7 +103,7 @@ class _Line:
         if self.capture is not capture:
             self.capture, self.since = capture, time.monotonic()
         self.phase = phase
-        if self.thread is None or not self.thread.is_alive():     # also after a fork
+        if self.thread is None or not self.thread.is_alive():  # also after a fork
             self.thread = threading.Thread(target=self.watch, name="framelift progress", daemon=True)
             self.thread.start()
         self.busy.set()
@@ -109,13 +123,13 @@ class _Line:
             waited = time.monotonic() - self.since
             if capture is not None and waited >= _PATIENCE:
                 self.shown = True
-                self.write(f"\r\x1b[K{sentence(capture, self.phase, waited)}"[:_columns()])
+                self.write(f"\r\x1b[K{sentence(capture, self.phase, waited)}"[: _columns()])
 
     def write(self, text: str) -> None:
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
-        except Exception:      # a closed terminal must not end the program
+        except Exception:  # a closed terminal must not end the program
             pass
 
 

@@ -1,6 +1,7 @@
 """The line that uses a value of a container.
 
-A container is let in where the program first takes hold of it, and its contents with it; what is done with one of them is seen in
+A container is let in where the program first takes hold of it, and its contents with it; what is done with one of them
+is seen in
 the graph: the operations' lines are searched for the name that the value has in there.
 """
 
@@ -29,7 +30,9 @@ def lines_of(graph_module: Any) -> tuple[tuple[str, int, str], ...]:
 
 
 def reading_place(origin: str, place: Place | None, lines: tuple[tuple[str, int, str], ...]) -> Place | None:
-    """The expression among `lines` that takes the value called `origin` out of what holds it; None where no line is seen to."""
+    """The expression among `lines` that takes the value called `origin` out of what holds it; None where no line is
+    seen to.
+    """
     name = _LAST.search(origin)
     if name is None:
         return None

@@ -1,10 +1,13 @@
-"""One fix per cause of a recompile, a specialization or a refusal: what to change, in one or two sentences.  Breaks have theirs in `framelift.vocabulary.break_fixes`."""
+"""One fix per cause of a recompile, a specialization or a refusal: what to change, in one or two sentences.  Breaks
+have theirs in `framelift.vocabulary.break_fixes`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 __all__ = ["recompile_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
+
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""
@@ -26,8 +29,9 @@ _CONSTANTS = {
     "number": "Another value recompiles; a number kept in a tensor does not.",
     "shape": "Another size recompiles; a dimension marked dynamic does not.",
     "length": "Another length recompiles.",
-    "fixed": "`{e}` needs the number itself, so each value recompiles: work on tensors there instead of a Python loop, list or branch over "
-             "the number.",
+    "fixed": "`{e}` needs the number itself, so each value recompiles: work on tensors there instead of a "
+    "Python loop, list or branch over "
+    "the number.",
     "relation": "`{e}` relies on it: a value for which it does not hold recompiles.",
 }
 
@@ -35,10 +39,16 @@ _CONSTANTS = {
 def settled_fix(kind: str, origin: str) -> str:
     """For a value that is symbolic since it changed: what would have saved that one capture."""
     if kind == "TENSOR":
-        return (f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and other sizes do not recompile. "
-                "framelift.mark_dynamic before the first call, or dynamic=True, saves this one too.")
-    return (f"Nothing more to do: {origin} is symbolic since then, and other values do not recompile. To save this one too, compile with dynamic=True "
-            "or pass a tensor.")
+        return (
+            f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and other "
+            f"sizes do not recompile. "
+            "framelift.mark_dynamic before the first call, or dynamic=True, saves this one too."
+        )
+    return (
+        f"Nothing more to do: {origin} is symbolic since then, and other values do not recompile. To save "
+        f"this one too, compile with dynamic=True "
+        "or pass a tensor."
+    )
 
 
 def result_fix(origin: str) -> str:
@@ -48,17 +58,26 @@ def result_fix(origin: str) -> str:
 
 def _equal(origin: str, old: str, new: str) -> str:
     if _is_number(old) and _is_number(new):
-        return (f"{origin} is a number that changes: keep it in a tensor (torch.tensor({new})) that the program updates in place, "
-                "or pass a tensor.")
+        return (
+            f"{origin} is a number that changes: keep it in a tensor (torch.tensor({new})) that the "
+            f"program updates in place, "
+            "or pass a tensor."
+        )
     return f"{origin} takes several values: pass the same one each time, or compile one callable per value."
 
 
 def _tensor(origin: str, old: str, new: str) -> str:
     if "size" in old or "size" in new:
-        return f"{origin} comes in several shapes: compile with dynamic=True, mark the dimension dynamic, or pad to one shape."
+        return (
+            f"{origin} comes in several shapes: compile with dynamic=True, mark the dimension dynamic, "
+            f"or pad to one shape."
+        )
     if "requires_grad" in old or "is_leaf" in old:
         return f"{origin} is given with and without autograd history: call .detach() on it, or use one mode throughout."
-    return f"{origin} is given with other properties ({old} → {new}): convert it before the call (.to(dtype), .contiguous())."
+    return (
+        f"{origin} is given with other properties ({old} → {new}): convert it before the call "
+        f"(.to(dtype), .contiguous())."
+    )
 
 
 _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
@@ -66,17 +85,26 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
     "TENSOR": _tensor,
     "LEN": lambda o, old, new: f"{o} changes its length: keep it at one length, or stack its contents into a tensor.",
     "KEYS": lambda o, old, new: f"{o} changes its keys: create all keys before the first call.",
-    "IS": lambda o, old, new: f"{o} is another object at each call: create it once, outside the function that is called.",
+    "IS": lambda o, old, new: (
+        f"{o} is another object at each call: create it once, outside the function that is called."
+    ),
     "CODE": lambda o, old, new: f"{o} is a new function at each call: define it once, at module level.",
     "TYPE": lambda o, old, new: f"{o} is given as {old} and as {new}: convert it to one type before the call.",
     "SAME": lambda o, old, new: f"{o} is sometimes the same object as another argument and sometimes not: pass a copy.",
-    "RELATION": lambda o, old, new: f"{o or 'A number'} may change, but an expression relies on {old}: work on tensors there instead of a Python loop, "
-                                    "list or branch over the number.",
-    "state": lambda o, old, new: "Torch's global state (grad mode, autocast, default dtype …) differs between calls. "
-                                 "Expected: one graph for training and one for evaluation.",
+    "RELATION": lambda o, old, new: (
+        f"{o or 'A number'} may change, but an expression relies on {old}: work on tensors there instead "
+        f"of a Python loop, "
+        "list or branch over the number."
+    ),
+    "state": lambda o, old, new: (
+        "Torch's global state (grad mode, autocast, default dtype …) differs between calls. "
+        "Expected: one graph for training and one for evaluation."
+    ),
     "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",
     "CALL": lambda o, old, new: f"Expected: one graph for calls with {o} and one for calls without.",
-    "memory": lambda o, old, new: "The function writes to inputs that share memory in some calls only: pass copies, or always the same views.",
+    "memory": lambda o, old, new: (
+        "The function writes to inputs that share memory in some calls only: pass copies, or always the same views."
+    ),
     "hooks": lambda o, old, new: "Register hooks on tensors before the first call.",
     "gone": lambda o, old, new: "An object that the compiled code refers to is gone: create it once and keep it.",
 }

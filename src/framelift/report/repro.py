@@ -1,6 +1,7 @@
 """A captured graph as one runnable file: the graph, inputs like those it was given, the versions.
 
-Written by `save_repro`, and by itself when a backend fails.  `python repro.py` compiles the graph with the backend and compares
+Written by `save_repro`, and by itself when a backend fails.  `python repro.py` compiles the graph with the backend and
+compares
 with eager; `python -m framelift minify repro.py` makes it smaller as long as it fails.
 """
 
@@ -43,7 +44,7 @@ BACKEND = {backend!r}
 
 
 '''
-_TAIL = '''
+_TAIL = """
 
 def make_inputs():
     torch.manual_seed(0)
@@ -54,7 +55,8 @@ def make_inputs():
 
 def like(size, stride, dtype, device, requires_grad):
     extent = 1 + sum((n - 1) * abs(s) for n, s in zip(size, stride)) if all(size) else 0
-    flat = torch.randn(extent, device=device) if dtype.is_floating_point or dtype.is_complex else torch.randint(0, 2, (extent,), device=device)
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    flat = torch.randint(0, 2, (extent,), device=device) if is_whole else torch.randn(extent, device=device)
     tensor = torch.as_strided(flat.to(dtype), size, stride)
     return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
@@ -62,7 +64,7 @@ def like(size, stride, dtype, device, requires_grad):
 if __name__ == "__main__":
     from framelift.surface.repro_files import run
     sys.exit(run(Repro(), make_inputs(), BACKEND))
-'''
+"""
 
 
 def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
@@ -85,19 +87,45 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
     info = graphs[number]
     target = Path(path)
     backend = getattr(native.miss, "backend_name", "") or "inductor"
-    target.write_text(repro_source(info.graph_module, info.inputs, backend, name=f" from {info.name} ({info.file}:{info.line})", file=target.name),
-                      encoding="utf-8")
+    target.write_text(
+        repro_source(
+            info.graph_module,
+            info.inputs,
+            backend,
+            name=f" from {info.name} ({info.file}:{info.line})",
+            file=target.name,
+        ),
+        encoding="utf-8",
+    )
     return target
 
 
-def repro_source(module: torch.fx.GraphModule, inputs: Sequence[Any], backend: str, *, name: str = "", why: str = "", file: str = "repro.py") -> str:
+def repro_source(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str,
+    *,
+    name: str = "",
+    why: str = "",
+    file: str = "repro.py",
+) -> str:
     """The text of such a file."""
     body, imports = module_source(module, "Repro")
-    rows = [f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
-            if is_a(one, Input) else f"        {one!r}," for one in inputs]
+    rows = [
+        f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
+        if is_a(one, Input)
+        else f"        {one!r},"
+        for one in inputs
+    ]
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
-    head = _HEAD.format(name=name.replace('"""', ""), versions=made_with, why=f"{why}\n" if why else "", file=file, backend=backend,
-                        imports="\n".join(imports) + "\n" if imports else "")
+    head = _HEAD.format(
+        name=name.replace('"""', ""),
+        versions=made_with,
+        why=f"{why}\n" if why else "",
+        file=file,
+        backend=backend,
+        imports="\n".join(imports) + "\n" if imports else "",
+    )
     return head + body + _TAIL.format(inputs="\n".join(rows))
 
 
@@ -116,7 +144,9 @@ def module_source(module: torch.fx.GraphModule, name: str) -> tuple[str, list[st
         else:
             fields.append(f"        self.{child_name} = {child!r}")
     for key, tensor in itertools.chain(module.named_buffers(recurse=False), module.named_parameters(recurse=False)):
-        fields.append(f"        self.register_buffer({key!r}, torch.zeros({tuple(tensor.shape)}, dtype={tensor.dtype}))")
+        fields.append(
+            f"        self.register_buffer({key!r}, torch.zeros({tuple(tensor.shape)}, dtype={tensor.dtype}))"
+        )
     forward = re.sub(r"^", "    ", re.sub(r"^\s*\n", "", code.src), flags=re.M).rstrip()
     start = [f"class {name}(torch.nn.Module):", "    def __init__(self):", "        super().__init__()", *fields, ""]
     return "\n\n".join([*classes, "\n".join(start) + "\n" + forward + "\n"]), imports
@@ -127,7 +157,9 @@ def _import(name: str, value: Any) -> str:
     if name == "torch":
         return ""
     if value is torch.device or value is None or is_a(value, (float, int)):
-        return {"device": "from torch import device"}.get(name, f"{name} = float({str(value)!r})" if is_a(value, float) else f"{name} = {value!r}")
+        return {"device": "from torch import device"}.get(
+            name, f"{name} = float({str(value)!r})" if is_a(value, float) else f"{name} = {value!r}"
+        )
     module, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if value is type(None):
         return f"{name} = type(None)"
@@ -150,10 +182,24 @@ def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
     number = next(_numbers)
     if number > _MOST_FILES:
         return
-    folder = Path(os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}")
+    folder = Path(
+        os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', capture.name)}_{os.getpid()}_{number}.py"
     cause = error.__cause__
-    path.write_text(repro_source(capture.graph_module, capture.inputs, error.backend, name=f" from {capture.name}",
-                                 why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"), file=path.name), encoding="utf-8")
-    error.add_note(f"framelift: the graph is in {path}; run it to repeat the failure, or make it smaller with: python -m framelift minify {path}")
+    path.write_text(
+        repro_source(
+            capture.graph_module,
+            capture.inputs,
+            error.backend,
+            name=f" from {capture.name}",
+            why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"),
+            file=path.name,
+        ),
+        encoding="utf-8",
+    )
+    error.add_note(
+        f"framelift: the graph is in {path}; run it to repeat the failure, or make it smaller with: python "
+        f"-m framelift minify {path}"
+    )

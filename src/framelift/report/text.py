@@ -9,10 +9,19 @@ from .model import FORMS, Break, Report, Source
 
 __all__ = ["cost", "lines", "render"]
 
-Line = tuple[str, str]   # (style, text); styles are the keys of _STYLES
-_STYLES = {"title": "bold", "head": "bold cyan", "bad": "bold red", "warn": "yellow", "fix": "green", "code": "", "caret": "red",
-           "dim": "dim", "": ""}
-_MOST = 12               # rows of one kind before the rest is only counted
+Line = tuple[str, str]  # (style, text); styles are the keys of _STYLES
+_STYLES = {
+    "title": "bold",
+    "head": "bold cyan",
+    "bad": "bold red",
+    "warn": "yellow",
+    "fix": "green",
+    "code": "",
+    "caret": "red",
+    "dim": "dim",
+    "": "",
+}
+_MOST = 12  # rows of one kind before the rest is only counted
 _MOST_TIMES = 6
 
 
@@ -30,6 +39,7 @@ def render(report: Report, *, colour: bool, width: int) -> str:
 def _coloured(rows: list[Line], width: int) -> str:
     from rich.console import Console
     from rich.text import Text
+
     console = Console(width=width, force_terminal=True, highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for style, text in rows:
@@ -51,9 +61,12 @@ def lines(report: Report) -> Iterator[Line]:
 
 
 def _overview(report: Report) -> str:
-    return (f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, {_count(len(report.breaks), 'break')}, "
-            f"{_count(sum(r.times for r in report.recaptures), 'recompile')}, {_count(report.guards, 'guard')}, "
-            f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of compiling")
+    return (
+        f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, "
+        f"{_count(len(report.breaks), 'break')}, "
+        f"{_count(sum(r.times for r in report.recaptures), 'recompile')}, {_count(report.guards, 'guard')}, "
+        f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of compiling"
+    )
 
 
 def _count(number: int, word: str) -> str:
@@ -75,7 +88,10 @@ def _breaks(report: Report) -> Iterator[Line]:
         yield "bad", f"  {number}. {one.sentence} [{one.reason}]"
         yield from _source(one.source)
         if one.inner is not None:
-            yield "dim", f"    below it {one.inner.file}:{one.inner.line} in {one.inner.function}: {one.inner.expression}"
+            yield (
+                "dim",
+                f"    below it {one.inner.file}:{one.inner.line} in {one.inner.function}: {one.inner.expression}",
+            )
         for link in one.provenance:
             where = f" ({link.source.file}:{link.source.line}: {link.source.expression})" if link.source else ""
             yield "dim", f"    from: {link.text}{where}"
@@ -91,7 +107,11 @@ def _breaks(report: Report) -> Iterator[Line]:
 def cost(one: Break) -> str:
     """What a break costs, in words."""
     text = f"splits {_count(one.graphs, 'graph')} in {_count(len(one.functions), 'function')}"
-    return f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms" if one.extra else text
+    return (
+        f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms"
+        if one.extra
+        else text
+    )
 
 
 def _recaptures(report: Report) -> Iterator[Line]:
@@ -99,8 +119,14 @@ def _recaptures(report: Report) -> Iterator[Line]:
         yield "head", "\nrecompiles"
     for one in report.recaptures:
         more = f" and {_count(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
-        yield "warn", (f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recompile')}, {one.seconds * 1e3:.1f} ms"
-                       f"{', symbolic since then' if one.settled else ''}")
+        yield (
+            "warn",
+            (
+                f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recompile')}, "
+                f"{one.seconds * 1e3:.1f} ms"
+                f"{', symbolic since then' if one.settled else ''}"
+            ),
+        )
         for old, new in one.changes[-3:]:
             if old or new:
                 yield "", f"    - {old}"
@@ -116,7 +142,10 @@ def _refusals(report: Report) -> Iterator[Line]:
         yield "head", "\nno longer compiled"
     for one in report.refusals:
         why = "config.recompile_limit is reached" if one.why == "limit" else "framelift failed on it"
-        yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran eagerly, {why}"
+        yield (
+            "bad",
+            f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran eagerly, {why}",
+        )
         if one.sentence:
             yield "", f"    last: {one.sentence}"
         yield "fix", f"    fix: {one.fix}"
@@ -128,13 +157,25 @@ def _functions(report: Report) -> Iterator[Line]:
     for one in report.functions[:_MOST]:
         broken = sum(c.status == "broken" for c in one.captures)
         state = f", {_count(broken, 'capture')} broken" if broken else ""
-        yield "", (f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
-                   f"{_count(sum(c.operations for c in one.captures), 'operation')}, {_count(one.hits, 'call')} served{state}")
+        yield (
+            "",
+            (
+                f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
+                f"{_count(sum(c.operations for c in one.captures), 'operation')}, "
+                f"{_count(one.hits, 'call')} served{state}"
+            ),
+        )
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
             yield "dim", f"    {_count(equal, 'capture')} with a graph that was compiled before, for an equal one"
         for name, times in shared.items():
-            yield "dim", f"    {_count(times, 'capture')} shared with another callable of the same code, {name}: nothing was compiled"
+            yield (
+                "dim",
+                (
+                    f"    {_count(times, 'capture')} shared with another callable of the same code, {name}: "
+                    f"nothing was compiled"
+                ),
+            )
     if len(report.functions) > _MOST:
         yield "dim", f"  … and {len(report.functions) - _MOST} more"
 
@@ -144,8 +185,13 @@ def _times(report: Report) -> Iterator[Line]:
     if report.times:
         yield "head", "\nrehearsing time by function"
     for one in report.times[:_MOST_TIMES]:
-        yield "dim" if one.library else "", (f"  {one.own * 1e3:8.1f} ms own, {one.total * 1e3:8.1f} ms in all, {_count(one.calls, 'call')}: "
-                                             f"{one.name} ({one.source.file}:{one.source.line})")
+        yield (
+            "dim" if one.library else "",
+            (
+                f"  {one.own * 1e3:8.1f} ms own, {one.total * 1e3:8.1f} ms in all, {_count(one.calls, 'call')}: "
+                f"{one.name} ({one.source.file}:{one.source.line})"
+            ),
+        )
     if len(report.times) > _MOST_TIMES:
         yield "dim", f"  … and {len(report.times) - _MOST_TIMES} more"
 

@@ -16,6 +16,16 @@ def chrome_trace(report: Report) -> str:
     for function in report.functions:
         for capture in function.captures:
             for phase in capture.phases:
-                events.append({"name": f"{phase.name}: {function.name}", "cat": phase.name, "ph": "X", "ts": phase.start * 1e6,
-                               "dur": phase.seconds * 1e6, "pid": 1, "tid": 1, "args": {"capture": capture.id, "status": capture.status}})
+                events.append(
+                    {
+                        "name": f"{phase.name}: {function.name}",
+                        "cat": phase.name,
+                        "ph": "X",
+                        "ts": phase.start * 1e6,
+                        "dur": phase.seconds * 1e6,
+                        "pid": 1,
+                        "tid": 1,
+                        "args": {"capture": capture.id, "status": capture.status},
+                    }
+                )
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})

@@ -1,7 +1,8 @@
 """Marks that programs and libraries put on callables, and what each makes of a call while capturing.
 
 A mark is found by the callable itself: in `MARKS`, where framelift's own decorators put it; in the attributes that
-torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of a mark
+torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of a
+mark
 is a substitute like any other.
 """
 
@@ -34,7 +35,23 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from ..boundary.world import World
 
-__all__ = ["allowed", "constant", "disabled", "disallowed", "follow_options", "forbidden", "guard_mark", "guard_unmarked", "handler_of", "mark", "nonstrict", "on_code", "refusing", "replaced", "unmark"]
+__all__ = [
+    "allowed",
+    "constant",
+    "disabled",
+    "disallowed",
+    "follow_options",
+    "forbidden",
+    "guard_mark",
+    "guard_unmarked",
+    "handler_of",
+    "mark",
+    "nonstrict",
+    "on_code",
+    "refusing",
+    "replaced",
+    "unmark",
+]
 
 _mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -66,9 +83,11 @@ def unmark(callable_: Any) -> None:
 
 def on_code(handler: Handler) -> Callable[[_Function], _Function]:
     """Mark every function that shares this one's code: wrappers made by one decorator."""
+
     def register(function: _Function) -> _Function:
         CODE_HANDLERS[function.__code__] = handler
         return function
+
     return register
 
 
@@ -105,8 +124,13 @@ def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -
     """
     rules = sys.modules.get("torch._dynamo.trace_rules")
     sets = [getattr(rules, name, None) for name in _SETS]
-    if rules is None or function.__code__ in MARKED or _logging or any(name in function.__dict__ for name in _ATTRIBUTES) \
-            or any(one is not None and getattr(one, "function_ids", None) is not None for one in sets):
+    if (
+        rules is None
+        or function.__code__ in MARKED
+        or _logging
+        or any(name in function.__dict__ for name in _ATTRIBUTES)
+        or any(one is not None and getattr(one, "function_ids", None) is not None for one in sets)
+    ):
         guard_mark(world, origin, None)
         return
     world.guard(const(MARKED), "ABSENT", function.__code__, function.__code__)
@@ -115,7 +139,7 @@ def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -
             world.guard(const(one).to("dict").to("item", "function_ids"), "IS", None)
 
 
-_logging: tuple[int, ...] = ()   # the functions that the options on logging name
+_logging: tuple[int, ...] = ()  # the functions that the options on logging name
 
 
 def follow_options() -> None:
@@ -154,7 +178,7 @@ def _by_torch_sets(callable_: Any) -> Handler | None:
     if rules is None:
         return None
     for name, handler in _SETS.items():
-        ids = getattr(getattr(rules, name, None), "function_ids", None)   # None until a program adds to it
+        ids = getattr(getattr(rules, name, None), "function_ids", None)  # None until a program adds to it
         if ids and id(callable_) in ids:
             return handler
     return None
@@ -162,8 +186,11 @@ def _by_torch_sets(callable_: Any) -> Handler | None:
 
 # ---- handlers --------------------------------------------------------------------------------------------------------
 
+
 def _name(callable_: Any) -> str:
-    return getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
+    return (
+        getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None) or qualname_of(type(callable_))
+    )
 
 
 #: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
@@ -171,7 +198,9 @@ _OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimiz
 
 
 def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Not to be compiled: an interrupt with the reason given.  An exported program has no place to run it in, so there it is captured."""
+    """Not to be compiled: an interrupt with the reason given.  An exported program has no place to run it in, so there
+    it is captured.
+    """
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):
@@ -180,7 +209,8 @@ def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
 
-#: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the user's
+#: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the
+#: user's
 _OWN_MODULES = ("torch.optim.", "torch.random")
 
 
@@ -216,7 +246,7 @@ def later(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
-    if session.is_stand_in(arg):   # a later write would show in what is printed
+    if session.is_stand_in(arg):  # a later write would show in what is printed
         return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
     if is_leaf(arg):
         return arg
@@ -232,18 +262,22 @@ def forbidden(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 def refusing(reason: str) -> Handler:
     """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
+
     def refuse(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if optimizer_break(callable_):
             return
         message = next(iter((*args, *kwargs.values())), "")
         raise Interrupt(reason, f": {message}" if is_a(message, str) and message else "")
+
     return refuse
 
 
 def replaced(substitute_: Callable[..., Any]) -> Handler:
     """Another Python function is captured in its place."""
+
     def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _core.captured(substitute_, args, kwargs)
+
     return call
 
 
@@ -260,6 +294,7 @@ def _as_function(callable_: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return callable_(*args, **kwargs)
+
     call.__name__ = getattr(callable_, "name", None) or _name(callable_).rpartition(".")[2]
     return call
 
@@ -267,6 +302,7 @@ def _as_function(callable_: Any) -> Any:
 def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
     from torch.utils import _pytree as pytree
+
     UnwatchedReads.of(session.world).follow(callable_)
     leaves, structure = pytree.tree_flatten((args, kwargs))
     if any(issubclass(type(leaf), View) for leaf in leaves):
@@ -283,6 +319,7 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         results, spec = pytree.tree_flatten(callable_(*inner_args, **inner_kwargs))
         shape[:] = [spec, [None if is_a(r, torch.Tensor) else r for r in results]]
         return tuple(r for r in results if is_a(r, torch.Tensor))
+
     flat.__name__ = _name(callable_).rpartition(".")[2]
     tensors = iter(session.recorder.record(OneNode(flat), tuple(leaves[i] for i in places), {}))
     spec, values = shape
@@ -290,16 +327,19 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered for fakes."""
+    """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered
+    for fakes.
+    """
     fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
     if fake is None:
         raise Interrupt("unknown-callable", f"{_name(callable_)}, a leaf function without register_fake,")
-    if not hasattr(callable_, "_torchdynamo_leaf_mutates_args"):   # torch 2.11: AOTAutograd would look into the node
+    if not hasattr(callable_, "_torchdynamo_leaf_mutates_args"):  # torch 2.11: AOTAutograd would look into the node
         raise Interrupt("disallowed", f"{_name(callable_)}, a leaf function of a torch that cannot keep it whole,")
     asking = [True]
 
     def either(*inner: Any, **named: Any) -> Any:
         return fake(*inner, **named) if asking else callable_(*inner, **named)
+
     either.__qualname__ = _name(callable_)
     try:
         return nonstrict(session, either, args, kwargs)
@@ -318,7 +358,10 @@ def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
     from torch.utils import _pytree as pytree
-    session.recorder.known_values.declared.update((id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor))
+
+    session.recorder.known_values.declared.update(
+        (id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor)
+    )
     return let_in(session.world, value, const(value))
 
 
@@ -332,7 +375,7 @@ def _outside(session: Session, callable_: Any, seen: Any) -> Any:
         return session.example(seen)
     record = session.world.by_seen.get(id(seen))
     if record is not None:
-        session.world.pin_function(record.original)   # the graph keeps it
+        session.world.pin_function(record.original)  # the graph keeps it
         return record.original
     if is_leaf(seen) or is_constant(seen) and not _core.is_internal(seen):
         return seen
@@ -340,9 +383,20 @@ def _outside(session: Session, callable_: Any, seen: Any) -> Any:
 
 
 #: attributes that torch.compiler's decorators leave on a callable
-_ATTRIBUTES: dict[str, Handler] = {"_torchdynamo_disable": disabled, "_dynamo_forbidden": forbidden, "_dynamo_marked_constant": constant}
+_ATTRIBUTES: dict[str, Handler] = {
+    "_torchdynamo_disable": disabled,
+    "_dynamo_forbidden": forbidden,
+    "_dynamo_marked_constant": constant,
+}
 #: options that name functions
-_LOGGING: tuple[tuple[str, Handler], ...] = (("ignore_logging_functions", ignored), ("reorderable_logging_functions", later))
+_LOGGING: tuple[tuple[str, Handler], ...] = (
+    ("ignore_logging_functions", ignored),
+    ("reorderable_logging_functions", later),
+)
 #: TorchDynamo's sets of ids
-_SETS: dict[str, Handler] = {"_leaf_function_ids": leaf, "_disallowed_callable_ids": disallowed, "_allowed_callable_ids": allowed, "_nonstrict_trace_callable_ids": nonstrict}
-
+_SETS: dict[str, Handler] = {
+    "_leaf_function_ids": leaf,
+    "_disallowed_callable_ids": disallowed,
+    "_allowed_callable_ids": allowed,
+    "_nonstrict_trace_callable_ids": nonstrict,
+}

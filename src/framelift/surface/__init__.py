@@ -1,1 +1,3 @@
-"""What users call: compile, decorators, stances, dynamic shapes, explain, the drop-in for torch.compile, the command line."""
+"""What users call: compile, decorators, stances, dynamic shapes, explain, the drop-in for torch.compile, the command
+line.
+"""

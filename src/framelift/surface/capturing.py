@@ -33,7 +33,8 @@ class _Slot:
 class GraphCapture:
     """One captured call.
 
-    `graph_module` is None where the call has no tensor operation; `example_inputs` are the graph's inputs in this call; `guards` say in
+    `graph_module` is None where the call has no tensor operation; `example_inputs` are the graph's inputs in this call;
+    `guards` say in
     words what the capture relies on; `source` is the Python around the graph.
 
     >>> import torch, framelift
@@ -58,7 +59,8 @@ class GraphCapture:
         return self.info.source
 
     def forward_callable(self, compiled_fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """A callable with the signature of what was captured, that runs `compiled_fn` (the graph itself by default) for the graph.
+        """A callable with the signature of what was captured, that runs `compiled_fn` (the graph itself by default) for
+        the graph.
 
         A call for which the guards do not hold is a RuntimeError: nothing is recompiled.
 
@@ -71,12 +73,17 @@ class GraphCapture:
             self._slot.compiled = compiled_fn
 
         def refuse(compiled: Any, locals_: tuple[Any, ...]) -> bool:
-            raise RuntimeError(f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call")
+            raise RuntimeError(
+                f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call"
+            )
+
         self._compiled.miss = refuse
         return self._compiled
 
 
-def fullgraph_capture(fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, *, dynamic: bool | None = None) -> GraphCapture:
+def fullgraph_capture(
+    fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, *, dynamic: bool | None = None
+) -> GraphCapture:
     """Capture one call of a function or module as one graph, without running it: no effect, no result.
 
     Raises `framelift.exc.Unsupported` where there is a graph break, and what the call itself would raise.
@@ -103,8 +110,10 @@ def fullgraph_capture(fn: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any
     finally:
         native.miss = driver
     if not native.entries:
-        raise FrameliftError(f"{native.function.__qualname__} was not captured: a mode, a stance or an option forbids it")
-    if native.entries[0].info.reason_id == "raises":   # it raises: so does the call
+        raise FrameliftError(
+            f"{native.function.__qualname__} was not captured: a mode, a stance or an option forbids it"
+        )
+    if native.entries[0].info.reason_id == "raises":  # it raises: so does the call
         native(*args, **(kwargs or {}))
         raise FrameliftError(f"{native.function.__qualname__} was not captured: {native.entries[0].info.reason}")
     return GraphCapture(native, slot)

@@ -1,9 +1,9 @@
 """The command line: `python -m framelift COMMAND ...`.  A command is an entry of `COMMANDS`.
 
-    run SCRIPT [ARGS]      run a script whose torch.compile is framelift
-    report SCRIPT [ARGS]   run a script, and write a report of all that was captured in it
-    explain REASON         what a reason means, and what to do about it
-    minify REPRO           make a repro file smaller as long as it fails (added by `repros`)
+run SCRIPT [ARGS]      run a script whose torch.compile is framelift
+report SCRIPT [ARGS]   run a script, and write a report of all that was captured in it
+explain REASON         what a reason means, and what to do about it
+minify REPRO           make a repro file smaller as long as it fails (added by `repros`)
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def _own_part(trace: types.TracebackType | None) -> types.TracebackType | None:
     return part or trace
 
 
-# ---- run --------------------------------------------------------------------------------------------------------------
+# ---- run
+# --------------------------------------------------------------------------------------------------------------
+
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
@@ -91,10 +93,14 @@ def _run(options: argparse.Namespace) -> int:
         return run_script(options.script, options.arguments, options.module)
 
 
-# ---- report -----------------------------------------------------------------------------------------------------------
+# ---- report
+# -----------------------------------------------------------------------------------------------------------
+
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", default="framelift_report.html", help="the HTML file (default: %(default)s); - for none")
+    parser.add_argument(
+        "-o", "--out", default="framelift_report.html", help="the HTML file (default: %(default)s); - for none"
+    )
     parser.add_argument("--json", help="also write the report as JSON")
     parser.add_argument("--trace", help="also write the timeline as a Chrome trace")
     parser.add_argument("--text", action="store_true", help="also print the report")
@@ -111,8 +117,11 @@ def _report(options: argparse.Namespace) -> int:
     with drop_in.installed() if options.drop_in else contextlib.nullcontext():
         status = run_script(options.script, options.arguments, options.module)
     found = report_of_all(kept, Path(options.script).name)
-    written: dict[str, tuple[str | None, Callable[[], str]]] = {"HTML": (options.out if options.out != "-" else None, found.to_html), "JSON": (options.json, found.to_json),
-               "Chrome trace": (options.trace, lambda: chrome_trace(found))}
+    written: dict[str, tuple[str | None, Callable[[], str]]] = {
+        "HTML": (options.out if options.out != "-" else None, found.to_html),
+        "JSON": (options.json, found.to_json),
+        "Chrome trace": (options.trace, lambda: chrome_trace(found)),
+    }
     for kind, (path, text) in written.items():
         if path:
             Path(path).write_text(text(), encoding="utf-8")
@@ -121,11 +130,16 @@ def _report(options: argparse.Namespace) -> int:
         print(found)
     if not found.captures:
         hint = "" if options.drop_in else "; for a script that calls torch.compile, use --drop-in"
-        print(f"framelift: nothing was captured: the script calls nothing that framelift.compile returned{hint}", file=sys.stderr)
+        print(
+            f"framelift: nothing was captured: the script calls nothing that framelift.compile returned{hint}",
+            file=sys.stderr,
+        )
     return status
 
 
-# ---- explain ----------------------------------------------------------------------------------------------------------
+# ---- explain
+# ----------------------------------------------------------------------------------------------------------
+
 
 def _explain_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reason", nargs="?", help="a reason's id; without it all are listed")
@@ -139,7 +153,11 @@ def _explain(options: argparse.Namespace) -> int:
     reason = REASONS.get(options.reason)
     if reason is None:
         close = difflib.get_close_matches(options.reason, REASONS, 1)
-        print(f"no reason is called {options.reason!r}; " + (f"did you mean {close[0]}?" if close else "`python -m framelift explain` lists them"), file=sys.stderr)
+        print(
+            f"no reason is called {options.reason!r}; "
+            + (f"did you mean {close[0]}?" if close else "`python -m framelift explain` lists them"),
+            file=sys.stderr,
+        )
         return 2
     print(f"{reason.id}: {reason.sentence.format(detail='…')}\n{reason.hint}\nMore in {page(reason.id)}.")
     return 0

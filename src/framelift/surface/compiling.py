@@ -45,32 +45,50 @@ __all__ = ["compile", "is_supported", "reset", "stats", "wait"]
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = None, fullgraph: bool = False, dynamic: bool | None = None,
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
-            recompile_limit: int | None = None, isolate_recompiles: bool = False, guard_filter_fn: Callable[..., Any] | None = None,
-            guard_fail_fn: Callable[..., Any] | None = None, guard_export_fn: Callable[..., Any] | None = None, verify: int | bool = 0,
-            background: bool | str | None = None) -> Any:
+def compile(
+    model: Any = None,
+    *,
+    backend: str | Callable[..., Any] | None = None,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    guard_filter_fn: Callable[..., Any] | None = None,
+    guard_fail_fn: Callable[..., Any] | None = None,
+    guard_export_fn: Callable[..., Any] | None = None,
+    verify: int | bool = 0,
+    background: bool | str | None = None,
+) -> Any:
     """Capture `model` (a function, method, lambda, callable, module or class) and run its graph instead.
 
     Usable as a decorator, with or without arguments.  The first call captures; later calls whose guards hold run the
     compiled graph, others recompile.
 
     Args:
-        backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default inductor.
+        backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default
+        inductor.
         fullgraph: raise `framelift.exc.Unsupported` where there would be a graph break.
-        dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from the start;
+        dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from
+        the start;
             False: always constants.
         mode, options: passed to the backend, as torch.compile does.
         disable: return `model` as it is.
         name: shown in messages and reports.
         recompile_limit: this callable's own limit of recompiles, in place of `config.recompile_limit`.
         isolate_recompiles: share no captures with other compiled callables of the same code.
-        guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own risk.
+        guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own
+        risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
-        background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The compiled graph is loaded at the
-            first call after that; `framelift.wait` waits for it.  Backends other than Inductor are waited for.  None: as `config.background` says.
+        background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
+        compiled graph is loaded at the
+            first call after that; `framelift.wait` waits for it.  Backends other than Inductor are waited for.  None:
+            as `config.background` says.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -99,18 +117,34 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
     background = options.pop("background", background)
     if background not in (None, True, False, "on", "off", "manual"):
         raise ValueError(f'background is True, False or "manual", not {background!r}')
-    hooks = Hooks(guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit)
+    hooks = Hooks(
+        guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit
+    )
     found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
     model = innermost(model)
-    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(model, torch.jit.TopLevelTracedModule):
-        raise RuntimeError("torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the original Python function or module.")
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(
+        model, torch.jit.TopLevelTracedModule
+    ):
+        raise RuntimeError(
+            "torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the "
+            "original Python function or module."
+        )
     again = functools.partial(compile, **asked)
     if isinstance(model, type):
         return _compile_class(model, again)
-    driver = Driver(functools.partial(compile_graph, found), fullgraph=fullgraph, dynamic=dynamic, name=name or str(getattr(model, "__name__", type(model).__name__)), hooks=hooks,
-                    submit=functools.partial(submit_graph, found), background=background)
+    driver = Driver(
+        functools.partial(compile_graph, found),
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        name=name or str(getattr(model, "__name__", type(model).__name__)),
+        hooks=hooks,
+        submit=functools.partial(submit_graph, found),
+        background=background,
+    )
     driver.backend_name = name_of(found)
-    driver.settings = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
+    driver.settings = (
+        sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
+    )
     driver.reuses_graphs = getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
@@ -128,18 +162,22 @@ def compile(model: Any = None, *, backend: str | Callable[..., Any] | None = Non
 
 
 def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.  It cannot leave."""
+    """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.
+    It cannot leave.
+    """
     named = dict(zip(("model",), args), **kwargs)
     model = named.pop("model", None)
     if model is None:
         return functools.partial(compile, **named)
-    if type(model) not in (types.FunctionType, _core.Compiled) or not all(is_leaf(value) or type(value) is types.FunctionType for value in named.values()):
+    if type(model) not in (types.FunctionType, _core.Compiled) or not all(
+        is_leaf(value) or type(value) is types.FunctionType for value in named.values()
+    ):
         raise Interrupt("own-function", "compile")
     made = compile(model, **named)
     if type(made) is not _core.Compiled:
         raise Interrupt("own-function", "compile")
     _core.mark_internal(made)
-    _compiled.discard(made)   # none of the process's: its function may hold values of the rehearsal
+    _compiled.discard(made)  # none of the process's: its function may hold values of the rehearsal
     return made
 
 
@@ -154,7 +192,8 @@ def _make(model: Any, driver: Driver, name: str | None) -> Any:
 
 
 def _successor(compiled: Any) -> Any:
-    """What a compiled object calls while its class has another `__call__`: any call of the object, whatever that does."""
+    """What a compiled object calls while its class has another `__call__`: any call of the object, whatever that
+    does."""
     made = _core.Compiled(_caller(compiled.receiver), compiled.miss)
     _compiled.add(made)
     return made
@@ -164,7 +203,8 @@ _core.set_make_successor(_successor)
 
 
 def keep_compiled() -> Any:
-    """From now on compiled callables are kept alive, and can be walked over: for tools that report at the end of a run."""
+    """From now on compiled callables are kept alive, and can be walked over: for tools that report at the end of
+    a run."""
     global _compiled
     _compiled = set(_compiled)  # type: ignore[assignment]  # a set that keeps them
     return _compiled
@@ -187,7 +227,9 @@ def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:
 
 
 def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
-    """The Python function whose frame is the root, the arguments bound to it, and the object whose class it was found in."""
+    """The Python function whose frame is the root, the arguments bound to it, and the object whose class it was found
+    in.
+    """
     if isinstance(model, _core.Compiled):
         return model.function, model.bound, model.receiver
     if isinstance(model, types.FunctionType) and not is_in_graph(model):
@@ -196,7 +238,9 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
         return _caller(model), (), None
     # A method, or an instance and its class's __call__, which may be compiled itself.
     is_method = isinstance(model, types.MethodType)
-    method, receiver = (model.__func__, model.__self__) if is_method else (_core.type_lookup(type(model), "__call__", None), model)
+    method, receiver = (
+        (model.__func__, model.__self__) if is_method else (_core.type_lookup(type(model), "__call__", None), model)
+    )
     found_in = None if is_method else model
     if isinstance(method, _core.Compiled):
         return method.function, (*method.bound, receiver), found_in
@@ -207,8 +251,17 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
 
 # A frame around a callable that has none.  Not framelift's own file, so that it is captured code.
 _scope: dict[str, Any] = {}
-exec(builtins.compile("def around(callable_):\n    def call(*args, **kwargs):\n        return callable_(*args, **kwargs)\n    return call\n",
-                      "<call>", "exec"), _scope)
+exec(
+    builtins.compile(
+        (
+            "def around(callable_):\n    def call(*args, **kwargs):\n        return callable_(*args, "
+            "**kwargs)\n    return call\n"
+        ),
+        "<call>",
+        "exec",
+    ),
+    _scope,
+)
 
 
 def _caller(model: Any) -> types.FunctionType:
@@ -226,8 +279,14 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
         driver = compiled.miss
-        other = Driver(functools.partial(compile_graph, lookup(backend)), fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks,
-                       submit=functools.partial(submit_graph, lookup(backend)), background=driver.background)
+        other = Driver(
+            functools.partial(compile_graph, lookup(backend)),
+            fullgraph=driver.fullgraph,
+            name=driver.name,
+            hooks=driver.hooks,
+            submit=functools.partial(submit_graph, lookup(backend)),
+            background=driver.background,
+        )
         siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])
     return siblings[key][1]
@@ -266,7 +325,9 @@ def is_supported() -> bool:
 
 def _check_platform() -> None:
     if not is_supported():
-        raise UnsupportedPlatform(f"framelift supports CPython 3.11 to 3.13, not {sys.implementation.name} {sys.version.split()[0]}")
+        raise UnsupportedPlatform(
+            f"framelift supports CPython 3.11 to 3.13, not {sys.implementation.name} {sys.version.split()[0]}"
+        )
 
 
 def reset() -> None:
@@ -292,12 +353,24 @@ def reset() -> None:
 
 
 #: what else holds on to code or symbols of captures
-_FORGETTING = (policy.forget, sharing.forget, equal_graphs.forget, known_values.forget, assumptions.forget, histories.forget, python_random.forget, places.forget,
-               _core.forget_places, environment.forget, branches.unless_it_raises.cache_clear)
+_FORGETTING = (
+    policy.forget,
+    sharing.forget,
+    equal_graphs.forget,
+    known_values.forget,
+    assumptions.forget,
+    histories.forget,
+    python_random.forget,
+    places.forget,
+    _core.forget_places,
+    environment.forget,
+    branches.unless_it_raises.cache_clear,
+)
 
 
 def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
-    """Wait until graphs that are compiled in the background are: of one compiled callable, or of all.  The next call of each loads its graph.
+    """Wait until graphs that are compiled in the background are: of one compiled callable, or of all.  The next call of
+    each loads its graph.
 
     `seconds` is the most that is waited for each.  False: not all are done.
 
@@ -308,7 +381,9 @@ def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
     >>> framelift.wait(f), f(torch.ones(1)), framelift.stats()["compiling"]
     (True, tensor([2.]), 0)
     """
-    return all([wait_for(_innermost_compiled(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])])
+    return all(
+        [wait_for(_innermost_compiled(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])]
+    )
 
 
 def _wait_weakly(compiled: Any, seconds: float | None = None) -> bool:
@@ -334,6 +409,14 @@ def stats() -> dict[str, Any]:
     >>> sorted(framelift.stats())
     ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles', 'shared', 'shared_graphs']
     """
-    return {"compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
-            "captures": counts.captures, "graphs": counts.graphs, "guards": counts.guards, "breaks": dict(counts.breaks),
-            "frames": list(counts.frames), "recompiles": list(counts.recompiles), "shared": counts.shared, "shared_graphs": counts.shared_graphs}
+    return {
+        "compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
+        "captures": counts.captures,
+        "graphs": counts.graphs,
+        "guards": counts.guards,
+        "breaks": dict(counts.breaks),
+        "frames": list(counts.frames),
+        "recompiles": list(counts.recompiles),
+        "shared": counts.shared,
+        "shared_graphs": counts.shared_graphs,
+    }

@@ -1,4 +1,6 @@
-"""`comptime`: run a function of your own while a frame is captured, and look at its state.  In eager mode it does nothing."""
+"""`comptime`: run a function of your own while a frame is captured, and look at its state.  In eager mode it does
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -188,6 +190,7 @@ def _by_name(name: str) -> Callable[..., None]:
     def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = [ComptimeVar(arg) for arg in args] if name in ("print", "assert_static") else args
         getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
+
     return call
 
 
@@ -197,7 +200,17 @@ def _force(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 on_code(_direct)(_Comptime.__call__)
 on_code(_force)(_Comptime.force_static)
-for _name in ("graph_break", "print", "print_graph", "print_disas", "print_locals", "print_bt", "print_guards", "assert_static", "sleep"):
+for _name in (
+    "graph_break",
+    "print",
+    "print_graph",
+    "print_disas",
+    "print_locals",
+    "print_bt",
+    "print_guards",
+    "assert_static",
+    "sleep",
+):
     on_code(_by_name(_name))(getattr(_Comptime, _name))
 
 comptime = _Comptime()

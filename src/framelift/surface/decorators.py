@@ -22,15 +22,30 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph",
-    "graph_break", "innermost", "is_dynamo_disable_recursive", "nonstrict_trace", "run", "skip", "skip_frame", "step_unsupported",
-    "substitute_in_graph"]
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
+    "forbid_in_graph",
+    "graph_break",
+    "innermost",
+    "is_dynamo_disable_recursive",
+    "nonstrict_trace",
+    "run",
+    "skip",
+    "skip_frame",
+    "step_unsupported",
+    "substitute_in_graph",
+]
 
-_OFF, _RUN_ONLY, _CAPTURE = range(3)   # Mode in csrc/state.h; the others are framelift's own, and not to be left
+_OFF, _RUN_ONLY, _CAPTURE = range(3)  # Mode in csrc/state.h; the others are framelift's own, and not to be left
 
 
 def innermost(fn: Any) -> Any:
-    """The function inside framelift's and torch.compile's wrappers.  Copies of attributes made by functools.wraps do not count.
+    """The function inside framelift's and torch.compile's wrappers.  Copies of attributes made by functools.wraps do
+    not count.
 
     >>> import framelift
     >>> def f(x):
@@ -50,6 +65,7 @@ def innermost(fn: Any) -> Any:
 
 
 # ---- switched off ----------------------------------------------------------------------------------------------------
+
 
 def _wrapper(fn: Any, recursive: bool, reason: str | None, wrapping: bool = True) -> Any:
     make = _disabled if recursive else _skipped
@@ -74,12 +90,14 @@ def _disabled(fn: Any) -> Any:
             return fn(*args, **kwargs)
         finally:
             _core.set_mode(before)
+
     return disabled
 
 
 def _skipped(fn: Any) -> Any:
     def skipped(*args: Any, **kwargs: Any) -> Any:
         return _core.call_plainly(fn, args, kwargs)
+
     return skipped
 
 
@@ -90,8 +108,10 @@ for _make in (_disabled, _skipped):
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
     """Run a function, module or class eagerly.
 
-    With `recursive` nothing that it calls is captured either; without, its callees are captured as functions of their own.
-    Met in captured code it is a graph break with `reason`.  Without `wrapping` the wrapper does not take the function's name.
+    With `recursive` nothing that it calls is captured either; without, its callees are captured as functions of their
+    own.
+    Met in captured code it is a graph break with `reason`.  Without `wrapping` the wrapper does not take the function's
+    name.
 
     >>> import torch, framelift
     >>> @framelift.disable
@@ -161,10 +181,12 @@ def run(fn: Any = None) -> Any:
             return fn(*args, **kwargs)
         finally:
             _core.set_mode(before)
+
     return run_only
 
 
 # ---- in the graph, or not --------------------------------------------------------------------------------------------
+
 
 def _each(function: Callable[[Any], Any], fn: Any) -> Any:
     return [function(one) for one in fn] if isinstance(fn, (list, tuple)) else None
@@ -226,7 +248,9 @@ def disallow_in_graph(fn: Any) -> Any:
     if not callable(fn):
         raise AssertionError("disallow_in_graph takes a callable")
     if not is_in_graph(fn) and marks.handler_of(fn) not in (marks.allowed, marks.nonstrict):
-        raise IncorrectUsage(f"disallow_in_graph is for callables that graphs hold as one node, as torch's operations; {fn!r} is none")
+        raise IncorrectUsage(
+            f"disallow_in_graph is for callables that graphs hold as one node, as torch's operations; {fn!r} is none"
+        )
     marks.mark(fn, marks.disallowed) if is_in_graph(fn) else marks.unmark(fn)
     return fn
 
@@ -264,7 +288,9 @@ def assume_constant_result(fn: Any) -> Any:
     return fn
 
 
-def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False) -> Any:
+def substitute_in_graph(
+    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Any:
     """Capture the decorated Python function wherever `original_fn`, usually a C function, is called.
 
     Outside captured code the decorated name calls the original.
@@ -273,7 +299,9 @@ def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = F
     >>> @framelift.substitute_in_graph(operator.countOf)
     ... def count_of(a, b, /):
     ...     return sum(1 for item in a if item is b or item == b)
-    >>> framelift.compile(lambda x, xs: x + operator.countOf(xs, 2), backend="eager", fullgraph=True)(torch.ones(1), [2, 2])
+    >>> def twos(x, xs):
+    ...     return x + operator.countOf(xs, 2)
+    >>> framelift.compile(twos, backend="eager", fullgraph=True)(torch.ones(1), [2, 2])
     tensor([3.])
     """
     if not callable(original_fn) or isinstance(original_fn, type):
@@ -291,12 +319,14 @@ def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = F
         @functools.wraps(traceable_fn)
         def original(*args: Any, **kwargs: Any) -> Any:
             return original_fn(*args, **kwargs)
+
         setattr(original, "__torch_dynamo_original__", original_fn)
         setattr(original, "__torch_dynamo_polyfill__", traceable_fn)
         setattr(original, "__torch_dynamo_can_constant_fold_through__", can_constant_fold_through)
         marks.mark(original_fn, handler)
         marks.mark(original, handler)
         return original
+
     return register
 
 
@@ -310,13 +340,18 @@ def _check_signatures(original: Any, traceable: Any) -> None:
         return
 
     def names(signature: inspect.Signature) -> list[tuple[str, bool, Any]]:
-        rows = [(p.name, p.kind is p.KEYWORD_ONLY, p.default) for p in signature.parameters.values() if p.kind not in spread]
+        rows = [
+            (p.name, p.kind is p.KEYWORD_ONLY, p.default) for p in signature.parameters.values() if p.kind not in spread
+        ]
         return sorted(rows, key=lambda row: row[1])
+
     if names(one) != names(other):
         raise TypeError(f"Signature mismatch between {original} and {traceable}: {one} != {other}")
 
 
-# ---- asked for in the program -----------------------------------------------------------------------------------------
+# ---- asked for in the program
+# -----------------------------------------------------------------------------------------
+
 
 def graph_break(msg: str = "") -> None:
     """Break the graph here; in eager mode it does nothing.
@@ -417,10 +452,17 @@ def dont_skip_tracing(fn: Any = None) -> Any:
 
 # Not framelift's own file, so that its frames are captured code.
 _scope: dict[str, Any] = {"functools": functools}
-exec(compile("def in_context(fn, context):\n"
-             "    @functools.wraps(fn)\n"
-             "    def inside(*args, **kwargs):\n"
-             "        with context:\n"
-             "            return fn(*args, **kwargs)\n"
-             "    return inside\n", "<in context>", "exec"), _scope)
+exec(
+    compile(
+        "def in_context(fn, context):\n"
+        "    @functools.wraps(fn)\n"
+        "    def inside(*args, **kwargs):\n"
+        "        with context:\n"
+        "            return fn(*args, **kwargs)\n"
+        "    return inside\n",
+        "<in context>",
+        "exec",
+    ),
+    _scope,
+)
 _in_context = _scope["in_context"]

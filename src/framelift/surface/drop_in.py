@@ -1,6 +1,7 @@
 """The drop-in: a program that calls torch.compile uses framelift, unmodified.
 
-`install()` points the names of `REDIRECTS` at framelift, `uninstall()` puts back what was there.  What TorchDynamo offers under its own
+`install()` points the names of `REDIRECTS` at framelift, `uninstall()` puts back what was there.  What TorchDynamo
+offers under its own
 name is redirected when it is imported, now or later; importing it is left to the program.
 """
 
@@ -31,13 +32,34 @@ from .stances import set_stance
 __all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
 
 _DYNAMO = "torch._dynamo"
-_SHARED = {name: getattr(decorators, name) for name in ("allow_in_graph", "assume_constant_result", "disable", "substitute_in_graph")}
+_SHARED = {
+    name: getattr(decorators, name)
+    for name in ("allow_in_graph", "assume_constant_result", "disable", "substitute_in_graph")
+}
 _BACKENDS = {name: getattr(registry, name) for name in ("list_backends", "set_default_backend", "get_default_backend")}
-_STEERING = ("disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph", "graph_break", "is_dynamo_disable_recursive",
-             "nonstrict_trace", "run", "skip", "skip_frame", "step_unsupported")
+_STEERING = (
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
+    "forbid_in_graph",
+    "graph_break",
+    "is_dynamo_disable_recursive",
+    "nonstrict_trace",
+    "run",
+    "skip",
+    "skip_frame",
+    "step_unsupported",
+)
 
 
-def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None, **options: Any) -> Any:
+def optimize(
+    backend: Any = "inductor",
+    *,
+    nopython: bool = False,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    **options: Any,
+) -> Any:
     """torch._dynamo.optimize: a decorator.
 
     >>> import torch, framelift
@@ -73,7 +95,11 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
     """Those arguments of torch._dynamo.optimize that `compile` has; the others steer what framelift does not have."""
-    return {name: options[name] for name in ("guard_export_fn", "guard_fail_fn", "guard_filter_fn", "recompile_limit") if options.get(name)}
+    return {
+        name: options[name]
+        for name in ("guard_export_fn", "guard_fail_fn", "guard_filter_fn", "recompile_limit")
+        if options.get(name)
+    }
 
 
 class _Optimize:
@@ -86,7 +112,9 @@ class _Optimize:
         return compile(fn, **self.options)
 
     def __enter__(self) -> None:
-        raise RuntimeError("torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile")
+        raise RuntimeError(
+            "torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile"
+        )
 
     def __exit__(self, *exc: Any) -> None:
         pass
@@ -97,11 +125,26 @@ REDIRECTS: dict[str, dict[str, Any]] = {
     "torch": {"compile": compile},
     "torch.compiler": {"compile": compile, "reset": reset, "set_stance": set_stance, **_SHARED, **_BACKENDS},
     "torch.export": {"export": export.export},
-    _DYNAMO: {"export": export_now, "optimize": optimize, "optimize_assert": optimize_assert, "reset": reset, "explain": explain, "OptimizedModule": OptimizedModule,
-              "set_stance": set_stance, "on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end,
-              "list_backends": registry.list_backends, "lookup_backend": registry.lookup_backend, "register_backend": registry.register_backend,
-              **{name: getattr(dynamic_shapes, name) for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")},
-              **_SHARED, **{name: getattr(decorators, name) for name in _STEERING}},
+    _DYNAMO: {
+        "export": export_now,
+        "optimize": optimize,
+        "optimize_assert": optimize_assert,
+        "reset": reset,
+        "explain": explain,
+        "OptimizedModule": OptimizedModule,
+        "set_stance": set_stance,
+        "on_compile_start": callbacks.on_compile_start,
+        "on_compile_end": callbacks.on_compile_end,
+        "list_backends": registry.list_backends,
+        "lookup_backend": registry.lookup_backend,
+        "register_backend": registry.register_backend,
+        **{
+            name: getattr(dynamic_shapes, name)
+            for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")
+        },
+        **_SHARED,
+        **{name: getattr(decorators, name) for name in _STEERING},
+    },
     f"{_DYNAMO}.eval_frame": {"OptimizedModule": OptimizedModule},
 }
 
@@ -119,7 +162,8 @@ def is_installed() -> bool:
 
 
 def install() -> None:
-    """From now on torch.compile, torch.compiler.*, torch.export.export and module.compile() use framelift, in the whole process.
+    """From now on torch.compile, torch.compiler.*, torch.export.export and module.compile() use framelift, in the whole
+    process.
 
     >>> import torch, framelift
     >>> framelift.install()
@@ -228,8 +272,9 @@ def _follow(settings: types.ModuleType) -> None:
     def follow(self: Any, name: str, value: Any) -> None:
         write(self, name, value)
         if self is settings and name in config.OPTIONS:
-            with contextlib.suppress(TypeError):   # an option that takes more kinds of values there
+            with contextlib.suppress(TypeError):  # an option that takes more kinds of values there
                 setattr(config, name, value)
+
     cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
     _undo.append(lambda: setattr(cls, "__setattr__", write))
 
@@ -259,5 +304,6 @@ class _Finder(MetaPathFinder):
                 execute(module)
                 if is_installed():
                     _redirect_dynamo()
+
             loader.exec_module = then_redirect  # type: ignore[method-assign]  # replaced on purpose
         return spec

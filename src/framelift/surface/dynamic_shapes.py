@@ -1,6 +1,7 @@
 """What you know of sizes: marks on tensors, and what earlier runs showed, kept in a file.
 
-The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is understood by either side.
+The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is
+understood by either side.
 
 >>> import torch, framelift
 >>> x = torch.ones(4, 3)
@@ -67,7 +68,9 @@ def _check_range(length: int, dim: int, low: int | None, high: int | None) -> No
     if low is not None and high is not None and low > high:
         raise ValueError(f"no size is both at least min={low} and at most max={high}")
     if low is not None and length < low or high is not None and length > high:
-        raise ValueError(f"dimension {dim} of this tensor has {length} entries, which is not between min={low} and max={high}")
+        raise ValueError(
+            f"dimension {dim} of this tensor has {length} entries, which is not between min={low} and max={high}"
+        )
 
 
 def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
@@ -75,11 +78,19 @@ def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
     tensor.__dict__.setdefault(name, set()).update(entries)
 
 
-def mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int], *, min: int | None = None, max: int | None = None,
-                 hint_override: int | None = None, specialize_on: Any = None) -> None:
+def mark_dynamic(
+    tensor: torch.Tensor,
+    index: int | Iterable[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+    hint_override: int | None = None,
+    specialize_on: Any = None,
+) -> None:
     """The size of this dimension changes: captures keep it symbolic, between `min` and `max`.
 
-    A program that makes a constant of it, or that was captured for a part of the range only, is an error that names the line
+    A program that makes a constant of it, or that was captured for a part of the range only, is an error that names the
+    line
     (`exc.ConstraintViolation`).
     `hint_override` and `specialize_on` are accepted for compatibility.
 
@@ -117,7 +128,8 @@ def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
 
 
 def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
-    """The size of this dimension decides nothing: a program that asks for it has a graph break; 0 and 1 are no special cases.
+    """The size of this dimension decides nothing: a program that asks for it has a graph break; 0 and 1 are no special
+    cases.
 
     >>> import torch, framelift
     >>> framelift.mark_unbacked(torch.ones(4, 3), 0)
@@ -145,12 +157,14 @@ def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 on_code(_fix_sizes)(mark_static)
-for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):   # they are about calls to come
+for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):  # they are about calls to come
     _function._dynamo_forbidden = True  # type: ignore[union-attr]  # TorchDynamo's own mark
     on_code(forbidden)(_function)
 
 
-# ---- what earlier calls showed -----------------------------------------------------------------------------------------
+# ---- what earlier calls showed
+# -----------------------------------------------------------------------------------------
+
 
 def _table(compiled: Any) -> dict[Any, Learned]:
     driver: Any = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
@@ -164,7 +178,8 @@ def _name(code: Any) -> str:
 
 
 def save(compiled: Any, path: str | PathLike[str]) -> None:
-    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find out.
+    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find
+    out.
 
     >>> import os, tempfile, torch, framelift
     >>> compiled = framelift.compile(lambda x: x * 2, backend="eager")
@@ -176,7 +191,7 @@ def save(compiled: Any, path: str | PathLike[str]) -> None:
     True
     """
     rows: dict[str, dict[str, Any]] = {}
-    for code, seen in _table(compiled).items():   # what follows a break goes by the name of its function
+    for code, seen in _table(compiled).items():  # what follows a break goes by the name of its function
         rows.setdefault(_name(code), {}).update(seen.as_data())
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"format": _FORMAT, "frames": rows}, file, indent=1, sort_keys=True)

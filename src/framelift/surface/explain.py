@@ -1,4 +1,6 @@
-"""`explain` runs a function once and shows what was captured; `dry_run` shows it without running.  Neither touches other captures."""
+"""`explain` runs a function once and shows what was captured; `dry_run` shows it without running.  Neither touches
+other captures.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class ExplainOutput:
     result: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        head = f"Graph Count: {self.graph_count}\nGraph Break Count: {self.graph_break_count}\nOp Count: {self.op_count}"
+        head = (
+            f"Graph Count: {self.graph_count}\nGraph Break Count: {self.graph_break_count}\nOp Count: {self.op_count}"
+        )
         return f"{head}\n\n{self.report.to_text()}" if self.report is not None else head
 
 
@@ -72,9 +76,11 @@ def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
     >>> found.graph_count, found.graph_break_count, found.op_count
     (1, 0, 2)
     """
+
     def run(*args: Any, **kwargs: Any) -> ExplainOutput:
         compiled = compile(_plain(function), **{"backend": "eager", **options})
         return explanation(compiled, compiled(*args, **kwargs))
+
     return run
 
 
@@ -89,8 +95,18 @@ def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
         if info.stop is not None and not info.stop.follows_from(info.resumed):
             reasons.setdefault(info.stop.cause, BreakReason(info.stop.sentence, list(info.stop.places)))
     times = "\n".join(f"{name}: {seconds:.4f} s" for name, seconds in found.phases.items())
-    return ExplainOutput(graphs, len(graphs), len(reasons), list(reasons.values()), sum(map(len, operations)), operations,
-                         [guard for info in captures for guard in info.guards], times, found, result)
+    return ExplainOutput(
+        graphs,
+        len(graphs),
+        len(reasons),
+        list(reasons.values()),
+        sum(map(len, operations)),
+        operations,
+        [guard for info in captures for guard in info.guards],
+        times,
+        found,
+        result,
+    )
 
 
 class _Rehearsed(BaseException):

@@ -27,8 +27,11 @@ def run(module: torch.nn.Module, inputs: Sequence[Any], backend: Any) -> int:
     graph_module = torch.fx.symbolic_trace(module) if not is_a(module, torch.fx.GraphModule) else module
     expected = graph_module(*[_copy(one) for one in inputs])
     actual = compile_graph(backend, graph_module, list(inputs))(*[_copy(one) for one in inputs])
-    close = all(torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True) for a, b in zip(expected, actual)
-                if is_a(a, torch.Tensor) and not a.is_complex() and a.dtype != torch.bool)
+    close = all(
+        torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
+        for a, b in zip(expected, actual)
+        if is_a(a, torch.Tensor) and not a.is_complex() and a.dtype != torch.bool
+    )
     print("same as eager" if close else "differs from eager")
     return 0 if close else 1
 
@@ -38,7 +41,8 @@ def _copy(value: Any) -> Any:
 
 
 def minify(module: torch.fx.GraphModule, inputs: Sequence[Any], fails: Fails) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """The smallest graph found that still fails: operations after the failure are dropped, results before it become inputs.
+    """The smallest graph found that still fails: operations after the failure are dropped, results before it become
+    inputs.
 
     >>> import torch
     >>> module = torch.fx.symbolic_trace(lambda x: (x.sin().cos().exp() + 1).tanh())
@@ -136,12 +140,14 @@ def _values(module: torch.fx.GraphModule, inputs: list[Any]) -> dict[torch.fx.No
 
     try:
         Keep(module).run(*[_copy(one) for one in inputs])
-    except Exception:       # it fails in eager too: what was computed before that is enough
+    except Exception:  # it fails in eager too: what was computed before that is enough
         pass
     return found
 
 
-# ---- the command ------------------------------------------------------------------------------------------------------
+# ---- the command
+# ------------------------------------------------------------------------------------------------------
+
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("repro", help="a file that framelift.save_repro wrote")
@@ -167,7 +173,9 @@ def _minify(options: argparse.Namespace) -> int:
     source = Path(options.repro)
     target = Path(options.out or source.with_name(f"{source.stem}_small.py"))
     facts = [Input.of(value, f"input {number}") for number, value in enumerate(inputs)]
-    target.write_text(repro_source(small, facts, backend, why=f"Made smaller from {source.name}.", file=target.name), encoding="utf-8")
+    target.write_text(
+        repro_source(small, facts, backend, why=f"Made smaller from {source.name}.", file=target.name), encoding="utf-8"
+    )
     print(f"framelift: {len(_operations(module.graph))} operations became {len(_operations(small.graph))}, in {target}")
     return 0
 

@@ -13,15 +13,18 @@ from ..capture.stance import STANCES, Stance
 
 __all__ = ["set_stance"]
 
-_CAPTURING = (1, 2)   # RunOnly and Capture of csrc/state.h: below a compiled function that runs eagerly
+_CAPTURING = (1, 2)  # RunOnly and Capture of csrc/state.h: below a compiled function that runs eagerly
 
 
 class set_stance:
     """Set what compiled callables do: the names are those of `torch.compiler.set_stance`.
 
-    default: capture.  force_eager: ignore every compile.  eager_on_recompile: use what was captured, capture nothing new.
-    fail_on_recompile: recompiling is an error.  eager_then_compile, aot_eager_then_compile: the first call plainly, or with
-    the backend aot_eager.  background: graphs run uncompiled while another process compiles them.  `force_backend` replaces the backend of everything called meanwhile.
+    default: capture.  force_eager: ignore every compile.  eager_on_recompile: use what was captured, capture nothing
+    new.
+    fail_on_recompile: recompiling is an error.  eager_then_compile, aot_eager_then_compile: the first call plainly, or
+    with
+    the backend aot_eager.  background: graphs run uncompiled while another process compiles them.  `force_backend`
+    replaces the backend of everything called meanwhile.
 
     >>> import torch, framelift
     >>> f = framelift.compile(lambda x: x + torch.compiler.is_compiling(), backend="eager")
@@ -34,7 +37,13 @@ class set_stance:
 
     _dynamo_forbidden = True
 
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: str | Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        stance: str = "default",
+        *,
+        skip_guard_eval_unsafe: bool = False,
+        force_backend: str | Callable[..., Any] | None = None,
+    ) -> None:
         if stance not in STANCES:
             raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(STANCES)}")
         if not isinstance(skip_guard_eval_unsafe, bool):
@@ -51,7 +60,7 @@ class set_stance:
         _put(self.before)
 
     def __call__(self, fn: Any) -> Any:
-        _put(self.before)   # decorating is not yet setting
+        _put(self.before)  # decorating is not yet setting
         return _wrapped(fn, self.stance)
 
 
@@ -63,6 +72,7 @@ def _wrapped(fn: Any, wanted: Stance) -> Any:
             return fn(*args, **kwargs)
         finally:
             _put(before)
+
     setattr(with_stance, "_dynamo_forbidden", True)
     return with_stance
 

@@ -1,6 +1,7 @@
 """`compile(..., verify=n)`: the first calls run twice, compiled and eagerly, and are compared.
 
-Eager mode runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals, files)
+Eager mode runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals,
+files)
 happen twice, so this is for finding out, not for production.
 """
 
@@ -61,7 +62,13 @@ class Verified:
         try:
             twin_args, twin_kwargs = _copy(((*bound, *args), kwargs))
         except Exception as error:
-            warnings.warn(f"framelift: a call of {function.__qualname__} is not verified, its arguments cannot be copied: {error}", stacklevel=3)
+            warnings.warn(
+                (
+                    f"framelift: a call of {function.__qualname__} is not verified, its arguments cannot be "
+                    f"copied: {error}"
+                ),
+                stacklevel=3,
+            )
             return self.compiled(*args, **kwargs)
         before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
         want = _outcome(lambda: function(*twin_args, **twin_kwargs))
@@ -106,8 +113,12 @@ def _outcome(call: Any) -> tuple[str, Any]:
 
 
 def _same_random(want: tuple[Any, Any, Any]) -> bool:
-    return torch.equal(want[0], torch.get_rng_state()) and want[1] == random.getstate() and repr(want[2][2:]) == repr(_numpy_state()[2:]) and all(
-        (one == other).all() for one, other in zip(want[2][1:2], _numpy_state()[1:2]))
+    return (
+        torch.equal(want[0], torch.get_rng_state())
+        and want[1] == random.getstate()
+        and repr(want[2][2:]) == repr(_numpy_state()[2:])
+        and all((one == other).all() for one, other in zip(want[2][1:2], _numpy_state()[1:2]))
+    )
 
 
 def _numpy_state() -> Any:
@@ -117,8 +128,12 @@ def _numpy_state() -> Any:
 
 def _copy(values: Any) -> Any:
     """A deep copy in one piece; tensors that are results of operations are copied as leaves."""
-    results = [leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not _core.of_tensor(leaf, "is_leaf")]
-    memo: dict[int, Any] = {id(tensor): tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in results}
+    results = [
+        leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not _core.of_tensor(leaf, "is_leaf")
+    ]
+    memo: dict[int, Any] = {
+        id(tensor): tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in results
+    }
     return copy.deepcopy(values, memo)
 
 

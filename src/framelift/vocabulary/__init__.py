@@ -1,1 +1,3 @@
-"""Words that every part uses: origins of values, places in source files, reasons of graph breaks and their fixes, options, logs."""
+"""Words that every part uses: origins of values, places in source files, reasons of graph breaks and their fixes,
+options, logs.
+"""

@@ -1,4 +1,6 @@
-"""One fix per break: what to change in the program, in one or two sentences.  Tables by callable and by declared reason."""
+"""One fix per break: what to change in the program, in one or two sentences.  Tables by callable and by declared
+reason.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,37 @@ __all__ = ["CALLABLES", "FIXES", "break_fix"]
 
 #: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
 FIXES: dict[str, str] = {
-    "tensor-bool": "Compute both sides and choose with torch.where({e}, a, b), or write the branch as torch.cond({e}, f, g, operands).",
-    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, let the graph take it "
-                   "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
-    "tensor-repr": "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known.",
-    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor where it is a number that changes; or do the "
-                        "same with torch or in Python.",
+    "tensor-bool": (
+        "Compute both sides and choose with torch.where({e}, a, b), or write the branch as "
+        "torch.cond({e}, f, g, operands)."
+    ),
+    "tensor-item": "Keep the value as a tensor instead of `{e}`; where a Python number is needed, let the "
+    "graph take it "
+    "(framelift.config.capture_scalar_outputs = True), or take it outside the compiled function.",
+    "tensor-repr": (
+        "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known."
+    ),
+    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor "
+    "where it is a number that changes; or do the "
+    "same with torch or in Python.",
     "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
-    "opaque-object": "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors.",
-    "data-dependent-shape": "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside.",
+    "opaque-object": (
+        "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors."
+    ),
+    "data-dependent-shape": (
+        "Avoid the size that depends on values in `{e}`: use a mask (torch.where) of the full size, or move it outside."
+    ),
     "disabled": "Remove the mark that keeps `{e}` from being compiled, or call it outside the compiled function.",
 }
 
 
 #: callable, as the break's detail names it -> fix.  Before the reason's own.
 CALLABLES: dict[str, str] = {
-    "print": "Move `{e}` outside the compiled function. Or let it run after the graph: framelift.config.reorderable_logging_functions.add(print); or drop it: "
-             "framelift.config.ignore_logging_functions.add(print).",
+    "print": "Move `{e}` outside the compiled function. Or let it run after the graph: "
+    "framelift.config.reorderable_logging_functions.add(print); or drop it: "
+    "framelift.config.ignore_logging_functions.add(print).",
     "_warnings.warn": "Move `{e}` outside the compiled function. Or let it run after the graph: "
-                      "framelift.config.reorderable_logging_functions.add(warnings.warn).",
+    "framelift.config.reorderable_logging_functions.add(warnings.warn).",
 }
 
 

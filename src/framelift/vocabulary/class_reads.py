@@ -7,8 +7,21 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["base_of", "bases_of", "basicsize_of", "dictoffset_of", "flags_of", "has_member", "itemsize_of", "members_of", "module_of", "mro_of", "name_of",
-           "qualname_of", "weakrefoffset_of"]
+__all__ = [
+    "base_of",
+    "bases_of",
+    "basicsize_of",
+    "dictoffset_of",
+    "flags_of",
+    "has_member",
+    "itemsize_of",
+    "members_of",
+    "module_of",
+    "mro_of",
+    "name_of",
+    "qualname_of",
+    "weakrefoffset_of",
+]
 
 
 def _reader(name: str) -> Callable[[type], Any]:

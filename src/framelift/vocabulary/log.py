@@ -96,7 +96,9 @@ def _configure(text: str) -> None:
         if name == "help":
             print("\n".join(f"{name:12}{meaning}" for name, meaning in TOPICS.items()), file=sys.stderr)
         elif name != "all" and name not in TOPICS:
-            print(f"framelift: FRAMELIFT_LOGS has no topic {name!r}; the topics are {', '.join(TOPICS)}", file=sys.stderr)
+            print(
+                f"framelift: FRAMELIFT_LOGS has no topic {name!r}; the topics are {', '.join(TOPICS)}", file=sys.stderr
+            )
         else:
             for one in TOPICS if name == "all" else (name,):
                 levels[one] = {"+": logging.DEBUG, "-": False}.get(word[0], True)

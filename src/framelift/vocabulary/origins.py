@@ -52,7 +52,7 @@ class Origin:
 
     def to(self, step: str, key: Any = None) -> Origin:
         """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
-        place = (step, id(type(key)), key)   # the key keeps its class; a metaclass may hash classes itself
+        place = (step, id(type(key)), key)  # the key keeps its class; a metaclass may hash classes itself
         found = self._children.get(place)
         if found is None:
             found = self._children[place] = Origin(self, step, key)
@@ -66,14 +66,19 @@ class Origin:
             return True
         if not is_a(other, Origin) or self._hash != other._hash or self.step != other.step:
             return False
-        same = self.key is other.key if self.step == "const" else (
-            self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
+        same = (
+            self.key is other.key
+            if self.step == "const"
+            else (self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
+        )
         return same and self.base == other.base
 
     def __str__(self) -> str:
         text = self._text
-        if text is None:   # made once: a capture asks for thousands that begin alike
-            text = self._text = _ROOTS[self.step](self.key) if self.base is None else step_text(self.step, str(self.base), self.key)
+        if text is None:  # made once: a capture asks for thousands that begin alike
+            text = self._text = (
+                _ROOTS[self.step](self.key) if self.base is None else step_text(self.step, str(self.base), self.key)
+            )
         return text
 
     def __repr__(self) -> str:
@@ -101,9 +106,9 @@ def _is_object(key: Any) -> bool:
 
 
 def _name(obj: Any) -> str:
-    if type(obj) is dict:   # a module's globals
+    if type(obj) is dict:  # a module's globals
         return f"globals of {obj.get('__name__', '?')}"
-    read = type.__getattribute__ if is_a(obj, type) else object.__getattribute__   # past the program's own
+    read = type.__getattribute__ if is_a(obj, type) else object.__getattribute__  # past the program's own
     for attribute in ("__qualname__", "__name__"):
         try:
             name = read(obj, attribute)
@@ -191,6 +196,7 @@ def _entry(attribute: str) -> Callable[[Any, Any], Any]:
             return found[key]
         except (TypeError, KeyError, IndexError):
             raise Missing(key) from None
+
     return read
 
 
@@ -223,21 +229,21 @@ def _plain(attribute: str) -> Step:
 STEPS: dict[str, Step] = {
     "dict": Step(_dict, "{base}.__dict__"),
     "item": Step(_item, "{base}[{key!r}]"),
-    "slot": Step(_slot, "{base}.{key}"),          # a member descriptor of a class with __slots__
-    "len": Step(_length, "len({base})"),          # of a list or dictionary
+    "slot": Step(_slot, "{base}.{key}"),  # a member descriptor of a class with __slots__
+    "len": Step(_length, "len({base})"),  # of a list or dictionary
     "type": Step(lambda base, _key: type(base), "type({base})"),
-    "lookup": Step(_lookup, "{base}.{key}"),      # base is a class: what its MRO holds, unbound
+    "lookup": Step(_lookup, "{base}.{key}"),  # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),
     "builtins": _plain("__builtins__"),
     "default": Step(_entry("__defaults__"), "{base}.__defaults__[{key}]"),
     "kwdefault": Step(_entry("__kwdefaults__"), "{base}.__kwdefaults__[{key!r}]"),
     "cell": Step(_entry("__closure__"), "{base}.__closure__[{key}]"),
     "contents": Step(_contents, "{base}.cell_contents"),
-    "self": _plain("__self__"),                   # bound method
+    "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),
-    "partial_func": _plain("func"),               # functools.partial
+    "partial_func": _plain("func"),  # functools.partial
     "partial_args": _plain("args"),
     "partial_keywords": _plain("keywords"),
     "ask": Step(_ask, "{key.__name__}({base})"),  # key is a function of the base: what no other step can reach
-    "attr": Step(_attr, "{base}.{key}"),          # any attribute, by getattr: known C types only
+    "attr": Step(_attr, "{base}.{key}"),  # any attribute, by getattr: known C types only
 }

@@ -1,7 +1,9 @@
 """Exceptions from outside of the program: of signal handlers, and those that another thread asked for.
 
-The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.  They leave a compiled
-call as themselves, so whoever catches all exceptions asks here first.  (PyThreadState_SetAsyncExc leaves no other trace than the
+The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.  They
+leave a compiled
+call as themselves, so whoever catches all exceptions asks here first.  (PyThreadState_SetAsyncExc leaves no other trace
+than the
 instruction at which it struck.)
 """
 
@@ -20,12 +22,21 @@ import torch
 from .. import _core
 from .own_code import FRAMELIFT
 
-__all__ = ["NOT_OUTSIDE", "MAYBE_OUTSIDE", "OUTSIDE", "from_outside", "outside_cause", "raise_outside", "without_own_context"]
+__all__ = [
+    "NOT_OUTSIDE",
+    "MAYBE_OUTSIDE",
+    "OUTSIDE",
+    "from_outside",
+    "outside_cause",
+    "raise_outside",
+    "without_own_context",
+]
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
 _SIGNALS = tuple(int(number) for number in signal.valid_signals())
-_ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (   # without asking code of the program
-    vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__"))
+_ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (  # without asking code of the program
+    vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__")
+)
 _SET_CONTEXT = vars(BaseException)["__context__"].__set__
 #: where Python's own library is, and what is installed beside it
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -53,7 +64,9 @@ def _function_of(handler: Any) -> Any:
             return handler
         else:
             called = vars(type(handler)).get("__call__") if handler is not None else None
-            called = called or next((vars(base)["__call__"] for base in type(handler).__mro__ if "__call__" in vars(base)), None)
+            called = called or next(
+                (vars(base)["__call__"] for base in type(handler).__mro__ if "__call__" in vars(base)), None
+            )
             return called if type(called) is types.FunctionType else None
 
 
@@ -75,12 +88,16 @@ def _handles_signals(function: Any) -> bool:
 
 
 def from_outside(error: BaseException) -> int:
-    """Whether an exception came from outside: `OUTSIDE`, `NOT_OUTSIDE`, or `MAYBE_OUTSIDE` where a C function may have raised it."""
+    """Whether an exception came from outside: `OUTSIDE`, `NOT_OUTSIDE`, or `MAYBE_OUTSIDE` where a C function may have
+    raised it.
+    """
     trace = _TRACEBACK(error)
     if trace is None:
         return NOT_OUTSIDE
     codes = _handlers() if threading.get_ident() == threading.main_thread().ident else ()
-    places = {(code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes}   # a twin of a handler has its place
+    places = {
+        (code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes
+    }  # a twin of a handler has its place
     while True:
         code = trace.tb_frame.f_code
         if places and (code.co_filename, code.co_firstlineno, code.co_qualname) in places:
@@ -109,7 +126,9 @@ def outside_cause(error: BaseException) -> BaseException | None:
 
 
 def without_own_context(error: BaseException) -> None:
-    """An exception from outside that leaves a compiled call: what framelift or torch handled when it struck is no business of the program's."""
+    """An exception from outside that leaves a compiled call: what framelift or torch handled when it struck is no
+    business of the program's.
+    """
     frames = _frames(error)
     at, seen = error, {id(error)}
     while (context := _CONTEXT(at)) is not None and id(context) not in seen:

@@ -15,7 +15,20 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "brief", "caret", "expression", "first_use", "forget", "is_library", "place_of", "places_of", "shown_stack", "stack_text", "users"]
+__all__ = [
+    "Place",
+    "brief",
+    "caret",
+    "expression",
+    "first_use",
+    "forget",
+    "is_library",
+    "place_of",
+    "places_of",
+    "shown_stack",
+    "stack_text",
+    "users",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +47,14 @@ class Place:
 
     def encloses(self, other: Place) -> bool:
         """Whether the other is a part of this expression, and not all of it."""
-        return (self.file == other.file and self != other and 0 <= self.column and 0 <= other.column
-                and (self.line, self.column) <= (other.line, other.column) and (other.end_line, other.end_column) <= (self.end_line, self.end_column))
+        return (
+            self.file == other.file
+            and self != other
+            and 0 <= self.column
+            and 0 <= other.column
+            and (self.line, self.column) <= (other.line, other.column)
+            and (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+        )
 
 
 #: by (id of code, offset), with the code, so that the id stays its own; code objects compare equal across files
@@ -75,10 +94,18 @@ def _located(code: types.CodeType, offset: int) -> Place:
     line, end_line, column, end_column = found
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line
-    if column is None or end_column is None or line == end_line and column >= end_column:     # no text, or none of the program's
+    if (
+        column is None or end_column is None or line == end_line and column >= end_column
+    ):  # no text, or none of the program's
         return Place(code.co_filename, line, line, -1, -1, code.co_qualname)
-    return Place(code.co_filename, line, end_line, _characters(code.co_filename, line, column),
-                 _characters(code.co_filename, end_line, end_column), code.co_qualname)
+    return Place(
+        code.co_filename,
+        line,
+        end_line,
+        _characters(code.co_filename, line, column),
+        _characters(code.co_filename, end_line, end_column),
+        code.co_qualname,
+    )
 
 
 def places_of(flat: tuple[Any, ...]) -> tuple[Place, ...]:
@@ -97,11 +124,11 @@ def expression(place: Place, limit: int = 120) -> str:
     lines = [linecache.getline(place.file, n).rstrip("\n") for n in range(place.line, place.end_line + 1)]
     if not lines or not lines[0].strip():
         return ""
-    if len(lines) > 1 and lines[0].rstrip().endswith(":"):     # a block: its head says enough
+    if len(lines) > 1 and lines[0].rstrip().endswith(":"):  # a block: its head says enough
         return lines[0].strip()
     if place.column >= 0:
-        lines[-1] = lines[-1][:place.end_column]
-        lines[0] = lines[0][place.column:]
+        lines[-1] = lines[-1][: place.end_column]
+        lines[0] = lines[0][place.column :]
     text = " ".join(line.strip() for line in lines)
     return text if len(text) <= limit else text[:limit] + "…"
 
@@ -121,7 +148,7 @@ def caret(place: Place) -> str:
     end = place.end_column if place.end_line == place.line else len(text.rstrip())
     width = max(1, end - place.column)
     if start <= 0 and width >= len(stripped):
-        return stripped      # carets under everything say nothing
+        return stripped  # carets under everything say nothing
     return f"{stripped}\n{' ' * max(start, 0)}{'^' * width}"
 
 
@@ -129,12 +156,17 @@ _texts: dict[int, tuple[tuple[Any, ...], str]] = {}
 
 
 def stack_text(flat: tuple[Any, ...]) -> str:
-    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached by identity: the core gives one tuple for equal places."""
+    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached by identity: the core gives one
+    tuple for equal places.
+    """
     found = _texts.get(id(flat))
     if found is None:
         if len(_texts) >= _MOST_KNOWN:
             _texts.clear()
-        rows = [f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n' for p in places_of(flat)]
+        rows = [
+            f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n'
+            for p in places_of(flat)
+        ]
         found = _texts[id(flat)] = (flat, "".join(rows))
     return found[1]
 
@@ -157,9 +189,9 @@ def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
 
 def brief(file: str) -> str:
     """A file's name as reports show it: relative to the current folder, or to where packages are installed."""
-    for root in (*_library_folders(), os.getcwd()):   # packages first: an environment may lie in the current folder
+    for root in (*_library_folders(), os.getcwd()):  # packages first: an environment may lie in the current folder
         if root and file.startswith(root.rstrip(os.sep) + os.sep):
-            return file[len(root.rstrip(os.sep)) + 1:]
+            return file[len(root.rstrip(os.sep)) + 1 :]
     return file
 
 

@@ -1,7 +1,9 @@
 """Collections and warnings held back in the capturing thread, though Python's switches for them are the process's.
 
-Other threads may look at these switches, and turn them, at any time.  So warnings are silenced by rows in the process's filters that
-match in one thread alone; and collections are held back by a threshold of zero, which changes nothing that `gc.enable` and
+Other threads may look at these switches, and turn them, at any time.  So warnings are silenced by rows in the process's
+filters that
+match in one thread alone; and collections are held back by a threshold of zero, which changes nothing that `gc.enable`
+and
 `gc.disable` do, nor a threshold that somebody else sets meanwhile.
 """
 
@@ -22,9 +24,10 @@ __all__ = ["Watched", "no_collections", "quietly", "thresholds", "watching_warni
 
 # ---- warnings ----
 
+
 class _Thread(threading.local):
-    silent = 0     # blocks in which this thread's warnings are nothing
-    raising = 0    # blocks in which they are exceptions
+    silent = 0  # blocks in which this thread's warnings are nothing
+    raising = 0  # blocks in which they are exceptions
 
 
 _thread = _Thread()
@@ -56,8 +59,11 @@ class _AnyKind(type):
 
 #: for our own code; then for captured code: what the session says that nobody hears of, and the rest
 _ROWS: tuple[Any, ...] = (
-    ("ignore", None, _Silent("Silent", (), {}), None, 0), ("error", None, _Raising("Raising", (), {}), None, 0),
-    ("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0), ("always", None, _AnyKind("Heard", (), {}), None, 0))
+    ("ignore", None, _Silent("Silent", (), {}), None, 0),
+    ("error", None, _Raising("Raising", (), {}), None, 0),
+    ("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0),
+    ("always", None, _AnyKind("Heard", (), {}), None, 0),
+)
 
 
 class Watched(list):
@@ -132,6 +138,7 @@ def quietly(raising: bool = False) -> Iterator[None]:
 
 # ---- collections ----
 
+
 class _Held:
     """Who holds collections back, and the thresholds before."""
 
@@ -180,8 +187,8 @@ def thresholds() -> tuple[int, ...]:
 def _after_fork() -> None:
     """In a forked child, what other threads held is let go."""
     own = threading.get_ident()
-    if not _lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
-        _lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
+    if not _lock._is_owned():  # type: ignore[attr-defined]  # private in typeshed
+        _lock._at_fork_reinit()  # type: ignore[attr-defined]  # private in typeshed
     if _Held.blocks:
         _Held.blocks[:] = [block for block in _Held.blocks if block.thread == own]
         _let_collect()

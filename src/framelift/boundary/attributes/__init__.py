@@ -1,1 +1,2 @@
-"""Attribute reads and writes on external instances and classes, in CPython's own order, guarded where they are found."""
+"""Attribute reads and writes on external instances and classes, in CPython's own order, guarded where they are
+found."""

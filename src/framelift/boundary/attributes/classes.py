@@ -1,4 +1,6 @@
-"""Attribute reads and writes on external classes, functions and super objects, and on classes met through internal instances."""
+"""Attribute reads and writes on external classes, functions and super objects, and on classes met through internal
+instances.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from ...vocabulary.class_reads import has_member, members_of, module_of, qualnam
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .instances import (
-    INSTANCE, NATIVE, VALUE, bound_as, bound_to_class, call_special, is_data_descriptor, is_data_descriptor_type, leaf_attribute,
+    INSTANCE,
+    NATIVE,
+    VALUE,
+    bound_as,
+    bound_to_class,
+    call_special,
+    is_data_descriptor,
+    is_data_descriptor_type,
+    leaf_attribute,
 )
 from ..lazy.class_dict import class_dict, class_entry_is_there
 from ..gateway import let_in, let_in_opaque
@@ -28,29 +38,73 @@ from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..records import DELETED
 from ..world import ABSENT, World
 
-__all__ = ["class_attribute", "class_entry", "generic_read_class", "generic_write_class", "read_class", "read_function", "read_method", "read_of_type", "read_super", "text_of_class",
-           "write_class", "delete_class", "generic_delete_class"]
+__all__ = [
+    "class_attribute",
+    "class_entry",
+    "generic_read_class",
+    "generic_write_class",
+    "read_class",
+    "read_function",
+    "read_method",
+    "read_of_type",
+    "read_super",
+    "text_of_class",
+    "write_class",
+    "delete_class",
+    "generic_delete_class",
+]
 
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
 _flags = type.__dict__["__flags__"].__get__
 _HEAP_TYPE = 1 << 9
-_NATIVE_ON_TYPES = frozenset({"__mro__", "__bases__", "__base__", "__class__", "__subclasshook__", "__new__", "__init_subclass__",
-                              "mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__call__", "__prepare__", "__flags__", "__basicsize__",
-                              "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__type_params__"})
+_NATIVE_ON_TYPES = frozenset(
+    {
+        "__mro__",
+        "__bases__",
+        "__base__",
+        "__class__",
+        "__subclasshook__",
+        "__new__",
+        "__init_subclass__",
+        "mro",
+        "__subclasses__",
+        "__instancecheck__",
+        "__subclasscheck__",
+        "__call__",
+        "__prepare__",
+        "__flags__",
+        "__basicsize__",
+        "__itemsize__",
+        "__dictoffset__",
+        "__weakrefoffset__",
+        "__type_params__",
+    }
+)
 _ORDER = frozenset({"__mro__", "__bases__", "__base__", "mro"})
-_OF_TYPES = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
-             types.ClassMethodDescriptorType)
+_OF_TYPES = (
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
 #: attributes that `type` keeps in each class for itself, and what they are
 _OWN_ENTRIES: dict[str, type] = {"__annotations__": dict, "__abstractmethods__": frozenset}
 _LEAVES_OF_TYPES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"})
 #: the data descriptors of `type` and `object`: they come before what a class holds
-_OF_TYPE: dict[str, Any] = {name: found for base in (object, type) for name, found in members_of(base).items() if is_data_descriptor_type(type(found))}
+_OF_TYPE: dict[str, Any] = {
+    name: found
+    for base in (object, type)
+    for name, found in members_of(base).items()
+    if is_data_descriptor_type(type(found))
+}
 
 
 def _reader(name: str) -> Callable[[type], Any]:
     def read(cls: type) -> Any:
         return _OF_TYPE[name].__get__(cls)
+
     read.__name__ = name
     return read
 
@@ -65,17 +119,21 @@ def read_class(world: World, cls: type, name: str) -> Any:
         return _read_internal(world, cls, name)
     meta = type(cls)
     getter = world.lookup(meta, "__getattribute__")
-    if type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:   # a member of an enumeration of torch's
+    if (
+        type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES
+    ):  # a member of an enumeration of torch's
         value = let_in(world, found, const(cls).to("attr", name))
         _core.know(cls, name, VALUE, value)
         return value
     generic = getter is type.__getattribute__
     missing: AttributeError | None = None
     try:
-        value = _generic_read(world, cls, name) if generic else call_special(world, cls, "__getattribute__", getter, name)
+        value = (
+            _generic_read(world, cls, name) if generic else call_special(world, cls, "__getattribute__", getter, name)
+        )
         if value is not ABSENT or not generic:
             return value
-    except AttributeError as error:   # of a property of the metaclass, or a descriptor
+    except AttributeError as error:  # of a property of the metaclass, or a descriptor
         missing = error
     fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
@@ -93,7 +151,9 @@ def _is_inherited(world: World, cls: type, name: str) -> bool:
 
 
 def _read_internal(world: World, cls: type, name: str) -> Any:
-    """CPython's own read of a class made inside.  What decides it outside is guarded: metaclasses, and that the bases have no such name."""
+    """CPython's own read of a class made inside.  What decides it outside is guarded: metaclasses, and that the bases
+    have no such name.
+    """
     for asked in ("__getattribute__", "__getattr__", name):
         world.lookup(type(cls), asked)
     if name in _ORDER:
@@ -115,7 +175,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
 
 def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
     if not _core.is_python_class(cls) and not _core.is_internal(cls) and not _is_pending(world, cls, name):
-        try:   # by the name that C code gave the type
+        try:  # by the name that C code gave the type
             type.__getattribute__(cls, name)
         except AttributeError as native:
             return native.with_traceback(None)
@@ -136,7 +196,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
     on_meta = _on_meta(world, meta, name)
     if is_data_descriptor(world, on_meta) and has_member(type(on_meta), "__get__"):
         return _from_class(world, meta, meta, name, on_meta, cls)
-    if on_meta is ABSENT and name in _OF_TYPE:   # before what the class itself holds
+    if on_meta is ABSENT and name in _OF_TYPE:  # before what the class itself holds
         return read_of_type(world, cls, name)
     found = world.lookup(cls, name)
     if found is not ABSENT:
@@ -174,7 +234,9 @@ def read_of_type(world: World, cls: type, name: str) -> Any:
 
 
 def text_of_class(world: World, cls: type, name: str) -> Any:
-    """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any entry."""
+    """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any
+    entry.
+    """
     entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
     if not is_leaf(entry):
         return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
@@ -199,9 +261,16 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
     if (id(cls), name) in world.overlay:
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     try:
-        value = type.__getattribute__(cls, name)   # annotations that are not there yet are made now, as by any first read
+        value = type.__getattribute__(
+            cls, name
+        )  # annotations that are not there yet are made now, as by any first read
     except AttributeError:
-        world.guard(const(cls), "CHECK", (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"), name)
+        world.guard(
+            const(cls),
+            "CHECK",
+            (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"),
+            name,
+        )
         raise
     if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
@@ -209,7 +278,8 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
 
 
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
-    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the class)."""
+    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the
+    class)."""
     kind = bound_as(world, type(found))
     pending, place = world.place_of(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
@@ -235,7 +305,11 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         value = found
     elif is_a(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
         value = found.__get__(instance, cls)
-    elif has_member(kind, "__get__") and not is_a(found, type) and (not is_constant(found) or _core.is_python_class(kind)):
+    elif (
+        has_member(kind, "__get__")
+        and not is_a(found, type)
+        and (not is_constant(found) or _core.is_python_class(kind))
+    ):
         getter = world.lookup(kind, "__get__")
         if not is_a(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
@@ -258,7 +332,7 @@ def read_super(world: World, obj: Any, name: str) -> Any:
         raise refused(receiver)
     world.note_order(start)
     mro = _mro(start)
-    for base in mro[mro.index(this) + 1:]:
+    for base in mro[mro.index(this) + 1 :]:
         pending = world.overlay.get((id(base), name), ABSENT)
         found = world.lookup(base, name)
         if pending is DELETED or (pending is ABSENT and name not in _own(base)):
@@ -267,16 +341,21 @@ def read_super(world: World, obj: Any, name: str) -> Any:
             return _core.natively(super.__getattribute__, (obj, name), None)
         instance = None if receiver is start and is_a(receiver, type) else receiver
         return _from_class(world, start, base, name, found, instance)
-    return object.__getattribute__(obj, name)   # what a super object has itself; or it raises, in CPython's own words
+    return object.__getattribute__(obj, name)  # what a super object has itself; or it raises, in CPython's own words
 
 
 def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
-    """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without `super`."""
+    """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without
+    `super`.
+    """
     if is_a(instance, torch.Tensor):
         return world.of_tensor(instance, name, found)
     if is_leaf(instance) and not _core.is_python_class(type(instance)):
         return found.__get__(instance)
-    if world.lookup(type(instance), name) is not found or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__:
+    if (
+        world.lookup(type(instance), name) is not found
+        or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__
+    ):
         raise Interrupt("opaque-object", f"super().{name}")
     return _core.read(instance, name)
 
@@ -284,8 +363,12 @@ def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> A
 _NAMES = frozenset({"__name__", "__module__"})
 _TEXTS = frozenset({"__name__", "__qualname__"})
 _READ_ONLY = frozenset({"__globals__", "__closure__", "__builtins__"})
-_GENERATING = 0x20 | 0x80 | 0x200   # the flags of code that makes a generator or the like, which takes the function's name from C
-_FUNCTION_LEAVES = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"})
+_GENERATING = (
+    0x20 | 0x80 | 0x200
+)  # the flags of code that makes a generator or the like, which takes the function's name from C
+_FUNCTION_LEAVES = frozenset(
+    {"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"}
+)
 
 
 def read_function(world: World, function: Any, name: str) -> Any:
@@ -303,7 +386,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
         return value
     if own is not None and type(function) is not types.FunctionType and not hasattr(type(function), name):
         world.guard(root.to("dict"), "ABSENT", name, name)
-        return getattr(function, name)   # raises
+        return getattr(function, name)  # raises
     if name in _FUNCTION_LEAVES:
         return leaf_attribute(world, function, name)
     if name == "__code__":
@@ -330,8 +413,13 @@ def _no_attribute(function: Any, name: str) -> AttributeError:
 def write_function(world: World, function: Any, name: str, value: Any) -> None:
     """`f.name = value` for an external function: pending.  Of CPython's own attributes, those that no C code reads."""
     if name in _READ_ONLY or name in _TEXTS and not is_a(value, str):
-        setattr(function, name, value)   # raises, in CPython's own words
-    if name.startswith("__") and (name not in _NAMES or type(value) is not str) or name == "__name__" and function.__code__.co_flags & _GENERATING:
+        setattr(function, name, value)  # raises, in CPython's own words
+    if (
+        name.startswith("__")
+        and (name not in _NAMES or type(value) is not str)
+        or name == "__name__"
+        and function.__code__.co_flags & _GENERATING
+    ):
         raise Interrupt("effect-object", f"{function.__qualname__}.{name}")
     world.overlay[(id(function), name)] = value
     world.write("setattr", function, name, value)
@@ -341,14 +429,14 @@ def write_function(world: World, function: Any, name: str, value: Any) -> None:
 def delete_function(world: World, function: Any, name: str) -> None:
     """`del f.name` for an external function: pending."""
     if name in _READ_ONLY or name in _TEXTS or name == "__code__":
-        delattr(function, name)   # raises, in CPython's own words
+        delattr(function, name)  # raises, in CPython's own words
     if name.startswith("__"):
         raise Interrupt("effect-object", f"del {function.__qualname__}.{name}")
     pending = world.overlay.get((id(function), name), ABSENT)
     if pending is DELETED:
         raise _no_attribute(function, name)
     if pending is ABSENT:
-        read_function(world, function, name)   # raises where there is nothing to delete
+        read_function(world, function, name)  # raises where there is nothing to delete
     world.overlay[(id(function), name)] = DELETED
     world.write("delattr", function, name, None)
     _core.forget(function, name)
@@ -358,7 +446,9 @@ def read_method(world: World, method: types.MethodType, name: str) -> Any:
     """`m.name` for a bound method: what methods have themselves, else the function's."""
     if issubclass(type(method.__self__), View):
         return _read_view_method(method, name)
-    if name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None:   # not what the class itself has, as its name
+    if (
+        name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None
+    ):  # not what the class itself has, as its name
         return getattr(method, name)
     return _core.read(method.__func__, name)
 
@@ -375,7 +465,9 @@ def _read_view_method(method: Any, name: str) -> Any:
 
 
 #: what each class statement leaves in its class, those of framelift's own containers too
-_OF_CLASS_BODIES = frozenset({"__doc__", "__module__", "__annotations__", "__slots__", "__static_attributes__", "__firstlineno__"})
+_OF_CLASS_BODIES = frozenset(
+    {"__doc__", "__module__", "__annotations__", "__slots__", "__static_attributes__", "__firstlineno__"}
+)
 
 
 def _of_solid(solid: type, name: str) -> Any:
@@ -404,10 +496,18 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
     if found is ABSENT:
         return NATIVE, None
     kind = type(found)
-    if kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod) or is_constant(found) and has_member(kind, "__get__"):
+    if (
+        kind in (types.FunctionType, _core.Compiled, property, classmethod, staticmethod)
+        or is_constant(found)
+        and has_member(kind, "__get__")
+    ):
         return NATIVE, None
-    holder = next(base for base in _mro(cls) if ((id(base), name) in world.overlay or name in _own(base))
-                  and world.overlay.get((id(base), name)) is not DELETED)
+    holder = next(
+        base
+        for base in _mro(cls)
+        if ((id(base), name) in world.overlay or name in _own(base))
+        and world.overlay.get((id(base), name)) is not DELETED
+    )
     if (id(holder), name) in world.overlay:
         return INSTANCE, found
     if _core.is_internal(holder):
@@ -441,12 +541,18 @@ def _forget(world: World, name: str) -> None:
     _core.forget_name(name)
 
 
-_IMMUTABLE = 1 << 8   # the flag of classes whose attributes stay as they are
+_IMMUTABLE = 1 << 8  # the flag of classes whose attributes stay as they are
 
 
 def _check_writable(cls: type, name: str) -> None:
-    """C code reads special names unseen.  A class with memory of C code's own may be read by that too, tensors excepted."""
-    if name.startswith("__") and name.endswith("__") or not (_core.is_python_class(cls) or issubclass(cls, torch.Tensor)):
+    """C code reads special names unseen.  A class with memory of C code's own may be read by that too, tensors
+    excepted.
+    """
+    if (
+        name.startswith("__")
+        and name.endswith("__")
+        or not (_core.is_python_class(cls) or issubclass(cls, torch.Tensor))
+    ):
         raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
 
 
@@ -456,9 +562,11 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
         _written_inside(world, name, type.__setattr__, (cls, name, value))
         return
     if _flags(cls) & _IMMUTABLE:
-        type.__setattr__(cls, name, value)   # raises, in CPython's own words
+        type.__setattr__(cls, name, value)  # raises, in CPython's own words
     _check_writable(cls, name)
-    if not (is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not has_member(type(value), "__get__")):
+    if not (
+        is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not has_member(type(value), "__get__")
+    ):
         raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
     on_meta = _on_meta(world, type(cls), name)
     if has_member(type(on_meta), "__set__"):
@@ -474,7 +582,7 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
     """A write to an attribute that a descriptor of the metaclass sees to."""
     if type(found) is property:
         if found.fset is None:
-            found.__set__(cls, value)   # raises, in CPython's own words
+            found.__set__(cls, value)  # raises, in CPython's own words
         _core.captured(found.fset, (cls, value), None)
         return
     setter = world.lookup(type(found), "__set__")
@@ -503,13 +611,13 @@ def generic_delete_class(world: World, cls: type, name: str) -> None:
         _written_inside(world, name, type.__delattr__, (cls, name))
         return
     if _flags(cls) & _IMMUTABLE:
-        type.__delattr__(cls, name)   # raises, in CPython's own words
+        type.__delattr__(cls, name)  # raises, in CPython's own words
     _check_writable(cls, name)
     pending = world.overlay.get((id(cls), name), ABSENT)
     if pending is DELETED or hasattr(type(_on_meta(world, type(cls), name)), "__delete__"):
         raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
     if pending is ABSENT and not class_entry_is_there(world, cls, name):
-        type.__delattr__(cls, name)   # raises, in CPython's own words
+        type.__delattr__(cls, name)  # raises, in CPython's own words
     world.overlay[(id(cls), name)] = DELETED
     world.write("deltype", cls, name, None)
     _forget(world, name)

@@ -27,14 +27,38 @@ from .owners import own_dict
 from ..records import DELETED
 from ..world import ABSENT, World
 
-__all__ = ["GETTER", "INSTANCE", "METHOD", "NATIVE", "VALUE", "ASK", "fallback_read", "generic_read", "generic_write", "generic_delete",
-           "read_alias", "read_instance", "read_reference", "write_global", "write_instance", "delete_instance", "is_data_descriptor", "is_data_descriptor_type", "no_attribute", "origin_of_external",
-           "bound_as", "bound_to_class", "call_special"]
+__all__ = [
+    "GETTER",
+    "INSTANCE",
+    "METHOD",
+    "NATIVE",
+    "VALUE",
+    "ASK",
+    "fallback_read",
+    "generic_read",
+    "generic_write",
+    "generic_delete",
+    "read_alias",
+    "read_instance",
+    "read_reference",
+    "write_global",
+    "write_instance",
+    "delete_instance",
+    "is_data_descriptor",
+    "is_data_descriptor_type",
+    "no_attribute",
+    "origin_of_external",
+    "bound_as",
+    "bound_to_class",
+    "call_special",
+]
 
 #: slot wrappers of types whose attribute lookup is the generic one
-_GENERIC = frozenset(cls.__getattribute__ for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple,
-                                                      frozenset))
-VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)   # rehearsal.h: enum class Answer
+_GENERIC = frozenset(
+    cls.__getattribute__
+    for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple, frozenset)
+)
+VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)  # rehearsal.h: enum class Answer
 #: what autograd keeps for the backward of a custom function, as its `ctx` shows it
 _CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
 _DESCRIPTORS = (staticmethod, classmethod, property)
@@ -78,8 +102,17 @@ def read_reference(world: World, obj: Any, name: str) -> Any:
 
 
 #: what a generic alias answers itself; all else is its class's
-_OF_ALIAS = frozenset({"__class__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__mro_entries__",
-                       *(name for name, found in vars(types.GenericAlias).items() if is_data_descriptor_type(type(found)))})
+_OF_ALIAS = frozenset(
+    {
+        "__class__",
+        "__reduce__",
+        "__reduce_ex__",
+        "__copy__",
+        "__deepcopy__",
+        "__mro_entries__",
+        *(name for name, found in vars(types.GenericAlias).items() if is_data_descriptor_type(type(found))),
+    }
+)
 
 
 def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
@@ -93,10 +126,12 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
     generic = getter in _GENERIC
     missing: AttributeError | None = None
     try:
-        value = generic_read(world, obj, name) if generic else call_special(world, obj, "__getattribute__", getter, name)
+        value = (
+            generic_read(world, obj, name) if generic else call_special(world, obj, "__getattribute__", getter, name)
+        )
         if value is not ABSENT or not generic:
             return value
-    except AttributeError as error:   # of a property, a descriptor, an empty slot: `__getattr__` is asked then too
+    except AttributeError as error:  # of a property, a descriptor, an empty slot: `__getattr__` is asked then too
         missing = error
     answers = fallback_read(world, obj, name)
     if not answers:
@@ -121,14 +156,16 @@ def call_special(world: World, obj: Any, special: str, found: Any, *args: Any) -
     return _core.captured(*_bound_special(world, obj, special, found, args), None)
 
 
-def _bound_special(world: World, obj: Any, special: str, found: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+def _bound_special(
+    world: World, obj: Any, special: str, found: Any, args: tuple[Any, ...]
+) -> tuple[Any, tuple[Any, ...]]:
     kind = type(found)
     if kind in _METHODS or kind in _C_DESCRIPTORS:
         return found, (obj, *args)
     inside, place = world.place_of(type(obj), special)
     if kind is staticmethod:
         return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
-    if world.lookup(kind, "__get__") is not ABSENT:   # bound by code of its own
+    if world.lookup(kind, "__get__") is not ABSENT:  # bound by code of its own
         raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
     return found if inside else let_in(world, found, const(place).to("lookup", special)), args
 
@@ -141,7 +178,7 @@ def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
 
 def generic_read(world: World, obj: Any, name: str) -> Any:
     """What the generic read of an object's type finds, or ABSENT."""
-    if name == "__dict__" and is_a(obj, _thread._local):   # made for each thread; no class has a descriptor of it
+    if name == "__dict__" and is_a(obj, _thread._local):  # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(world, found):
@@ -164,7 +201,9 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
 
 
 def is_data_descriptor(world: World, found: Any) -> bool:
-    """Whether what a class holds comes before an object's own attribute of that name.  A class of the program's may change its mind."""
+    """Whether what a class holds comes before an object's own attribute of that name.  A class of the program's may
+    change its mind.
+    """
     kind = type(found)
     if not _core.is_python_class(kind):
         return is_data_descriptor_type(kind)
@@ -189,11 +228,13 @@ def bound_as(world: World, kind: type) -> type:
 
 
 def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
-    """What a classmethod object gives for a class, and whether it gives the same again.  Up to CPython 3.12 it asks a descriptor it was made of."""
+    """What a classmethod object gives for a class, and whether it gives the same again.  Up to CPython 3.12 it asks a
+    descriptor it was made of.
+    """
     inner = method.__func__
     kind = bound_as(world, type(inner))
     if kind in _METHODS or sys.version_info >= (3, 13) or world.lookup(kind, "__get__") is ABSENT:
-        if not callable(inner):   # CPython's own method objects hold anything; those that Python code makes do not
+        if not callable(inner):  # CPython's own method objects hold anything; those that Python code makes do not
             raise Interrupt("unsupported-code", "a classmethod of what cannot be called")
         return types.MethodType(inner, cls), True
     if kind is property and inner.fget is not None:
@@ -205,7 +246,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
     cls = bound_as(world, type(found))
     if cls is property:
         if found.fget is None:
-            return found.__get__(obj, type(obj))   # raises, in CPython's own words
+            return found.__get__(obj, type(obj))  # raises, in CPython's own words
         _know(world, obj, name, GETTER, found.fget)
         return _core.captured(found.fget, (obj,), None)
     if cls is types.MemberDescriptorType:
@@ -218,7 +259,12 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
         if pending is ABSENT:
             origin = origin_of_external(world, obj)
             if _is_empty(found, obj):
-                world.guard(origin, "CHECK", (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"), ("slot", name))
+                world.guard(
+                    origin,
+                    "CHECK",
+                    (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"),
+                    ("slot", name),
+                )
                 raise no_attribute(obj, name)
             value = let_in(world, found.__get__(obj), origin.to("slot", name))
         _know(world, obj, name, VALUE, value)
@@ -268,7 +314,7 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         if lasts:
             _know(world, obj, name, VALUE, value)
         return value
-    if cls is functools._lru_cache_wrapper:   # binds as a function does
+    if cls is functools._lru_cache_wrapper:  # binds as a function does
         value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
         _know(world, obj, name, VALUE, value)
         return value
@@ -307,12 +353,12 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
     origin = origin_of_external(world, obj).to("dict")
     for part in ("_parameters", "_buffers", "_modules"):
         if (id(obj), part) in world.overlay or part not in own:
-            return ABSENT   # unusual: let the method itself decide
+            return ABSENT  # unusual: let the method itself decide
         table = own[part]
         if type(table) is not dict:
             return ABSENT
         known = world.memo.get(id(table))
-        if known is not None:       # a shadow exists: it is the truth from then on
+        if known is not None:  # a shadow exists: it is the truth from then on
             if name in known.seen:
                 return known.seen[name]
             continue
@@ -348,7 +394,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
         cls = type(found)
         if cls is property:
             if found.fset is None:
-                return found.__set__(obj, value)   # raises, in CPython's own words
+                return found.__set__(obj, value)  # raises, in CPython's own words
             _core.captured(found.fset, (obj, value), None)
             return
         if cls is not types.MemberDescriptorType:
@@ -361,7 +407,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     elif own_dict(obj) is None:
         there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
         raise AttributeError(f"{_core.type_name(type(obj))!r} object {there}")
-    if is_a(obj, types.ModuleType):   # its attributes are the globals of its functions
+    if is_a(obj, types.ModuleType):  # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return
     world.put(obj, name, value)
@@ -397,7 +443,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
     if found is not ABSENT and is_data_descriptor(world, found):
         if type(found) is property:
             if found.fdel is None:
-                return found.__delete__(obj)   # raises, in CPython's own words
+                return found.__delete__(obj)  # raises, in CPython's own words
             _core.captured(found.fdel, (obj,), None)
             return
         if type(found) is not types.MemberDescriptorType:
@@ -405,7 +451,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
         try:
             _read_data_descriptor(world, obj, name, found)
         except AttributeError:
-            raise AttributeError(name) from None   # nothing to delete, in CPython's own words
+            raise AttributeError(name) from None  # nothing to delete, in CPython's own words
         world.overlay[(id(obj), name)] = DELETED
         world.write("delattr", obj, name, None)
         _core.forget(obj, name)
@@ -421,7 +467,9 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
 
 
 def leaf_attribute(world: World, obj: Any, name: str) -> Any:
-    """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by equality."""
+    """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by
+    equality.
+    """
     value = getattr(obj, name)
     origin = (world.function_origins.get(id(obj)) or const(obj)).to("attr", name)
     if is_leaf(value):

@@ -1,7 +1,9 @@
 """Dictionaries that hold an object's attributes: the same thing under two names.
 
-Where a program meets such a dictionary by itself (as an argument, say), what it writes there it must find in the object, and the other way
-round.  So it sees the object's view of it; and that other dictionaries are no object's is guarded where one of the two is written.
+Where a program meets such a dictionary by itself (as an argument, say), what it writes there it must find in the
+object, and the other way
+round.  So it sees the object's view of it; and that other dictionaries are no object's is guarded where one of the two
+is written.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["Owners", "own_dict"]
 def own_dict(obj: Any) -> dict[str, Any] | None:
     """The object's instance dictionary, past any `__getattribute__`."""
     if is_a(obj, _thread._local):
-        return obj.__dict__   # this thread's
+        return obj.__dict__  # this thread's
     try:
         found = object.__getattribute__(obj, "__dict__")
     except AttributeError:
@@ -31,10 +33,11 @@ def own_dict(obj: Any) -> dict[str, Any] | None:
 
 
 class Owners:
-    """Which dictionaries are an object's, as far as the rehearsal met the objects, and which were taken for nobody's."""
+    """Which dictionaries are an object's, as far as the rehearsal met the objects, and which were taken for
+    nobody's."""
 
     def __init__(self) -> None:
-        self._owners: dict[int, tuple[Any, Origin]] = {}   # by id of the dictionary
+        self._owners: dict[int, tuple[Any, Origin]] = {}  # by id of the dictionary
         self._nobodys: set[int] = set()
 
     def met(self, obj: Any, origin: Origin) -> None:
@@ -42,7 +45,7 @@ class Owners:
         own = own_dict(obj)
         if own is None:
             return
-        if id(own) in self._nobodys:   # the part before a break here knows of no owner, so nothing is noted
+        if id(own) in self._nobodys:  # the part before a break here knows of no owner, so nothing is noted
             raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(obj))}, met before its object,")
         self._owners.setdefault(id(own), (obj, origin))
 
@@ -54,7 +57,13 @@ class Owners:
         return found
 
     def places(self, written: Callable[[Any], bool], all_written: bool) -> Iterable[Origin]:
-        """Where the dictionaries of objects are that must not be among the others; `all_written`: one of the others was written."""
+        """Where the dictionaries of objects are that must not be among the others; `all_written`: one of the others was
+        written.
+        """
         if not self._nobodys:
             return ()
-        return [origin.to("dict") for obj, origin in self._owners.values() if not is_a(obj, types.ModuleType) and (all_written or written(obj))]
+        return [
+            origin.to("dict")
+            for obj, origin in self._owners.values()
+            if not is_a(obj, types.ModuleType) and (all_written or written(obj))
+        ]

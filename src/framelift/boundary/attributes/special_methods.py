@@ -1,6 +1,7 @@
 """Special methods that C code calls past the probes: what they may be, so that whatever they read is still seen.
 
-A Python function runs as a watched frame, whoever calls it.  A bound method, a partial or a C function in its place would reach the
+A Python function runs as a watched frame, whoever calls it.  A bound method, a partial or a C function in its place
+would reach the
 objects it holds without any probe: classes with such a method are not captured.
 """
 
@@ -17,8 +18,13 @@ __all__ = ["names_of", "unwatched_method"]
 
 #: methods of `object` that read or write the attributes of whatever they are called with
 _OPEN = frozenset(f"__{name}__" for name in "getattribute setattr delattr dir reduce reduce_ex getstate".split())
-_DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
-                types.MemberDescriptorType)
+_DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
 
 
 def unwatched_method(pairs: Iterable[tuple[str, Any]]) -> str | None:
@@ -28,7 +34,12 @@ def unwatched_method(pairs: Iterable[tuple[str, Any]]) -> str | None:
 
 def _is_watched(name: str, value: Any) -> bool:
     kind = type(value)
-    if kind is types.FunctionType or kind is property or not callable(value) and kind not in (staticmethod, classmethod):
+    if (
+        kind is types.FunctionType
+        or kind is property
+        or not callable(value)
+        and kind not in (staticmethod, classmethod)
+    ):
         return True
     if kind in (staticmethod, classmethod):
         return _is_watched(name, value.__func__)
@@ -41,7 +52,12 @@ def _is_watched(name: str, value: Any) -> bool:
 
 def names_of(cls: type, function: types.FunctionType) -> list[str]:
     """The names under which a class or its bases hold a function, itself or in a descriptor of CPython's."""
-    return [name for base in _mro(cls) for name, value in _own(base).items() if value is function or function in _held(value)]
+    return [
+        name
+        for base in _mro(cls)
+        for name, value in _own(base).items()
+        if value is function or function in _held(value)
+    ]
 
 
 def _held(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,6 @@
-"""What operations on wrapper subclasses may depend on beside the tensors: the methods of the class, and what their code reads."""
+"""What operations on wrapper subclasses may depend on beside the tensors: the methods of the class, and what their code
+reads.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from ..world import ABSENT, World
 
 __all__ = ["note_wrapper_class"]
 
-_METHODS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__", "__new__", "__init__")
+_METHODS = (
+    "__torch_dispatch__",
+    "__torch_function__",
+    "__tensor_flatten__",
+    "__tensor_unflatten__",
+    "__new__",
+    "__init__",
+)
 
 
 def note_wrapper_class(world: World, kind: type) -> None:

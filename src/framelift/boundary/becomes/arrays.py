@@ -1,6 +1,7 @@
 """numpy arrays inside a rehearsal: torch's own implementation of numpy over stand-ins, under numpy's class.
 
-An external array is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor does not
+An external array is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor
+does not
 have are opaque.
 """
 
@@ -26,7 +27,7 @@ except ImportError:
     numpy = tnp = None
 
 _Base: Any = object if tnp is None else tnp.ndarray
-_TENSORS = "torch._numpy"   # the modules whose code may ask an array for its tensor
+_TENSORS = "torch._numpy"  # the modules whose code may ask an array for its tensor
 
 
 class _Absent:
@@ -42,7 +43,9 @@ class _Absent:
 
 
 class Array(_Base):
-    """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's own code."""
+    """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's
+    own code.
+    """
 
     __slots__ = ("_held", "_owns")
     __dict__ = _Absent("__dict__")
@@ -78,7 +81,9 @@ def _no_attribute(array: Any, name: str) -> AttributeError:
 
 
 class Scalar(Array):
-    """What captured code sees where numpy gives a scalar of its own and torch's implementation an array without dimensions."""
+    """What captured code sees where numpy gives a scalar of its own and torch's implementation an array without
+    dimensions.
+    """
 
     __slots__ = ()
 
@@ -87,18 +92,25 @@ class Scalar(Array):
         return numpy.dtype(str(_HELD.__get__(self).dtype).removeprefix("torch.")).type
 
 
-#: special methods that C code asks a class for, which cannot be answered -> the reason.  Text depends on numpy's print options too;
-#: numbers are asked for by torch's operators, before they say whose call it is; without the others C code would say that there is no such operation.
+#: special methods that C code asks a class for, which cannot be answered -> the reason.  Text depends on numpy's print
+#: options too;
+#: numbers are asked for by torch's operators, before they say whose call it is; without the others C code would say
+#: that there is no such operation.
 _UNANSWERED = {
     "tensor-item": "__index__ __int__ __float__ __complex__",
     "tensor-repr": "__repr__ __str__ __format__",
-    "unknown-callable": "__round__ __floor__ __ceil__ __trunc__ __delitem__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __sizeof__",
+    "unknown-callable": (
+        "__round__ __floor__ __ceil__ __trunc__ __delitem__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __sizeof__"
+    ),
 }
 
 
 def _unanswered(name: str, reason: str) -> Any:
     def method(self: Any, *_args: Any) -> Any:
-        raise Interrupt(reason, f"numpy.{self.__class__.__name__}" + (f".{name}" if reason == "unknown-callable" else ""))
+        raise Interrupt(
+            reason, f"numpy.{self.__class__.__name__}" + (f".{name}" if reason == "unknown-callable" else "")
+        )
+
     method.__name__ = name
     return method
 
@@ -106,7 +118,7 @@ def _unanswered(name: str, reason: str) -> Any:
 _HELD: Any = Array.__dict__["_held"]
 _OWNS: Any = Array.__dict__["_owns"]
 if tnp is not None:
-    Array.__name__ = "numpy.ndarray"   # what C code calls it in its complaints
+    Array.__name__ = "numpy.ndarray"  # what C code calls it in its complaints
     for _reason, _names in _UNANSWERED.items():
         for _name in _names.split():
             setattr(Array, _name, _unanswered(_name, _reason))
@@ -116,7 +128,9 @@ if tnp is not None:
 
 
 def array_over(tensor: torch.Tensor, kind: type[Any] = Array, owns: bool = False) -> Any:
-    """An array over a stand-in.  `owns`: numpy's array has memory of its own, and no other array of ours is over this stand-in."""
+    """An array over a stand-in.  `owns`: numpy's array has memory of its own, and no other array of ours is over this
+    stand-in.
+    """
     made = object.__new__(kind)
     _HELD.__set__(made, tensor)
     _OWNS.__set__(made, owns)
@@ -149,13 +163,11 @@ def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[Wor
         return None
     try:
         tensor = as_tensor(value)
-    except (TypeError, ValueError):   # a dtype or layout that tensors do not have
+    except (TypeError, ValueError):  # a dtype or layout that tensors do not have
         return None
     world.keep.append(tensor)
     world.guard(origin, "CHECK", (_is_plain, "is a plain array"), "plain")
     place = origin.to("ask", as_tensor)
     seen = let_in(world, tensor, place)
-    world.distinct.remove(place)   # made at each look, so that it has no identity; the arrays have
+    world.distinct.remove(place)  # made at each look, so that it has no identity; the arrays have
     return world.register(value, array_over(seen), origin)
-
-

@@ -1,6 +1,7 @@
 """External iterators over other iterators: zip, map and filter; enumerate, islice and chain.
 
-The first three hold nothing but iterators, which come in as themselves.  The others keep count, and cannot be set to a place: such a *stepper*
+The first three hold nothing but iterators, which come in as themselves.  The others keep count, and cannot be set to a
+place: such a *stepper*
 owns what it walks (any other way there is opaque), and its original is advanced by the steps that captured code took.
 """
 
@@ -34,11 +35,12 @@ def _reduced(iterator: Any) -> tuple[Any, ...]:
     """What an iterator says of itself."""
     if module_of(type(iterator)) != "itertools":
         return iterator.__reduce__()
-    with quietly():   # CPython 3.12 warns that this way is deprecated
+    with quietly():  # CPython 3.12 warns that this way is deprecated
         return iterator.__reduce__()
 
 
 # ---- zip, map, filter -----------------------------------------------------------------------------------------------
+
 
 def parts_of(holder: Any) -> tuple[Any, ...]:
     """The function, if any, and the iterators."""
@@ -75,12 +77,15 @@ def _is_watched(kind: type, function: Any) -> bool:
 
 # ---- enumerate, islice, chain ---------------------------------------------------------------------------------------
 
+
 def _inner(stepper: Any) -> tuple[Any, ...]:
     """The iterators that a stepper holds."""
     reduced = _reduced(stepper)
     if type(stepper) is itertools.chain:
         return reduced[2] if len(reduced) > 2 else ()
-    return () if type(stepper) is itertools.islice and len(reduced[1]) == 2 else reduced[1][:1]   # one that ended gives an iterator made for this question
+    return (
+        () if type(stepper) is itertools.islice and len(reduced[1]) == 2 else reduced[1][:1]
+    )  # one that ended gives an iterator made for this question
 
 
 def _counts(stepper: Any) -> tuple[Any, ...]:
@@ -142,7 +147,9 @@ def rebuilt(iterator: Any, sequences: Iterator[Any]) -> Any:
 
 
 def import_stepper(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
-    """A copy that stands at the same place; None where something it walks is not known, or is reached in another way too."""
+    """A copy that stands at the same place; None where something it walks is not known, or is reached in another way
+    too.
+    """
     below, place = owned(value), stands_at(value)
     if not _is_known(value) or any(id(one) in world.memo for one in below):
         return None
@@ -170,7 +177,9 @@ def _is_known(iterator: Any) -> bool:
     if kind in SEQUENCE_ITERATORS:
         return is_exhausted(iterator) or type(source_of(iterator)) in _PLAIN
     if kind is itertools.chain:
-        rest = [item for source in _inner(iterator)[:1] if type(source) in SEQUENCE_ITERATORS for item in source_of(source)]
+        rest = [
+            item for source in _inner(iterator)[:1] if type(source) in SEQUENCE_ITERATORS for item in source_of(source)
+        ]
         if not all(type(item) in _PLAIN for item in rest):
             return False
     return kind in STEPPERS and all(map(_is_known, _inner(iterator)))

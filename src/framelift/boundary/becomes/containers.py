@@ -1,6 +1,7 @@
 """Shadows: private copies of external built-in containers, same type, contents imported.
 
-One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these types get a copy of
+One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these types
+get a copy of
 their own class with its instance attributes imported too.
 """
 
@@ -31,7 +32,17 @@ from .opaque import opaque_for
 from ..records import Shadow
 from ..world import World
 
-__all__ = ["FACTORIES", "KINDS", "Kind", "LetIn", "import_attributes", "import_container", "is_container", "is_watched_factory", "solid_container"]
+__all__ = [
+    "FACTORIES",
+    "KINDS",
+    "Kind",
+    "LetIn",
+    "import_attributes",
+    "import_container",
+    "is_container",
+    "is_watched_factory",
+    "solid_container",
+]
 
 LetIn = Callable[[World, Any, Origin], Any]
 _mro, _own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
@@ -73,7 +84,9 @@ def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: L
     world.guard(origin, "KEYS", tuple(collections.OrderedDict.keys(value)))
     for key in collections.OrderedDict.keys(value):
         item = dict.__getitem__(value, key)
-        collections.OrderedDict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
+        collections.OrderedDict.__setitem__(
+            copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key))
+        )
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -85,11 +98,28 @@ def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: L
     _fill_dict(world, copy, value, origin, let_in)
 
 
-_FACTORY, _SET_FACTORY = (getattr(vars(collections.defaultdict)["default_factory"], name) for name in ("__get__", "__set__"))
+_FACTORY, _SET_FACTORY = (
+    getattr(vars(collections.defaultdict)["default_factory"], name) for name in ("__get__", "__set__")
+)
 
 #: C callables that may be called for a missing key from C
-FACTORIES: tuple[Any, ...] = (None, list, dict, set, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray, collections.deque,
-                              collections.OrderedDict)
+FACTORIES: tuple[Any, ...] = (
+    None,
+    list,
+    dict,
+    set,
+    tuple,
+    frozenset,
+    int,
+    float,
+    bool,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    collections.deque,
+    collections.OrderedDict,
+)
 
 
 def is_watched_factory(factory: Any) -> bool:
@@ -109,16 +139,21 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.scalars[origin.to("len")] = len(order)
-    said = ", ".join(repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)   # nobody's own __repr__ runs
+    said = ", ".join(
+        repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order
+    )  # nobody's own __repr__ runs
     world.guard(origin, "CHECK", (_same_order(order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
-    _core.copy_set(copy, value)   # where each lies, too: what is added, and what `pop` gives, goes by that
+    _core.copy_set(copy, value)  # where each lies, too: what is added, and what `pop` gives, goes by that
     layout = _core.set_layout(copy)
 
     def took_in() -> None:
         now = _core.set_layout(copy)
-        if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:   # more than removals
-            world.guard(origin, "CHECK", (lambda one: _core.set_layout(one) == layout, "lies in memory as it did"), "layout")
+        if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:  # more than removals
+            world.guard(
+                origin, "CHECK", (lambda one: _core.set_layout(one) == layout, "lies in memory as it did"), "layout"
+            )
+
     world.finishing.append(took_in)
 
 
@@ -126,6 +161,7 @@ def _same_order(order: tuple[Any, ...]) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
         now = tuple(set.__iter__(value))
         return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
+
     return check
 
 
@@ -140,12 +176,20 @@ _MAXLEN = collections.deque.maxlen.__get__
 KINDS: dict[type, Kind] = {
     list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
     dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c))),
-    collections.OrderedDict: Kind(lambda v: collections.OrderedDict.__new__(type(v)), _fill_ordered,
-                                   lambda c: dict(collections.OrderedDict.items(c))),
-    collections.defaultdict: Kind(lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))),
+    collections.OrderedDict: Kind(
+        lambda v: collections.OrderedDict.__new__(type(v)),
+        _fill_ordered,
+        lambda c: dict(collections.OrderedDict.items(c)),
+    ),
+    collections.defaultdict: Kind(
+        lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))
+    ),
     set: Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
-    collections.deque: Kind(lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque
-                             else _sub_deque(v), _fill_deque, lambda c: list(collections.deque.__iter__(c))),
+    collections.deque: Kind(
+        lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque else _sub_deque(v),
+        _fill_deque,
+        lambda c: list(collections.deque.__iter__(c)),
+    ),
     bytearray: Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
 
@@ -184,22 +228,50 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         world.note_class(cls)
     size = solid.__len__(value) if hasattr(solid, "__len__") else 0
     # The table of modules grows at any moment, also while capturing.
-    if cls is dict and (size > config.large_container or value is sys.modules or not _has_unsafe_keys(dict, value) and world.dynamism.by_key(value, origin)):
-        table = LargeDict.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in), world.dynamism.keys_change(origin))
+    if cls is dict and (
+        size > config.large_container
+        or value is sys.modules
+        or not _has_unsafe_keys(dict, value)
+        and world.dynamism.by_key(value, origin)
+    ):
+        table = LargeDict.of(
+            world,
+            value,
+            origin,
+            let_in,
+            functools.partial(_shadow_behind, world, value, origin, let_in),
+            world.dynamism.keys_change(origin),
+        )
         return world.register(value, table, origin)
     view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(solid, value)
-    if view is not None and (cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)):
-        if cls is set and not all(map(_is_plain_element, set.__iter__(value))):   # which objects a set that grows has is asked one capture each
+    if view is not None and (
+        cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)
+    ):
+        if cls is set and not all(
+            map(_is_plain_element, set.__iter__(value))
+        ):  # which objects a set that grows has is asked one capture each
             return world.register(value, opaque_for(value, "opaque-object", "set keyed by objects that grows"), origin)
-        return world.register(value, view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)), origin)
+        return world.register(
+            value,
+            view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)),
+            origin,
+        )
     if size > config.large_container or unsafe:
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
-    if cls is not solid and (solid is frozenset and _core.own_dict(value) is not None or any(map(_has_slots, _mro(cls)[:_mro(cls).index(solid)]))):
-        if issubclass(cls, BaseException):   # a placeholder could be raised natively, and that would be another exception
+    if cls is not solid and (
+        solid is frozenset
+        and _core.own_dict(value) is not None
+        or any(map(_has_slots, _mro(cls)[: _mro(cls).index(solid)]))
+    ):
+        if issubclass(
+            cls, BaseException
+        ):  # a placeholder could be raised natively, and that would be another exception
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}, an exception with slots")
-        return world.register(value, opaque_for(value, "opaque-object", f"{qualname_of(cls)}, a {solid.__name__} with attributes"), origin)
+        return world.register(
+            value, opaque_for(value, "opaque-object", f"{qualname_of(cls)}, a {solid.__name__} with attributes"), origin
+        )
     if solid is tuple:
         return _import_tuple(world, value, origin, let_in)
     if solid is frozenset:
@@ -242,7 +314,9 @@ def _has_unsafe_keys(solid: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
     if issubclass(solid, dict):
         return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
-    return solid in (set, frozenset) and not all(_is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value))
+    return solid in (set, frozenset) and not all(
+        _is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value)
+    )
 
 
 def _is_plain_element(key: Any) -> bool:
@@ -250,9 +324,11 @@ def _is_plain_element(key: Any) -> bool:
 
 
 def _is_plain_constant(key: Any) -> bool:
-    """A function, class or module that is hashed and compared by its identity: a metaclass may do that by code of the program's."""
+    """A function, class or module that is hashed and compared by its identity: a metaclass may do that by code of the
+    program's.
+    """
     if type(key) is types.BuiltinFunctionType and not is_a(key.__self__, (types.ModuleType, type, type(None))):
-        return False   # bound to an object, of which captured code may see a copy
+        return False  # bound to an object, of which captured code may see a copy
     return is_constant(key) and (not is_a(key, type) or _core.is_plain_class(key))
 
 
@@ -272,11 +348,17 @@ def _is_object_key(key: Any) -> bool:
     """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
     if not _core.is_plain_class(type(key)):
         return False
-    hashing, comparing = (_core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__"))   # past a metaclass
+    hashing, comparing = (
+        _core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__")
+    )  # past a metaclass
     if is_a(key, torch.Tensor):
         return hashing is torch.Tensor.__hash__ and comparing is torch.Tensor.__eq__
-    if is_a(key, enum.Enum):   # exists once; its hash is its name's
-        return hashing in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and comparing in (object.__eq__, str.__eq__, int.__eq__)
+    if is_a(key, enum.Enum):  # exists once; its hash is its name's
+        return hashing in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and comparing in (
+            object.__eq__,
+            str.__eq__,
+            int.__eq__,
+        )
     return hashing is object.__hash__ and comparing is object.__eq__
 
 

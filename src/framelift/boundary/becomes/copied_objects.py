@@ -1,6 +1,7 @@
 """Shadows of external objects that are not containers: random generators, exceptions, simple namespaces.
 
-Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is remembered of it to see a
+Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is remembered
+of it to see a
 change at the end.
 """
 
@@ -31,11 +32,15 @@ def _fill_random(world: World, copy: Any, value: Any, origin: Origin, let_in: Le
     _random.Random.setstate(copy, _random.Random.getstate(value))
 
 
-# In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the state was before.
-KINDS[_random.Random] = Kind(lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)])
+# In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the
+# state was before.
+KINDS[_random.Random] = Kind(
+    lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)]
+)
 
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
+
 
 def _fill_nothing(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     """Its attributes are all there is, and those are imported for every shadow."""
@@ -48,8 +53,12 @@ KINDS[types.SimpleNamespace] = Kind(lambda v: types.SimpleNamespace.__new__(type
 
 #: what exceptions of these classes hold besides arguments and chain
 EXCEPTION_FIELDS: dict[type, tuple[str, ...]] = {
-    BaseException: (), StopIteration: ("value",), SystemExit: ("code",), NameError: ("name",),
-    AttributeError: ("name", "obj"), ImportError: ("msg", "name", "path"),
+    BaseException: (),
+    StopIteration: ("value",),
+    SystemExit: ("code",),
+    NameError: ("name",),
+    AttributeError: ("name", "obj"),
+    ImportError: ("msg", "name", "path"),
 }
 if "name_from" in vars(ImportError):
     EXCEPTION_FIELDS[ImportError] += ("name_from",)
@@ -61,7 +70,11 @@ CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": Ba
 def exception_fields(kind: type) -> dict[str, Any] | None:
     """The descriptors of a built-in exception's own fields; None where it holds more than is known."""
     known = next(k for k in mro_of(kind) if k in EXCEPTION_FIELDS)
-    return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]} if basicsize_of(kind) == known.__basicsize__ else None
+    return (
+        {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]}
+        if basicsize_of(kind) == known.__basicsize__
+        else None
+    )
 
 
 def was_raised_inside(error: BaseException) -> bool:
@@ -80,6 +93,7 @@ def _fill_exception(fields: dict[str, Any]) -> Callable[[World, Any, Any, Origin
         suppress = _SUPPRESS
         world.guard(origin.to("attr", "__suppress_context__"), "EQ", suppress.__get__(value))
         suppress.__set__(copy, suppress.__get__(value))
+
     return fill
 
 
@@ -93,7 +107,9 @@ def _add_exceptions() -> None:
         if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
-                KINDS[kind] = Kind(lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields))
+                KINDS[kind] = Kind(
+                    lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields)
+                )
 
 
 _add_exceptions()
@@ -109,7 +125,10 @@ def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[Ba
         if is_a(one, BaseException) and id(one) not in seen:
             seen.add(id(one))
             waiting += [slot.__get__(one) for slot in CHAIN.values()]
-            waiting += [*_ARGS.__get__(one), *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ())]
+            waiting += [
+                *_ARGS.__get__(one),
+                *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ()),
+            ]
         elif type(one) in (list, tuple):
             waiting += one
     place = origin.to("attr", "exceptions")
@@ -127,7 +146,9 @@ for _group in (BaseExceptionGroup, ExceptionGroup):
 
 
 # ---- locks ----------------------------------------------------------------------------------------------------------
-# A lock that nobody holds is taken and given back inside a private one: the program as a whole is what another thread would wait for.
+# A lock that nobody holds is taken and given back inside a private one: the program as a whole is what another thread
+# would wait for.
+
 
 def _fill_lock(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     if is_held(value):
@@ -139,7 +160,7 @@ def is_held(lock: Any) -> bool:
     """Whether any thread holds the lock."""
     if is_a(lock, _LOCK):
         return lock.locked()
-    return "count=0" not in repr(lock)   # a re-entrant lock shows it in no other way
+    return "count=0" not in repr(lock)  # a re-entrant lock shows it in no other way
 
 
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())

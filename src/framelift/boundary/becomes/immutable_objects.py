@@ -27,7 +27,12 @@ def _moment(value: Any) -> Any:
 
 #: type -> what distinguishes two objects of it; None for one that is not known enough
 DESCRIPTIONS: dict[type, Callable[[Any], Any]] = {
-    datetime.date: repr, datetime.timedelta: repr, datetime.timezone: repr, datetime.datetime: _moment, datetime.time: _moment, re.Match: _match,
+    datetime.date: repr,
+    datetime.timedelta: repr,
+    datetime.timezone: repr,
+    datetime.datetime: _moment,
+    datetime.time: _moment,
+    re.Match: _match,
 }
 
 
@@ -43,8 +48,11 @@ def import_value(world: World, value: Any, origin: Origin) -> Any:
 
 #: built-in types of values -> the plain value inside an instance of a subclass
 _PLAIN: dict[type, Callable[[Any], Any]] = {
-    int: int.__pos__, float: float.__pos__, complex: complex.__pos__,
-    str: lambda value: str.__getitem__(value, slice(None)), bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    int: int.__pos__,
+    float: float.__pos__,
+    complex: complex.__pos__,
+    str: lambda value: str.__getitem__(value, slice(None)),
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
 }
 
 
@@ -57,4 +65,9 @@ def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:
     """Guard the built-in value inside an instance."""
     inside = _PLAIN[kind]
     before = inside(value)
-    world.guard(origin, "CHECK", (lambda now: issubclass(type(now), kind) and same_leaf(inside(now), before), f"== {before!r}"), "value")
+    world.guard(
+        origin,
+        "CHECK",
+        (lambda now: issubclass(type(now), kind) and same_leaf(inside(now), before), f"== {before!r}"),
+        "value",
+    )

@@ -16,11 +16,27 @@ from .opaque import Opaque
 from ..records import Shadow
 from ..world import World
 
-__all__ = ["SEQUENCE_ITERATORS", "count_of", "exhausted", "import_counter", "import_iterator", "is_exhausted", "is_within", "place_of", "source_of", "step_of", "steps_between"]
+__all__ = [
+    "SEQUENCE_ITERATORS",
+    "count_of",
+    "exhausted",
+    "import_counter",
+    "import_iterator",
+    "is_exhausted",
+    "is_within",
+    "place_of",
+    "source_of",
+    "step_of",
+    "steps_between",
+]
 
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
-SEQUENCE_ITERATORS: tuple[type, ...] = (*dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES), type(reversed([])), reversed)
-_TURNED = (tuple, str, bytes)   # what `reversed` walks without asking it
+SEQUENCE_ITERATORS: tuple[type, ...] = (
+    *dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES),
+    type(reversed([])),
+    reversed,
+)
+_TURNED = (tuple, str, bytes)  # what `reversed` walks without asking it
 
 
 def source_of(iterator: Any) -> Any:
@@ -29,7 +45,8 @@ def source_of(iterator: Any) -> Any:
 
 
 def place_of(iterator: Any) -> int:
-    """Where an iterator stands.  (Since CPython 3.12 one of a range stands at the beginning of the range that is left.)"""
+    """Where an iterator stands.  (Since CPython 3.12 one of a range stands at the beginning of the range that is
+    left.)"""
     state = iterator.__reduce__()[2:]
     return state[0] if state and state[0] is not None else 0
 
@@ -53,7 +70,9 @@ def is_exhausted(iterator: Any) -> bool:
 
 
 def is_within(iterator: Any) -> bool:
-    """Whether another one over its sequence can be set to its place: a place beyond the end, of a sequence that became shorter, is cut to the length."""
+    """Whether another one over its sequence can be set to its place: a place beyond the end, of a sequence that became
+    shorter, is cut to the length.
+    """
     function, arguments, *state = iterator.__reduce__()
     if not state or state[0] is None:
         return True
@@ -63,7 +82,9 @@ def is_within(iterator: Any) -> bool:
 
 
 def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
-    """Another one of its type that is exhausted.  The empty sequence that it shows is made when it is asked, so that is nothing to know it by."""
+    """Another one of its type that is exhausted.  The empty sequence that it shows is made when it is asked, so that is
+    nothing to know it by.
+    """
     copy = exhausted(type(value))
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", is_exhausted), "EQ", True)
@@ -86,10 +107,10 @@ def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("ask", place_of), "EQ", place)
     copy = value.__reduce__()[0](inside)
-    if type(copy) is not type(value) or not is_within(value):   # exhausted, it shows no sequence any more
+    if type(copy) is not type(value) or not is_within(value):  # exhausted, it shows no sequence any more
         return None
     if value.__reduce__()[2:] != (None,):
-        copy.__setstate__(place)   # also 0: a reversed one begins at the other end
+        copy.__setstate__(place)  # also 0: a reversed one begins at the other end
     world.register(value, copy, origin)
     world.add_shadow(Shadow(copy, value, origin, place))
     return copy
@@ -99,7 +120,8 @@ _COUNTER = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 
 
 def count_of(counter: Any) -> int | None:
-    """The number a counter gives next; None where that is no int.  (Read off its text; CPython 3.14 has no other way.)"""
+    """The number a counter gives next; None where that is no int.  (Read off its text; CPython 3.14 has no other
+    way.)"""
     found = _COUNTER.fullmatch(repr(counter))
     return int(found[1]) if found else None
 

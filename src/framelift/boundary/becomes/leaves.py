@@ -11,25 +11,55 @@ from ..._core import is_a
 
 __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
 
-LEAF_TYPES = frozenset({
-    type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
-    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.qscheme,
-    torch.finfo, torch.iinfo, torch._C._SDPBackend,
-})
+LEAF_TYPES = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type(Ellipsis),
+        type(NotImplemented),
+        range,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        torch.Size,
+        torch.qscheme,
+        torch.finfo,
+        torch.iinfo,
+        torch._C._SDPBackend,
+    }
+)
 _LEAF_IDS = frozenset(map(id, LEAF_TYPES))
 
 #: identity decides: functions, classes, modules, built-ins and descriptors are themselves inside and outside
 CONSTANT_TYPES = (
-    types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, types.MethodDescriptorType,
-    types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
-    types.CodeType, property, staticmethod, classmethod, types.GenericAlias, types.UnionType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    type,
+    types.ModuleType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.CodeType,
+    property,
+    staticmethod,
+    classmethod,
+    types.GenericAlias,
+    types.UnionType,
 )
 
 
 def is_leaf(value: Any) -> bool:
     """Whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
     cls = type(value)
-    if id(cls) in _LEAF_IDS:   # a metaclass may have code of its own for hashing the class
+    if id(cls) in _LEAF_IDS:  # a metaclass may have code of its own for hashing the class
         return True
     if cls is tuple or cls is frozenset:
         return all(map(is_leaf, value))
@@ -39,7 +69,9 @@ def is_leaf(value: Any) -> bool:
 
 
 def holds_nan(value: Any) -> bool:
-    """Whether a leaf is, or has in it, a number that is not equal to itself: containers find such a one by its identity alone."""
+    """Whether a leaf is, or has in it, a number that is not equal to itself: containers find such a one by its identity
+    alone.
+    """
     cls = type(value)
     if cls is float or cls is complex:
         return bool(value != value)

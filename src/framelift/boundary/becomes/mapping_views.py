@@ -16,8 +16,10 @@ __all__ = ["MAPPING_VIEWS", "import_view"]
 
 _MAKERS: dict[type, Callable[[Any], Any]] = {
     **{type(view({})): view for view in (dict.keys, dict.values, dict.items)},
-    **{type(view(collections.OrderedDict())): view
-       for view in (collections.OrderedDict.keys, collections.OrderedDict.values, collections.OrderedDict.items)},
+    **{
+        type(view(collections.OrderedDict())): view
+        for view in (collections.OrderedDict.keys, collections.OrderedDict.values, collections.OrderedDict.items)
+    },
     types.MappingProxyType: types.MappingProxyType,
 }
 MAPPING_VIEWS: tuple[type, ...] = tuple(_MAKERS)
@@ -36,7 +38,7 @@ def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[Worl
         return None
     world.guard(origin, "TYPE", type(value))
     inside = let_in(world, table, origin.to("ask", behind))
-    if type(inside) is LargeDict:   # opened, it reads and writes what the view looks at
+    if type(inside) is LargeDict:  # opened, it reads and writes what the view looks at
         inside = inside.plain()
     if type(inside) is not type(table):
         return None

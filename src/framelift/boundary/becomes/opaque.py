@@ -37,9 +37,14 @@ _READ_CLASS_PLAINLY = frozenset({types.ModuleType, type, _thread._local})
 
 
 def _has_own_reads(cls: type) -> bool:
-    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class, as weak proxies do."""
+    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class, as
+    weak proxies do.
+    """
     reads = _core.type_lookup(cls, "__getattribute__", None)
-    if type(reads) is not types.WrapperDescriptorType or _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"]:
+    if (
+        type(reads) is not types.WrapperDescriptorType
+        or _core.type_lookup(cls, "__class__", None) is not object.__dict__["__class__"]
+    ):
         return True
     return not (_core.has_generic_reads(reads.__objclass__) or reads.__objclass__ in _READ_CLASS_PLAINLY)
 
@@ -49,11 +54,11 @@ def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
 
 
 _SPECIAL = """
-setattr delattr call len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit aenter aexit
-await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor ceil round neg pos abs invert
-add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod
-divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor
-reduce reduce_ex getstate sizeof dir copy deepcopy array
+    setattr delattr call len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit
+    aenter aexit await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor
+    ceil round neg pos abs invert add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv
+    itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift
+    rrshift irshift and rand iand or ror ior xor rxor ixor reduce reduce_ex getstate sizeof dir copy deepcopy array
 """.split()
 for _special in _SPECIAL:
     setattr(Opaque, f"__{_special}__", _refuse)
@@ -76,7 +81,9 @@ def refused(placeholder: Opaque) -> Interrupt:
 
 
 def refuse_opaque(args: Iterable[Any]) -> None:
-    """Interrupt where C code that reads its arguments is given a placeholder, be it in a list or tuple: it would take it for what it is not."""
+    """Interrupt where C code that reads its arguments is given a placeholder, be it in a list or tuple: it would take
+    it for what it is not.
+    """
     rest = [*args]
     for arg in rest:
         if type(arg) is Opaque:
@@ -86,7 +93,9 @@ def refuse_opaque(args: Iterable[Any]) -> None:
 
 
 def unknown_object(reason: str, detail: str) -> Opaque:
-    """A placeholder for an object that will exist when the graph runs: it is there, and that is all that is known of it."""
+    """A placeholder for an object that will exist when the graph runs: it is there, and that is all that is known of
+    it.
+    """
     made = Opaque()
     _real[id(made)] = (None, reason, detail)
     return made

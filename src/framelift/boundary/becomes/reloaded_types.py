@@ -19,7 +19,9 @@ _NAMES = tuple(type.__dict__[name].__get__ for name in ("__module__", "__qualnam
 
 
 def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
-    """Remember what a function says of a class, as long as the class lives: a cache that held classes would hold all that their functions see."""
+    """Remember what a function says of a class, as long as the class lives: a cache that held classes would hold all
+    that their functions see.
+    """
     found: weakref.WeakKeyDictionary[type, _T] = weakref.WeakKeyDictionary()
 
     @functools.wraps(of_class)
@@ -29,11 +31,14 @@ def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
         except KeyError:
             answer = found[cls] = of_class(cls)
             return answer
+
     return remembered
 
 
 def known_kind(cls: type) -> type:
-    """The type that tables know for `cls`: another one only where that is made of the same C functions and has the same name."""
+    """The type that tables know for `cls`: another one only where that is made of the same C functions and has the same
+    name.
+    """
     other = _other_kind(cls)
     return cls if other is None else other
 

@@ -1,6 +1,7 @@
 """The decimal context of the thread: captured arithmetic runs in a private copy, and what it changed is an effect.
 
-Operators on decimals read the context from C without any call, so it is guarded as a whole as soon as a decimal exists inside.
+Operators on decimals read the context from C without any call, so it is guarded as a whole as soon as a decimal exists
+inside.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def set_decimal_context(*state: Any) -> None:
     context = decimal.getcontext()
     for name, value in zip(_FIELDS, state):
         setattr(context, name, value)
-    for table, names in zip((context.flags, context.traps), state[len(_FIELDS):]):
+    for table, names in zip((context.flags, context.traps), state[len(_FIELDS) :]):
         for signal in table:
             table[signal] = signal.__name__ in names
 
@@ -38,9 +39,14 @@ def enter_decimal(world: World) -> None:
         return
     outside = decimal.getcontext()
     inside, before = outside.copy(), _state(outside)
-    for signal in outside.flags:   # a copy starts without them
+    for signal in outside.flags:  # a copy starts without them
         inside.flags[signal] = outside.flags[signal]
-    world.guard(const(decimal.getcontext), "CHECK", (lambda ask: _state(ask()) == before, "() has the settings it had"), "decimal")
+    world.guard(
+        const(decimal.getcontext),
+        "CHECK",
+        (lambda ask: _state(ask()) == before, "() has the settings it had"),
+        "decimal",
+    )
 
     def leave_decimal() -> None:
         decimal.setcontext(outside)

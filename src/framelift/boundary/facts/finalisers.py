@@ -1,6 +1,8 @@
-"""Objects whose end the program may see: those with a finalizer, generators that wait inside a `try`, and what holds them.
+"""Objects whose end the program may see: those with a finalizer, generators that wait inside a `try`, and what holds
+them.
 
-A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a break would make every
+A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a break
+would make every
 intermediate tensor a result; these are the ones that have to be.
 """
 
@@ -26,8 +28,19 @@ __all__ = ["end_acts", "end_is_seen", "end_is_seen_inside", "is_referred_to"]
 #: types whose objects end unseen, unless by what they hold
 _SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
 _TABLES = frozenset((dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType))
-_UNSEEN = LEAF_TYPES | {torch.Tensor, torch.nn.Parameter, torch.Generator, slice, bytearray, types.FunctionType, types.MethodType,
-                        types.BuiltinFunctionType, types.CellType, types.FrameType, types.CodeType}
+_UNSEEN = LEAF_TYPES | {
+    torch.Tensor,
+    torch.nn.Parameter,
+    torch.Generator,
+    slice,
+    bytearray,
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    types.CellType,
+    types.FrameType,
+    types.CodeType,
+}
 #: containers of more elements, and what is nested deeper, are taken to hold such an object
 _MOST, _DEEPEST = 64, 4
 
@@ -40,7 +53,11 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
     if cls in _UNSEEN:
         return False
     if cls in _SEQUENCES or cls in _TABLES:
-        return depth == _DEEPEST or len(value) > _MOST or any(end_is_seen(part, depth + 1) for part in (value if cls in _SEQUENCES else value.values()))
+        return (
+            depth == _DEEPEST
+            or len(value) > _MOST
+            or any(end_is_seen(part, depth + 1) for part in (value if cls in _SEQUENCES else value.values()))
+        )
     if cls in _GENERATORS:
         return _waits(value, end_is_seen, depth)
     if is_a(value, torch.Tensor):
@@ -57,12 +74,20 @@ def end_acts(value: Any, depth: int = 0) -> bool:
         return _waits(value, end_acts, depth)
     if _core.type_lookup(cls, "__del__", None) is not None:
         return True
-    parts = list(value) if cls in _SEQUENCES else list(value.values()) if cls in _TABLES else list((_own(value) or {}).values())
+    parts = (
+        list(value)
+        if cls in _SEQUENCES
+        else list(value.values())
+        if cls in _TABLES
+        else list((_own(value) or {}).values())
+    )
     return any(end_acts(part, depth + 1) for part in parts[:_MOST])
 
 
 def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
-    """The same for what captured code holds.  Objects made inside have no finaliser: only what they hold, and generators, are looked at."""
+    """The same for what captured code holds.  Objects made inside have no finaliser: only what they hold, and
+    generators, are looked at.
+    """
     record = world.by_seen.get(id(value))
     if record is not None:
         return end_is_seen(record.original)
@@ -81,8 +106,15 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 
 def is_referred_to(value: Any, stack: Any) -> bool:
-    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it alive after the instruction."""
-    return weakrefoffset_of(type(value)) != 0 and not is_a(value, torch.Tensor) and not is_constant(value) and any(one is value for one in stack)
+    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it
+    alive after the instruction.
+    """
+    return (
+        weakrefoffset_of(type(value)) != 0
+        and not is_a(value, torch.Tensor)
+        and not is_constant(value)
+        and any(one is value for one in stack)
+    )
 
 
 def _own(value: Any) -> dict[str, Any] | None:
@@ -93,13 +125,14 @@ def _own(value: Any) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
-_HANDLES = opmap["PUSH_EXC_INFO"]   # begins every handler that the program wrote
+_HANDLES = opmap["PUSH_EXC_INFO"]  # begins every handler that the program wrote
 _GENERATORS = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
 _FRAMES = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
 
 
 def _waits(generator: Any, seen: Any, depth: int) -> bool:
-    """Whether something happens when a generator that waits somewhere ends: a handler of its own, or the end of what it holds.
+    """Whether something happens when a generator that waits somewhere ends: a handler of its own, or the end of what it
+    holds.
 
     (A closed one has no frame any more; some releases of CPython 3.12 still hold what it held.)
     """

@@ -1,8 +1,11 @@
 """Identity of external immutable values: the same value may be one object in this call and two in the next.
 
-Guards on leaves compare values, and few programs ask for more.  Where one asks whether two equal values are one object (`is`, `id`), the
-answer becomes a fact: all places that hold the object are found among the guards made so far, and are guarded to hold one object;
-places of two objects, to hold different ones; places whose object captured code also holds as a constant, to hold that very object.
+Guards on leaves compare values, and few programs ask for more.  Where one asks whether two equal values are one object
+(`is`, `id`), the
+answer becomes a fact: all places that hold the object are found among the guards made so far, and are guarded to hold
+one object;
+places of two objects, to hold different ones; places whose object captured code also holds as a constant, to hold that
+very object.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from ..world import World
 
 __all__ = ["Identities"]
 
-#: a place of an object: where it is, and how it lies there ("value", "key" of the dictionary there, "inside" of the frozenset there)
+#: a place of an object: where it is, and how it lies there ("value", "key" of the dictionary there, "inside" of the
+#: frozenset there)
 Place = tuple[Origin, str]
 
 
@@ -27,10 +31,10 @@ class Identities:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._guards = 0                               # how many guards of the world were looked at
-        self._places: dict[int, list[Place]] = {}      # id of an object that a guard holds -> its places
+        self._guards = 0  # how many guards of the world were looked at
+        self._places: dict[int, list[Place]] = {}  # id of an object that a guard holds -> its places
         self._code: set[int] = set()
-        self._constants: set[int] = set()              # ids of constants of the code that ran
+        self._constants: set[int] = set()  # ids of constants of the code that ran
 
     def same(self, left: Any, right: Any) -> bool:
         """Whether two values are one object, as a fact."""
@@ -71,15 +75,25 @@ class Identities:
         if how == "value":
             self._world.guard(origin, "IS", value)
         elif how == "key":
-            self._world.guard(origin, "CHECK", (lambda now: any(key is value for key in dict_keys(now)), f"has this {value!r} as a key"), id(value))
+            self._world.guard(
+                origin,
+                "CHECK",
+                (lambda now: any(key is value for key in dict_keys(now)), f"has this {value!r} as a key"),
+                id(value),
+            )
             self._world.keep.append(value)
         else:
-            self._world.guard(origin, "CHECK", (lambda now: any(item is value for item in now), f"has this {value!r} in it"), id(value))
+            self._world.guard(
+                origin,
+                "CHECK",
+                (lambda now: any(item is value for item in now), f"has this {value!r} in it"),
+                id(value),
+            )
             self._world.keep.append(value)
 
     def _find(self, value: Any) -> list[Place]:
         guards = self._world.guards
-        for guard in guards[self._guards:]:
+        for guard in guards[self._guards :]:
             if guard.kind == "EQ":
                 self._note(guard.value, guard.origin)
             elif guard.kind == "KEYS":

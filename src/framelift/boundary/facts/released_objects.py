@@ -1,6 +1,7 @@
 """What captured code released: external objects that its pending writes removed from their places.
 
-Outside nothing is changed before the entry runs, so they live on while captured code runs; in eager mode they may be dead by then.
+Outside nothing is changed before the entry runs, so they live on while captured code runs; in eager mode they may be
+dead by then.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def may_have_died(world: World, target: Any) -> bool:
 
 
 def root_of(world: World, target: Any) -> Any:
-    """The argument of the root that the way to an object begins with, as captured code sees it; None where it begins elsewhere."""
+    """The argument of the root that the way to an object begins with, as captured code sees it; None where it begins
+    elsewhere.
+    """
     record = world.by_seen.get(id(target))
     if record is None:
         return None
@@ -52,12 +55,22 @@ def root_of(world: World, target: Any) -> Any:
 
 
 def _holds_nothing(value: Any) -> bool:
-    return is_leaf(value) or is_a(value, (torch.Tensor, type, types.ModuleType)) or is_constant(value) and not is_a(value, types.FunctionType)
+    return (
+        is_leaf(value)
+        or is_a(value, (torch.Tensor, type, types.ModuleType))
+        or is_constant(value)
+        and not is_a(value, types.FunctionType)
+    )
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    if is_a(value, types.FunctionType):   # not by way of its module
-        return [*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), value.__dict__]
+    if is_a(value, types.FunctionType):  # not by way of its module
+        return [
+            *(value.__closure__ or ()),
+            *(value.__defaults__ or ()),
+            *(value.__kwdefaults__ or {}).values(),
+            value.__dict__,
+        ]
     return gc.get_referents(value)
 
 
@@ -79,12 +92,19 @@ def _let_go(world: World) -> Iterator[Any]:
 
 
 def _at(owner: Any, key: Any) -> Iterable[Any]:
-    """What the outside has at the place of a pending write; all that its owner holds, where that is not known better."""
+    """What the outside has at the place of a pending write; all that its owner holds, where that is not known
+    better."""
     if is_a(owner, type):
         return [type.__dict__["__dict__"].__get__(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
     if table is not None and (is_leaf(key) or is_constant(key)):
-        return [table[key]] if key in table else [] if table is owner or not hasattr(type(owner), str(key)) else gc.get_referents(owner)
+        return (
+            [table[key]]
+            if key in table
+            else []
+            if table is owner or not hasattr(type(owner), str(key))
+            else gc.get_referents(owner)
+        )
     return gc.get_referents(owner)
 
 

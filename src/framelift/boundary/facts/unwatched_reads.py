@@ -1,8 +1,11 @@
 """What code that runs unwatched may read: found in its code, by the names it uses, and guarded as it was before it ran.
 
-The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and with some compilers never again.  Constants, containers, helpers and
-attributes of objects that they name are followed as far as the program's own code goes; names are taken together, since a helper may be given any of the
-objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back, and not guarded.
+The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and with
+some compilers never again.  Constants, containers, helpers and
+attributes of objects that they name are followed as far as the program's own code goes; names are taken together, since
+a helper may be given any of the
+objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back, and
+not guarded.
 """
 
 from __future__ import annotations
@@ -62,13 +65,13 @@ class UnwatchedReads:
     def __init__(self, world: World) -> None:
         self._world = world
         self._who = ""
-        self._met: dict[int, Any] = {}                                   # objects followed
+        self._met: dict[int, Any] = {}  # objects followed
         self._names: set[str] = set()
-        self._owners: list[tuple[Any, set[str]]] = []                    # what has attributes, and the names asked of it
-        self._found: list[tuple[Origin, str, Any]] = []                  # guards to be
-        self._absent: list[tuple[Any, str]] = []                         # attributes of classes that an instance does not hide
-        self._looked_up: list[tuple[type, str, Any]] = []                # attributes of classes
-        self._kept: list[tuple[Any, Any]] = []                           # containers, cells and entries, and what they held
+        self._owners: list[tuple[Any, set[str]]] = []  # what has attributes, and the names asked of it
+        self._found: list[tuple[Origin, str, Any]] = []  # guards to be
+        self._absent: list[tuple[Any, str]] = []  # attributes of classes that an instance does not hide
+        self._looked_up: list[tuple[type, str, Any]] = []  # attributes of classes
+        self._kept: list[tuple[Any, Any]] = []  # containers, cells and entries, and what they held
         world.finishing.append(self.finish)
         world.leaving.append(self.put_back)
 
@@ -117,7 +120,7 @@ class UnwatchedReads:
         self._met[id(function)] = function
         self._names.update(_names(function.__code__))
         self._add_owner(function.__globals__)
-        if _core.is_internal(function):   # made by captured code, which is watched
+        if _core.is_internal(function):  # made by captured code, which is watched
             return
         for i, default in enumerate(function.__defaults__ or ()):
             self._value(const(function).to("default", i), default)
@@ -133,7 +136,7 @@ class UnwatchedReads:
             self._value(place, held)
 
     def _attribute(self, owner: Any, name: str) -> None:
-        if type(owner) is dict:   # a module's
+        if type(owner) is dict:  # a module's
             self._entry(owner, name, const(owner))
         elif is_a(owner, type):
             base = next((base for base in _mro(owner) if name in members_of(base)), None)
@@ -143,7 +146,9 @@ class UnwatchedReads:
                     self._value(None, members_of(base)[name])
         elif name in vars(owner):
             self._entry(vars(owner), name, const(owner).to("dict"))
-        elif any(name in members_of(base) for base in _mro(type(owner)) if base is not object):   # one of the instance's own would hide it
+        elif any(
+            name in members_of(base) for base in _mro(type(owner)) if base is not object
+        ):  # one of the instance's own would hide it
             self._absent.append((owner, name))
 
     def _entry(self, table: dict[str, Any], name: str, place: Origin) -> None:
@@ -177,7 +182,11 @@ class UnwatchedReads:
                 self._add_owner(value)
         elif kind in _CONTAINERS:
             self._container(value, kind)
-        elif not is_a(value, torch.Tensor) and _is_own(module_of(kind)) and type(getattr(value, "__dict__", None)) is dict:
+        elif (
+            not is_a(value, torch.Tensor)
+            and _is_own(module_of(kind))
+            and type(getattr(value, "__dict__", None)) is dict
+        ):
             self._add_owner(value)
             self._add_owner(kind)
 
@@ -189,7 +198,9 @@ class UnwatchedReads:
         if kind is set:
             if all(map(is_leaf, value)):
                 held = frozenset(value)
-                self._found.append((root, "CHECK", (lambda now: same_leaf(set(now), set(held)), "has the elements it had")))
+                self._found.append(
+                    (root, "CHECK", (lambda now: same_leaf(set(now), set(held)), "has the elements it had"))
+                )
         elif issubclass(kind, dict):
             self._found.append((root, "KEYS", tuple(dict.keys(value))))
             for key, item in dict.items(value):
@@ -228,7 +239,9 @@ class UnwatchedReads:
     def _refuse_pending(self) -> None:
         world = self._world
         modules = (sys.modules.get(owner.get("__name__", "")) for owner, _ in self._owners if type(owner) is dict)
-        owners = {id(owner) for owner, _ in self._owners} | set(map(id, modules))   # writes to globals are their module's
+        owners = {id(owner) for owner, _ in self._owners} | set(
+            map(id, modules)
+        )  # writes to globals are their module's
         cells = {id(owner) for owner, _ in self._kept if type(owner) is types.CellType}
         written = any(owner in cells or owner in owners and name in self._names for owner, name in world.overlay)
         if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):
@@ -254,17 +267,19 @@ def _holds(owner: Any, held: Any) -> bool:
             return owner.cell_contents is held
         except ValueError:
             return False
-    if kind is tuple:   # the entry of a table
+    if kind is tuple:  # the entry of a table
         return owner[0].get(owner[1], owner) is held
     if kind is set:
         return bool(owner == held)
-    return _same(list(owner), list(held)) and (not issubclass(kind, dict) or _same(list(dict.values(owner)), list(held.values())))
+    return _same(list(owner), list(held)) and (
+        not issubclass(kind, dict) or _same(list(dict.values(owner)), list(held.values()))
+    )
 
 
 def _is_so(place: Origin, kind: str, value: Any) -> bool:
     """Whether a guard that is to be holds now."""
     if kind not in ("EQ", "IS"):
-        return True   # of a container that is as it was
+        return True  # of a container that is as it was
     try:
         now = fetch(place, ())
     except Missing:
@@ -303,5 +318,8 @@ def _set_cell(owner: Any, held: Any) -> None:
 #: kinds of containers that are followed; and how what was kept is put back
 _CONTAINERS = frozenset({dict, collections.OrderedDict, collections.defaultdict, list, collections.deque, set, tuple})
 _RESTORE: dict[type, Callable[[Any, Any], None]] = {
-    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict, set), _refill), **dict.fromkeys((list, collections.deque), _refill_row),
-    tuple: _set_entry, types.CellType: _set_cell}
+    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict, set), _refill),
+    **dict.fromkeys((list, collections.deque), _refill_row),
+    tuple: _set_entry,
+    types.CellType: _set_cell,
+}

@@ -41,7 +41,7 @@ def class_entry_is_there(world: World, cls: type, name: str) -> bool:
     there = name in _own(cls)
     if not _flags(cls) & _HEAP_TYPE:
         return there
-    if there:   # a lookup would go on to the bases
+    if there:  # a lookup would go on to the bases
         world.guard(const(cls), "CHECK", (lambda now: name in _own(now), f"defines {name}"), name)
     elif any(name in _own(base) for base in _mro(cls)):
         world.guard(const(cls), "CHECK", (lambda now: name not in _own(now), f"does not define {name}"), name)
@@ -61,11 +61,15 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         world, cls = self._world, self._cls
         own = tuple(_own(cls))
         if _flags(cls) & _HEAP_TYPE and not _core.is_internal(cls):
-            world.guard(const(cls), "CHECK", (lambda now: tuple(_own(now)) == own, f"defines {len(own)} names"), "names")
+            world.guard(
+                const(cls), "CHECK", (lambda now: tuple(_own(now)) == own, f"defines {len(own)} names"), "names"
+            )
         pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
         moved = {name for name in pending if (id(cls), name) in world.reentered}
         names = [name for name in own if name not in moved and pending.get(name, ABSENT) is not DELETED]
-        return names + [name for name, value in pending.items() if value is not DELETED and (name not in own or name in moved)]
+        return names + [
+            name for name, value in pending.items() if value is not DELETED and (name not in own or name in moved)
+        ]
 
     def _find(self, name: Any) -> Any:
         world, cls = self._world, self._cls

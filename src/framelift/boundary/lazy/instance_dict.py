@@ -76,20 +76,24 @@ class InstanceDict(LazyLookup, dict):
         names = [n for n in stays if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
         if is_a(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
             raise Interrupt("unsupported-code", "a walk over globals that were written")
-        added = [n for (owner, n), value in world.overlay.items() if owner == id(obj) and value is not DELETED and n not in stays]
+        added = [
+            n
+            for (owner, n), value in world.overlay.items()
+            if owner == id(obj) and value is not DELETED and n not in stays
+        ]
         return names + [n for n in added if not _in_slot(obj, n)]
 
     def _find(self, name: Any) -> Any:
         if is_a(name, str):
             return instance_entry(self._world, self._obj, name)
-        if type(name).__hash__ is None or type(name) is tuple:   # raises where there is none
+        if type(name).__hash__ is None or type(name) is tuple:  # raises where there is none
             hash(name)
         return ABSENT
 
     def _writable(self, name: Any) -> None:
-        if is_a(self._obj, types.ModuleType):   # functions of the module read these places as globals
+        if is_a(self._obj, types.ModuleType):  # functions of the module read these places as globals
             raise Interrupt("effect-object", f"the globals of {self._obj.__name__}")
-        if is_a(name, str) and _in_slot(self._obj, name):   # one name for two places
+        if is_a(name, str) and _in_slot(self._obj, name):  # one name for two places
             raise Interrupt("effect-object", f"{qualname_of(type(self._obj))}.__dict__[{name!r}] beside a slot")
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -188,5 +192,5 @@ class InstanceDict(LazyLookup, dict):
         return names[-1], self.pop(names[-1])
 
 
-InstanceDict.__name__ = "dict"   # as CPython's errors say it
+InstanceDict.__name__ = "dict"  # as CPython's errors say it
 World.view_of = staticmethod(InstanceDict.of)

@@ -1,6 +1,8 @@
-"""External deques and sets whose length changes from call to call: read element by element, as lists are (`lazy_list.py`).
+"""External deques and sets whose length changes from call to call: read element by element, as lists are
+(`lazy_list.py`).
 
-Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set or deque without asking, so it
+Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set or deque
+without asking, so it
 must not take them for one.  What they do not know themselves is done to the whole, which is imported then.
 """
 
@@ -40,7 +42,14 @@ class _Growing(View):
     _tail: list[Any]
 
     @classmethod
-    def of(cls, world: World, table: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any], shadow: Callable[[], Any]) -> Any:
+    def of(
+        cls,
+        world: World,
+        table: Any,
+        origin: Origin,
+        let_in: Callable[[World, Any, Origin], Any],
+        shadow: Callable[[], Any],
+    ) -> Any:
         """The view of `table`."""
         self = object.__new__(cls)
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
@@ -66,7 +75,7 @@ class _Growing(View):
         return bool(self._tail) or bool(self.length() != 0)
 
     def _refuse(self, _other: Any) -> Any:
-        raise self._refusal()   # C code comes here for the operators that work in place, too
+        raise self._refusal()  # C code comes here for the operators that work in place, too
 
 
 class LazyDeque(_Growing):
@@ -74,7 +83,7 @@ class LazyDeque(_Growing):
 
     __slots__ = ()
     solid = collections.deque
-    extend: Callable[[Any], None]   # one of those that add_methods() gives it
+    extend: Callable[[Any], None]  # one of those that add_methods() gives it
 
     @property
     def maxlen(self) -> Any:
@@ -89,7 +98,7 @@ class LazyDeque(_Growing):
         inside = index if index >= 0 else index + len(tail)
         if -len(self._table) <= inside < len(self._table):
             return self._let_in(self._world, self._table[inside], self._origin.to("item", inside))
-        return self.plain()[index]   # what follows depends on the length itself
+        return self.plain()[index]  # what follows depends on the length itself
 
     def append(self, item: Any) -> None:
         """A pending write, where nothing is pushed out by it."""
@@ -111,7 +120,7 @@ class LazySet(_Growing):
 
     __slots__ = ()
     solid = set
-    update: Callable[[Any], None]   # given by add_methods(), as the next
+    update: Callable[[Any], None]  # given by add_methods(), as the next
     intersection_update: Callable[[Any], None]
     difference_update: Callable[[Any], None]
     symmetric_difference_update: Callable[[Any], None]
@@ -123,7 +132,9 @@ class LazySet(_Growing):
             return True
         found = set.__contains__(self._table, key)
         said = f"{'has' if found else 'has not'} {key!r}"
-        self._world.guard(self._origin, "CHECK", (lambda now: set.__contains__(now, key) is found, said), (said, type(key)))
+        self._world.guard(
+            self._origin, "CHECK", (lambda now: set.__contains__(now, key) is found, said), (said, type(key))
+        )
         return found
 
     def add(self, key: Any) -> None:
@@ -153,9 +164,22 @@ class LazySet(_Growing):
         return self
 
 
-MutableSequence.register(LazyDeque)   # patterns ask for a flag of the class
-add_methods(LazyDeque, collections.deque, """__setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __contains__
-    __repr__ __reversed__ __reduce__ __reduce_ex__ __copy__ __sizeof__ appendleft clear copy count extend extendleft index insert pop popleft remove reverse rotate""")
-add_methods(LazySet, set, """__iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __sub__ __xor__ __repr__ __reduce__ __reduce_ex__ __sizeof__
-    clear copy difference difference_update discard intersection intersection_update isdisjoint issubset issuperset pop remove
-    symmetric_difference symmetric_difference_update union update""")
+MutableSequence.register(LazyDeque)  # patterns ask for a flag of the class
+add_methods(
+    LazyDeque,
+    collections.deque,
+    """
+    __setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __contains__ __repr__
+    __reversed__ __reduce__ __reduce_ex__ __copy__ __sizeof__ appendleft clear copy count extend extendleft index
+    insert pop popleft remove reverse rotate
+""",
+)
+add_methods(
+    LazySet,
+    set,
+    """
+    __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __sub__ __xor__ __repr__ __reduce__
+    __reduce_ex__ __sizeof__ clear copy difference difference_update discard intersection intersection_update
+    isdisjoint issubset issuperset pop remove symmetric_difference symmetric_difference_update union update
+""",
+)

@@ -1,6 +1,7 @@
 """External dictionaries that are read key by key: large ones, those whose keys change, and those among the arguments.
 
-A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.  Asked for more than single
+A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.  Asked for
+more than single
 entries, one that is not too large opens: a shadow of all of it is made, which then answers for it.
 """
 
@@ -33,8 +34,14 @@ class LargeDict(LazyLookup, dict):
     _changes: bool
 
     @staticmethod
-    def of(world: World, table: dict[Any, Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any],
-           shadow: Callable[[], dict[Any, Any]], changes: bool) -> LargeDict:
+    def of(
+        world: World,
+        table: dict[Any, Any],
+        origin: Origin,
+        let_in: Callable[[World, Any, Origin], Any],
+        shadow: Callable[[], dict[Any, Any]],
+        changes: bool,
+    ) -> LargeDict:
         """The view of `table`.  `shadow` makes the whole; `changes`: its keys were others before."""
         self = dict.__new__(LargeDict)
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
@@ -53,7 +60,9 @@ class LargeDict(LazyLookup, dict):
         if self._whole is not None or not known and len(self._table) <= config.large_container:
             return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
         if not known:
-            raise Interrupt("too-large", f"a dict of {len(self._table)} entries, read with a key of type {qualname_of(type(key))},")
+            raise Interrupt(
+                "too-large", f"a dict of {len(self._table)} entries, read with a key of type {qualname_of(type(key))},"
+            )
         if dict.__contains__(self._table, key):
             return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
         self._world.guard(self._origin, "ABSENT", key, key)
@@ -65,7 +74,11 @@ class LargeDict(LazyLookup, dict):
         return self._let_in(self._world, len(self._table), self._origin.to("len"))
 
     def __bool__(self) -> bool:
-        if self._whole is not None or not self._table or not (self._changes or len(self._table) > config.large_container):
+        if (
+            self._whole is not None
+            or not self._table
+            or not (self._changes or len(self._table) > config.large_container)
+        ):
             return bool(self.length() != 0)
         self._world.guard(self._origin, "CHECK", (bool, "is not empty"))
         return True
@@ -80,7 +93,9 @@ class LargeDict(LazyLookup, dict):
 
 
 def add_methods(cls: type, solid: type, names: str) -> None:
-    """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that need the whole of it."""
+    """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that
+    need the whole of it.
+    """
     cls.__name__ = solid.__name__ if solid.__module__ == "builtins" else f"{solid.__module__}.{solid.__name__}"
     cls.__hash__ = None  # type: ignore[assignment]  # as containers have it
     for name in names.split():
@@ -93,9 +108,16 @@ def _through(solid: type, name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         others = tuple([arg.plain() if issubclass(type(arg), View) else arg for arg in args])
         return _core.natively(own, (self.plain(), *others), kwargs or None)
+
     method.__name__, method.__qualname__, method.__doc__ = name, f"{solid.__name__}.{name}", own.__doc__
     return method
 
 
-add_methods(LargeDict, dict, """__init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items keys
-    pop popitem setdefault update values __reduce_ex__ __sizeof__ __lt__ __le__ __gt__ __ge__""")
+add_methods(
+    LargeDict,
+    dict,
+    """
+    __init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__ clear copy items
+    keys pop popitem setdefault update values __reduce_ex__ __sizeof__ __lt__ __le__ __gt__ __ge__
+""",
+)

@@ -1,6 +1,7 @@
 """External lists whose length changes from call to call, or that are too long to be imported: read element by element.
 
-The length is a number like any other, so it may be symbolic; elements are imported as they are asked for; what is appended is a pending
+The length is a number like any other, so it may be symbolic; elements are imported as they are asked for; what is
+appended is a pending
 write.  Asked for more, one that is not too long opens, as dictionaries do (`lazy_dict.py`).
 """
 
@@ -33,7 +34,13 @@ class LazyList(View, list):
     solid = list
 
     @staticmethod
-    def of(world: World, table: list[Any], origin: Origin, let_in: Callable[[World, Any, Origin], Any], shadow: Callable[[], list[Any]]) -> LazyList:
+    def of(
+        world: World,
+        table: list[Any],
+        origin: Origin,
+        let_in: Callable[[World, Any, Origin], Any],
+        shadow: Callable[[], list[Any]],
+    ) -> LazyList:
         """The view of `table`.  `shadow` makes the whole."""
         self = list.__new__(LazyList)
         self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
@@ -67,7 +74,7 @@ class LazyList(View, list):
         inside = index if index >= 0 else index + len(tail)
         if -len(self._table) <= inside < len(self._table):
             return self._let_in(self._world, list.__getitem__(self._table, inside), self._origin.to("item", inside))
-        return self.plain()[index]   # what follows depends on the length itself
+        return self.plain()[index]  # what follows depends on the length itself
 
     def append(self, item: Any) -> None:
         """A pending write."""
@@ -86,8 +93,15 @@ class LazyList(View, list):
         return self
 
     def __radd__(self, other: Any) -> Any:
-        raise self._refusal()   # C code comes here for `+=` too, where a new list would be wrong
+        raise self._refusal()  # C code comes here for `+=` too, where a new list would be wrong
 
 
-add_methods(LazyList, list, """__init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __rmul__ __contains__
-    __repr__ __reversed__ __reduce_ex__ __sizeof__ clear copy count extend index insert pop remove reverse sort""")
+add_methods(
+    LazyList,
+    list,
+    """
+    __init__ __setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __rmul__
+    __contains__ __repr__ __reversed__ __reduce_ex__ __sizeof__ clear copy count extend index insert pop remove
+    reverse sort
+""",
+)

@@ -1,6 +1,8 @@
-"""Views: containers that import an entry when it is looked up.  One place for what a look-up means, and for what they are to C code.
+"""Views: containers that import an entry when it is looked up.  One place for what a look-up means, and for what they
+are to C code.
 
-A view is empty to C code that looks inside, so that nothing of it may be read but by its methods.  Its methods bear the names of the
+A view is empty to C code that looks inside, so that nothing of it may be read but by its methods.  Its methods bear the
+names of the
 container's own: handed over at an exit, a bound one becomes the original's.
 """
 
@@ -34,7 +36,7 @@ class View:
         """What `len` gives; symbolic where that changes."""
         return len(self.plain())
 
-    def __len__(self) -> int:   # asked by C code
+    def __len__(self) -> int:  # asked by C code
         length = self.length()
         return length if type(length) is int else length.value()
 

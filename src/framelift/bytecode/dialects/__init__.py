@@ -20,6 +20,8 @@ def current() -> Dialect:
     name = VERSIONS.get(sys.version_info[:2])
     if name is None:
         known = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
-        raise UnsupportedPython(f"CPython {sys.version_info[0]}.{sys.version_info[1]} has no dialect; there are {known}.")
+        raise UnsupportedPython(
+            f"CPython {sys.version_info[0]}.{sys.version_info[1]} has no dialect; there are {known}."
+        )
     dialect: Dialect = import_module(f".{name}", __name__).dialect()
     return dialect

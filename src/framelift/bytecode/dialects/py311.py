@@ -13,10 +13,35 @@ from .shared import SHARED, SWAP2, call_decorator, method
 __all__ = ["RULES", "dialect"]
 
 RULES: RuleTable = SHARED.only(
-    "PUSH_NULL", "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_ATTR", "DELETE_ATTR", "LOAD_DEREF",
-    "STORE_DEREF", "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM", "PUSH_EXC_INFO", "MATCH_CLASS", "MATCH_SEQUENCE", "MATCH_MAPPING", "BEFORE_WITH", "BEFORE_ASYNC_WITH",
-    "MAKE_FUNCTION", "CALL_FUNCTION_EX", "DICT_UPDATE",
-    "DICT_MERGE", "FORMAT_VALUE", "GET_ITER", "LIST_EXTEND", "BINARY_OP", "IS_OP", "CONTAINS_OP")
+    "PUSH_NULL",
+    "LOAD_GLOBAL",
+    "STORE_GLOBAL",
+    "DELETE_GLOBAL",
+    "LOAD_NAME",
+    "STORE_ATTR",
+    "DELETE_ATTR",
+    "LOAD_DEREF",
+    "STORE_DEREF",
+    "DELETE_DEREF",
+    "IMPORT_NAME",
+    "IMPORT_FROM",
+    "PUSH_EXC_INFO",
+    "MATCH_CLASS",
+    "MATCH_SEQUENCE",
+    "MATCH_MAPPING",
+    "BEFORE_WITH",
+    "BEFORE_ASYNC_WITH",
+    "MAKE_FUNCTION",
+    "CALL_FUNCTION_EX",
+    "DICT_UPDATE",
+    "DICT_MERGE",
+    "FORMAT_VALUE",
+    "GET_ITER",
+    "LIST_EXTEND",
+    "BINARY_OP",
+    "IS_OP",
+    "CONTAINS_OP",
+)
 
 
 @RULES("LOAD_ATTR", depth=2)
@@ -46,5 +71,12 @@ def dialect() -> Dialect:
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
     # Only a decorator's PRECALL is ever replaced, and its CALL goes with it.
     pair = len(_call(0)) // 2
-    return build((3, 11), RULES, caches=caches, spans={"PRECALL": pair}, call=_call, load_cell="LOAD_CLOSURE",
-                 mark=Marks("PRECALL", pair))
+    return build(
+        (3, 11),
+        RULES,
+        caches=caches,
+        spans={"PRECALL": pair},
+        call=_call,
+        load_cell="LOAD_CLOSURE",
+        mark=Marks("PRECALL", pair),
+    )

@@ -12,11 +12,40 @@ from .shared import SHARED
 __all__ = ["RULES", "dialect"]
 
 RULES: RuleTable = SHARED.only(
-    "PUSH_NULL", "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR",
-    "LOAD_SUPER_ATTR", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-    "IMPORT_NAME", "IMPORT_FROM", "PUSH_EXC_INFO", "MATCH_CLASS", "MATCH_SEQUENCE", "MATCH_MAPPING", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "MAKE_FUNCTION", "CALL_FUNCTION_EX", "DICT_UPDATE",
-    "DICT_MERGE", "FORMAT_VALUE", "GET_ITER", "LIST_EXTEND", "BINARY_OP", "IS_OP", "CONTAINS_OP",
-    "CALL")
+    "PUSH_NULL",
+    "LOAD_GLOBAL",
+    "STORE_GLOBAL",
+    "DELETE_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_ATTR",
+    "STORE_ATTR",
+    "DELETE_ATTR",
+    "LOAD_SUPER_ATTR",
+    "LOAD_DEREF",
+    "STORE_DEREF",
+    "DELETE_DEREF",
+    "LOAD_FROM_DICT_OR_DEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS",
+    "IMPORT_NAME",
+    "IMPORT_FROM",
+    "PUSH_EXC_INFO",
+    "MATCH_CLASS",
+    "MATCH_SEQUENCE",
+    "MATCH_MAPPING",
+    "BEFORE_WITH",
+    "BEFORE_ASYNC_WITH",
+    "MAKE_FUNCTION",
+    "CALL_FUNCTION_EX",
+    "DICT_UPDATE",
+    "DICT_MERGE",
+    "FORMAT_VALUE",
+    "GET_ITER",
+    "LIST_EXTEND",
+    "BINARY_OP",
+    "IS_OP",
+    "CONTAINS_OP",
+    "CALL",
+)
 
 
 def _call(count: int) -> bytes:
@@ -26,4 +55,6 @@ def _call(count: int) -> bytes:
 def dialect() -> Dialect:
     """The tables of CPython 3.12."""
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
-    return build((3, 12), RULES, caches=caches, call=_call, load_cell="LOAD_CLOSURE", mark=Marks("CALL", len(_call(0)) // 2))
+    return build(
+        (3, 12), RULES, caches=caches, call=_call, load_cell="LOAD_CLOSURE", mark=Marks("CALL", len(_call(0)) // 2)
+    )

@@ -1,4 +1,5 @@
-"""CPython 3.13: the callable comes before its NULL, keyword calls are CALL_KW, a function's parts are set one by one."""
+"""CPython 3.13: the callable comes before its NULL, keyword calls are CALL_KW, a function's parts are set one by
+one."""
 
 from __future__ import annotations
 
@@ -13,10 +14,37 @@ from .shared import SHARED, SWAP2, ex_names, spread
 __all__ = ["RULES", "dialect"]
 
 RULES: RuleTable = SHARED.only(
-    "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR",
-    "LOAD_SUPER_ATTR", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-    "IMPORT_NAME", "IMPORT_FROM", "PUSH_EXC_INFO", "MATCH_CLASS", "MATCH_SEQUENCE", "MATCH_MAPPING", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "CALL", "DICT_UPDATE",
-    "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "GET_ITER", "LIST_EXTEND", "BINARY_OP", "IS_OP", "CONTAINS_OP")
+    "LOAD_GLOBAL",
+    "STORE_GLOBAL",
+    "DELETE_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_ATTR",
+    "STORE_ATTR",
+    "DELETE_ATTR",
+    "LOAD_SUPER_ATTR",
+    "LOAD_DEREF",
+    "STORE_DEREF",
+    "DELETE_DEREF",
+    "LOAD_FROM_DICT_OR_DEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS",
+    "IMPORT_NAME",
+    "IMPORT_FROM",
+    "PUSH_EXC_INFO",
+    "MATCH_CLASS",
+    "MATCH_SEQUENCE",
+    "MATCH_MAPPING",
+    "BEFORE_WITH",
+    "BEFORE_ASYNC_WITH",
+    "CALL",
+    "DICT_UPDATE",
+    "FORMAT_SIMPLE",
+    "FORMAT_WITH_SPEC",
+    "GET_ITER",
+    "LIST_EXTEND",
+    "BINARY_OP",
+    "IS_OP",
+    "CONTAINS_OP",
+)
 
 
 @RULES("PUSH_NULL", depth=1)
@@ -37,7 +65,8 @@ def _exchange(callable_at: int) -> bytes:
 
 @RULES("DICT_MERGE", depth=1)
 def dict_merge(w: Writer, arg: int) -> bytes:
-    # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot lower
+    # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot
+    # lower
     # than we have it.
     return spread(w) + _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
 
@@ -63,5 +92,12 @@ def _call(count: int) -> bytes:
 
 def dialect() -> Dialect:
     """The tables of CPython 3.13."""
-    return build((3, 13), RULES, caches=_inline_cache_entries, call=_call, load_cell="LOAD_FAST",
-                 mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"), null_above=True)
+    return build(
+        (3, 13),
+        RULES,
+        caches=_inline_cache_entries,
+        call=_call,
+        load_cell="LOAD_FAST",
+        mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
+        null_above=True,
+    )

@@ -214,7 +214,7 @@ def binary_op(w: Writer, arg: int) -> bytes | None:
     return checked(w, named("BINARY_OP", arg, caches=1)) if arg in _REMAINDER else None
 
 
-_REMAINDER = (6, 19)   # plain and in place, in all versions
+_REMAINDER = (6, 19)  # plain and in place, in all versions
 
 
 @SHARED("PUSH_EXC_INFO", depth=3)

@@ -33,10 +33,11 @@ def _judges(*callables: Any) -> Callable[[Judge], Judge]:
     def register(judge: Judge) -> Judge:
         JUDGES.update((id(c), (c, judge)) for c in callables if c is not None)
         return judge
+
     return register
 
 
-_ENCODERS: Any = json.encoder   # its C functions are private in typeshed
+_ENCODERS: Any = json.encoder  # its C functions are private in typeshed
 
 
 def _is(value: Any, types_: Any) -> bool:
@@ -45,7 +46,18 @@ def _is(value: Any, types_: Any) -> bool:
 
 
 #: asked for nothing but their items when a dict is made of them
-_NO_MAPPING_HANDLE: tuple[type, ...] = (dict, list, tuple, set, frozenset, zip, map, enumerate, types.GeneratorType, type({}.items()))
+_NO_MAPPING_HANDLE: tuple[type, ...] = (
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    zip,
+    map,
+    enumerate,
+    types.GeneratorType,
+    type({}.items()),
+)
 
 
 def _mapping_word(mapping: Any) -> str:
@@ -58,8 +70,15 @@ def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[0]) if args else "pure"
 
 
-@_judges(dict.__init__, dict.update, dict.__ior__, OrderedDict.__init__, OrderedDict.update, OrderedDict.__ior__,
-         types.SimpleNamespace.__init__)
+@_judges(
+    dict.__init__,
+    dict.update,
+    dict.__ior__,
+    OrderedDict.__init__,
+    OrderedDict.update,
+    OrderedDict.__ior__,
+    types.SimpleNamespace.__init__,
+)
 def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
@@ -81,7 +100,7 @@ def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     factory = args[0] if args else None
     if not callable(factory) and factory is not None:
-        return "pure"   # raises
+        return "pure"  # raises
     if not is_watched_factory(factory):
         return "callback"
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
@@ -116,8 +135,11 @@ def plain_template(template: str) -> bool:
 
 @_judges(functools.partial)
 def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A partial of a partial takes the inner one's arguments over: they were imported with it, unless a subclass keeps more.
-    return "attributes" if args and _is(args[0], functools.partial) and type(args[0]) is not functools.partial else "pure"
+    # A partial of a partial takes the inner one's arguments over: they were imported with it, unless a subclass keeps
+    # more.
+    return (
+        "attributes" if args and _is(args[0], functools.partial) and type(args[0]) is not functools.partial else "pure"
+    )
 
 
 @_judges(functools.partial.__new__)
@@ -139,7 +161,8 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 @_judges(_random.Random.__new__, _random.Random.__init__)
 def _generator_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Python's own class takes any seed and turns it into a number by `seed`, a substitute; without one it asks the system.
+    # Python's own class takes any seed and turns it into a number by `seed`, a substitute; without one it asks the
+    # system.
     seed = args[1] if len(args) > 1 else next(iter(kwargs.values()), None)
     return "random" if seed is None else "pure"
 

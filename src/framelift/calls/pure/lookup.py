@@ -1,6 +1,7 @@
 """C callables that may run natively in a rehearsal: the tables put together, declared, and looked up.
 
-The tables themselves are built_in_functions, stdlib_functions, stdlib_types and torch_helpers; judges holds the callables whose
+The tables themselves are built_in_functions, stdlib_functions, stdlib_types and torch_helpers; judges holds the
+callables whose
 arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
 """
 
@@ -18,7 +19,19 @@ from .judges import JUDGES
 from .words import ALLOWED, DENIALS, Functions, Kind, found, is_c_callable
 from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 
-__all__ = ["JUDGES", "STATE_READERS", "WORDS", "entries", "leaks_address", "loaded_again", "member", "reason", "resolve", "safe_self_types", "verdict"]
+__all__ = [
+    "JUDGES",
+    "STATE_READERS",
+    "WORDS",
+    "entries",
+    "leaks_address",
+    "loaded_again",
+    "member",
+    "reason",
+    "resolve",
+    "safe_self_types",
+    "verdict",
+]
 
 #: by id: every callable that a table mentions, and its word
 WORDS: dict[int, tuple[Any, str]] = {}
@@ -46,7 +59,9 @@ def entries() -> Iterator[tuple[Any, str]]:
 
 def _declare() -> None:
     WORDS.update((id(c), (c, word)) for c, word in entries())
-    STATE_READERS.update((id(f), (f, setting)) for setting, paths in _STATE.items() for f in map(found, paths) if f is not None)
+    STATE_READERS.update(
+        (id(f), (f, setting)) for setting, paths in _STATE.items() for f in map(found, paths) if f is not None
+    )
     pure(*(c for c, word in WORDS.values() if word == "pure"))
     pure_on_internals(*(c for c, word in WORDS.values() if word in ("internals", "text")))
     callers = map(found, (*built_in_functions.CALLERS, *stdlib_functions.CALLERS))
@@ -77,7 +92,7 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
         return function, (*held, callable_.__self__)
     if kind is types.MethodWrapperType:
         return _dict(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
-    if issubclass(kind, types.BuiltinFunctionType):   # C methods that know their class have a type of their own
+    if issubclass(kind, types.BuiltinFunctionType):  # C methods that know their class have a type of their own
         known = loaded_again(callable_)
         return _descriptor(callable_) or (callable_ if id(known) in HIGHER_ORDER else known, ())
     if is_c_callable(callable_):
@@ -95,7 +110,8 @@ def _of_known_kind(part: Any) -> Any:
 
 
 def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
-    """The function that the tables know where a C module was loaded a second time: the same C code under the same name."""
+    """The function that the tables know where a C module was loaded a second time: the same C code under the same
+    name."""
     owner = function.__self__
     if type(owner) is not types.ModuleType:
         return function
@@ -117,7 +133,8 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
                 return _of_known_kind(member), (owner,)
     for cls in _order(type(owner)):
         member = _dict(cls).get(name)
-        # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is passed
+        # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is
+        # passed
         # along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
             return _of_known_kind(member), (owner,)
@@ -127,7 +144,8 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
 def verdict(callable_: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None) -> str:
     """The word for calling a callable natively; the empty word where no table knows it.
 
-    Python functions are "pure": they run as watched frames.  With `args` (and `kwargs`) the judge is asked where there is
+    Python functions are "pure": they run as watched frames.  With `args` (and `kwargs`) the judge is asked where there
+    is
     one; without, the answer is then "judged".
 
     >>> import time
@@ -158,10 +176,16 @@ def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] 
         return stdlib_functions.DENIED_MODULES[module]
     maker = member(type(cls), "__call__")
     if maker is not _TYPE_CALL and type(maker) is not types.FunctionType:
-        return ""   # a metaclass in C, which may do anything
+        return ""  # a metaclass in C, which may do anything
     parts = (member(cls, "__new__"), member(cls, "__init__"))
-    words = [_word(_of_known_kind(part.__func__ if type(part) is staticmethod else part), None if args is None else (cls, *args), kwargs)
-             for part in parts]
+    words = [
+        _word(
+            _of_known_kind(part.__func__ if type(part) is staticmethod else part),
+            None if args is None else (cls, *args),
+            kwargs,
+        )
+        for part in parts
+    ]
     return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
 
 
@@ -185,8 +209,14 @@ def _word_of_module(callable_: Any) -> str:
     owner = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
     module = callable_.__module__ if is_a(owner, types.ModuleType) else None
     names = [module, *(_MODULE(base) for base in _order(owner if issubclass(type(owner), type) else type(owner)))]
-    return next((stdlib_functions.DENIED_MODULES[name] for name in names if is_a(name, str)
-                 and name in stdlib_functions.DENIED_MODULES), "")
+    return next(
+        (
+            stdlib_functions.DENIED_MODULES[name]
+            for name in names
+            if is_a(name, str) and name in stdlib_functions.DENIED_MODULES
+        ),
+        "",
+    )
 
 
 def reason(word: str) -> str:

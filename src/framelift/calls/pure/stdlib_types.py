@@ -23,7 +23,9 @@ def _collections() -> tuple[Kind, ...]:
     judged = {"pure": "__new__", "judged": "__init__ update __ior__"}
     ordered = OrderedDict[int, int]()
     return (
-        Kind("_collections.deque"), Kind("_collections._deque_iterator"), Kind("_collections._deque_reverse_iterator"),
+        Kind("_collections.deque"),
+        Kind("_collections._deque_iterator"),
+        Kind("_collections._deque_reverse_iterator"),
         Kind(OrderedDict, make="judged", words=judged),
         *(Kind(type(part)) for part in (ordered.keys(), ordered.values(), ordered.items(), iter(ordered))),
         Kind("_collections.defaultdict", make="judged", words=judged),
@@ -40,7 +42,12 @@ def _functional() -> tuple[Kind, ...]:
         Kind("_operator.attrgetter"),
         Kind("_operator.methodcaller"),
         # Calling a partial or an lru_cache wrapper is matter of the call rule, which unwraps them.
-        Kind(functools.partial, make="judged", methods="callback", words={"pure": "__setstate__", "internals": "__reduce__"}),
+        Kind(
+            functools.partial,
+            make="judged",
+            methods="callback",
+            words={"pure": "__setstate__", "internals": "__reduce__"},
+        ),
         Kind("_functools._lru_cache_wrapper", methods="state", words={"pure": "__get__", "callback": "__call__"}),
         Kind(type(functools.cmp_to_key(max)), words={"pure": "__call__"}),
     )
@@ -49,16 +56,23 @@ def _functional() -> tuple[Kind, ...]:
 def _text_and_bytes() -> tuple[Kind, ...]:
     pattern: Any = re.compile("")
     return (
-        Kind(re.Pattern, words=_VALUE), Kind(re.Match), Kind(type(pattern.scanner(""))),
-        Kind("_struct.Struct"), Kind(type(struct.iter_unpack("b", b""))),
+        Kind(re.Pattern, words=_VALUE),
+        Kind(re.Match),
+        Kind(type(pattern.scanner(""))),
+        Kind("_struct.Struct"),
+        Kind(type(struct.iter_unpack("b", b""))),
         Kind("unicodedata.UCD", make="unknown"),
         # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object.
         Kind("_json.make_encoder", make="judged", words={"pure": "__call__", "callback": "__new__"}),
         Kind("_json.make_scanner", make="internals"),
-        Kind("_hashlib.HASH"), Kind("_hashlib.HASHXOF"), Kind("_hashlib.HMAC"),
-        Kind("_blake2.blake2b"), Kind("_blake2.blake2s"),
+        Kind("_hashlib.HASH"),
+        Kind("_hashlib.HASHXOF"),
+        Kind("_hashlib.HMAC"),
+        Kind("_blake2.blake2b"),
+        Kind("_blake2.blake2s"),
         # In memory, and nobody else's; those from outside are not let in.
-        Kind("_io.StringIO"), Kind("_io.BytesIO", words={"memory": "getbuffer"}),
+        Kind("_io.StringIO"),
+        Kind("_io.BytesIO", words={"memory": "getbuffer"}),
         Kind("zlib._ZlibDecompressor", make="unknown", methods="unknown"),
     )
 
@@ -66,29 +80,42 @@ def _text_and_bytes() -> tuple[Kind, ...]:
 def _numbers_and_time() -> tuple[Kind, ...]:
     # The local time zone and the locale are state of the process.
     # A zone in Python is asked for its methods from C, so that it must not be a handle.
-    local = {"pure": "__hash__", "internals": "combine replace __replace__",
-             "clock": "astimezone fromtimestamp now timestamp today utcnow", "state": "__format__ strftime strptime"}
+    local = {
+        "pure": "__hash__",
+        "internals": "combine replace __replace__",
+        "clock": "astimezone fromtimestamp now timestamp today utcnow",
+        "state": "__format__ strftime strptime",
+    }
     return (
-        # They read and write the thread's context: a private copy, from the first decimal on (boundary/facts/decimal_state.py).
+        # They read and write the thread's context: a private copy, from the first decimal on
+        # (boundary/facts/decimal_state.py).
         Kind("_decimal.Decimal", make="state", words={"pure": "__hash__", "state": "from_float"}),
         Kind("_decimal.Context", make="state"),
         Kind(type(decimal.localcontext()), make="unknown"),
         Kind("_datetime.date", words=local),
-        Kind("_datetime.datetime", make="internals", words=local), Kind("_datetime.time", make="internals", words=local),
-        Kind("_datetime.timedelta", words=_VALUE), Kind("_datetime.timezone", words=_VALUE), Kind("_datetime.tzinfo"),
+        Kind("_datetime.datetime", make="internals", words=local),
+        Kind("_datetime.time", make="internals", words=local),
+        Kind("_datetime.timedelta", words=_VALUE),
+        Kind("_datetime.timezone", words=_VALUE),
+        Kind("_datetime.tzinfo"),
         Kind("time.struct_time"),
     )
 
 
 def _hashes() -> tuple[Kind, ...]:
     """The hash objects of CPython's own modules; those of OpenSSL are named above."""
-    names = "_md5.md5 _sha1.sha1 _sha256.sha224 _sha256.sha256 _sha512.sha384 _sha512.sha512 _sha2.sha224 _sha2.sha256 _sha2.sha384 _sha2.sha512"
+    names = (
+        "_md5.md5 _sha1.sha1 _sha256.sha224 _sha256.sha256 _sha512.sha384 _sha512.sha512 _sha2.sha224 "
+        "_sha2.sha256 _sha2.sha384 _sha2.sha512"
+    )
     makers = [maker for maker in map(found, names.split()) if maker is not None]
     return tuple(Kind(kind, make="unknown") for kind in dict.fromkeys(type(maker(b"")) for maker in makers))
 
 
 def _random_generators() -> tuple[Kind, ...]:
-    """Numbers are drawn by substitutes, which know where a generator's state came from; made without a seed it is anything."""
+    """Numbers are drawn by substitutes, which know where a generator's state came from; made without a seed it is
+    anything.
+    """
     return (Kind("_random.Random", make="judged", methods="random"),)
 
 
@@ -100,14 +127,25 @@ def _locks() -> tuple[Kind, ...]:
 def _references_and_typing() -> tuple[Kind, ...]:
     makes_by_frame = ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")
     return (
-        Kind("_weakref.ReferenceType", make="judged", words={"state": "__call__", "pure": "__init__"}),   # calls have a substitute
+        Kind(
+            "_weakref.ReferenceType", make="judged", words={"state": "__call__", "pure": "__init__"}
+        ),  # calls have a substitute
         Kind("_weakref.ProxyType", make="attributes", methods="attributes"),
         Kind("_weakref.CallableProxyType", make="attributes", methods="attributes"),
         Kind("_typing.Generic", words={"class": "__init_subclass__"}),
         *(Kind(f"_typing.{name}", make="frames", methods="attributes") for name in makes_by_frame),
-        Kind("_typing.ParamSpecArgs"), Kind("_typing.ParamSpecKwargs"),
+        Kind("_typing.ParamSpecArgs"),
+        Kind("_typing.ParamSpecKwargs"),
     )
 
 
-KINDS: tuple[Kind, ...] = (*_collections(), *_functional(), *_text_and_bytes(), *_numbers_and_time(), *_hashes(), *_random_generators(), *_locks(),
-                           *_references_and_typing())
+KINDS: tuple[Kind, ...] = (
+    *_collections(),
+    *_functional(),
+    *_text_and_bytes(),
+    *_numbers_and_time(),
+    *_hashes(),
+    *_random_generators(),
+    *_locks(),
+    *_references_and_typing(),
+)

@@ -49,16 +49,29 @@ DENIALS: dict[str, str] = {
 #: methods that mean the same in every C type: the word unless the type's own table says otherwise
 COMMON_METHODS: dict[str, str] = {
     "__call__": "callback",
-    "__hash__": "address",          # of what is inside; types of plain values declare theirs pure
-    "__repr__": "text", "__str__": "text", "__format__": "text",
-    "__reduce__": "internals", "__reduce_ex__": "internals", "__getstate__": "internals",
-    "__getattribute__": "internals", "__setattr__": "internals", "__delattr__": "internals",
+    "__hash__": "address",  # of what is inside; types of plain values declare theirs pure
+    "__repr__": "text",
+    "__str__": "text",
+    "__format__": "text",
+    "__reduce__": "internals",
+    "__reduce_ex__": "internals",
+    "__getstate__": "internals",
+    "__getattribute__": "internals",
+    "__setattr__": "internals",
+    "__delattr__": "internals",
     "__dir__": "attributes",
-    "__sizeof__": "memory", "__buffer__": "memory", "__release_buffer__": "memory",
+    "__sizeof__": "memory",
+    "__buffer__": "memory",
+    "__release_buffer__": "memory",
 }
 
-C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-               types.ClassMethodDescriptorType, types.MethodWrapperType)
+C_CALLABLES = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)
 
 
 @dataclass(frozen=True, slots=True)

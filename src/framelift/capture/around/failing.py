@@ -1,8 +1,11 @@
 """What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
-The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the rehearsal assumed of it.
-A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the call.
-A graph that fails where eager mode does not is reported, and so is an exception that left the frame in the rehearsal alone.
+The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the
+rehearsal assumed of it.
+A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the
+call.
+A graph that fails where eager mode does not is reported, and so is an exception that left the frame in the rehearsal
+alone.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ class AssumptionFailed(Exception):
 
 
 class Left(Exception):
-    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs eagerly, and raises it."""
+    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs eagerly, and raises
+    it."""
 
 
 def place_of(error: BaseException) -> str:
@@ -62,8 +66,12 @@ def place_of(error: BaseException) -> str:
 
 
 def raising(run: Callable[..., Any] | None, error: BaseException, place: str) -> Callable[..., Any]:
-    """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry is for it, and is expected to raise."""
-    told = [str(one) for one in error.args if type(one) in (str, int)]   # not str(error), which may be code of the program
+    """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry
+    is for it, and is expected to raise.
+    """
+    told = [
+        str(one) for one in error.args if type(one) in (str, int)
+    ]  # not str(error), which may be code of the program
     words = f"{': '.join([type(error).__name__, *told])} ({place})"
 
     def entry(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
@@ -71,6 +79,7 @@ def raising(run: Callable[..., Any] | None, error: BaseException, place: str) ->
         if result is _core.PLAIN:
             raise Left(words)
         return result
+
     return entry
 
 
@@ -79,17 +88,30 @@ def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[
     around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
     module = finished.graph_module
     hooks = [child for child in module.children() if type(child) is SavedHooks]
-    with around(), torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad), compiling_hooks(hooks), _enable_torch_function():
+    with (
+        around(),
+        torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad),
+        compiling_hooks(hooks),
+        _enable_torch_function(),
+    ):
         compiled = compile_graph(module, plain_examples(finished.inputs))
-    finished = replace(finished, inputs=[], arguments=None)   # what follows lives as long as the entry; these are the program's
+    finished = replace(
+        finished, inputs=[], arguments=None
+    )  # what follows lives as long as the entry; these are the program's
     graph = _in_its_settings(compiled, finished, around, hooks)
-    if compiled == module.forward or compiled is module or finished.stays == UNKNOWN:   # nothing is compiled, or it must not run twice
+    if (
+        compiled == module.forward or compiled is module or finished.stays == UNKNOWN
+    ):  # nothing is compiled, or it must not run twice
         return graph
-    uncompiled = functools.partial(_in_its_settings, functools.partial(_run_uncompiled, module), finished, around, hooks)
+    uncompiled = functools.partial(
+        _in_its_settings, functools.partial(_run_uncompiled, module), finished, around, hooks
+    )
     return _noting_failures(graph, uncompiled, not finished.mutated and (not finished.stays or finished.violations > 0))
 
 
-def _in_its_settings(graph: Callable[..., Any], finished: Finished, around: Callable[[], Any], hooks: list[Any]) -> Callable[..., Any]:
+def _in_its_settings(
+    graph: Callable[..., Any], finished: Finished, around: Callable[[], Any], hooks: list[Any]
+) -> Callable[..., Any]:
     if finished.without_grad:
         graph = torch.no_grad()(graph)
     if finished.changes_state:
@@ -109,11 +131,13 @@ def _in_its_settings(graph: Callable[..., Any], finished: Finished, around: Call
 
 def _run_uncompiled(module: Any, *inputs: Any) -> Any:
     _LazyGraphModule.force_recompile(module)
-    return module.forward(*inputs)   # not by calling the module: FX prints its errors
+    return module.forward(*inputs)  # not by calling the module: FX prints its errors
 
 
 class _Failed(threading.local):
-    """`again`: a run of the graph that just failed in this thread, uncompiled, on the same inputs; kept where somebody `waits` for it."""
+    """`again`: a run of the graph that just failed in this thread, uncompiled, on the same inputs; kept where somebody
+    `waits` for it.
+    """
 
     waits = False
     again: Callable[[], Any] | None = None
@@ -122,8 +146,12 @@ class _Failed(threading.local):
 _failed = _Failed()
 
 
-def _noting_failures(graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool) -> Callable[..., Any]:
-    """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed (`undoing`)."""
+def _noting_failures(
+    graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool
+) -> Callable[..., Any]:
+    """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed
+    (`undoing`)."""
+
     def run(*inputs: Any) -> Any:
         try:
             return graph(*inputs)
@@ -136,15 +164,18 @@ def _noting_failures(graph: Callable[..., Any], uncompiled: Callable[[], Callabl
             elif _failed.waits:
                 _failed.again = lambda: uncompiled()(*inputs)
             raise
+
     return run
 
 
 def _blame_the_compiler(again: Callable[[], Any]) -> None:
-    """An error of a compiled graph leaves the call where the same graph does not fail uncompiled: plain Python would hide the compiler's defect."""
+    """An error of a compiled graph leaves the call where the same graph does not fail uncompiled: plain Python would
+    hide the compiler's defect.
+    """
     before = states()
     try:
         again()
-    except Exception as error:   # noqa: BLE001  about the data, then: plain Python raises what the program raises
+    except Exception as error:  # noqa: BLE001  about the data, then: plain Python raises what the program raises
         raise_outside(error)
         return
     finally:
@@ -157,6 +188,7 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
 
     `draws`: the graph may draw random numbers.
     """
+
     def run(*inputs: Any) -> Any:
         before = states() if draws else None
         try:
@@ -168,14 +200,17 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
                 insist(functools.partial(put_back, *before))
             raise
         return results[:-count]
+
     return run
 
 
 def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
     """`graph`, run under the settings it was made for, or with somebody who tidies up."""
+
     def run(*inputs: Any) -> Any:
         with around():
             return graph(*inputs)
+
     return run
 
 
@@ -191,23 +226,42 @@ def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
             settings.nesting = nesting
             insist(settings.restore)
             raise
+
     return run
 
 
-def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool, resumed: bool) -> Callable[..., Any]:
+def undoing(
+    entry: Callable[..., Any],
+    tape: list[Any],
+    finished: Finished,
+    inputs: list[Any],
+    acts: bool,
+    in_order: bool,
+    resumed: bool,
+) -> Callable[..., Any]:
     """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
 
-    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts its writes as it goes; of others nothing
-    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so after a break inside a block (`resumed`): who would leave the block?
+    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts
+    its writes as it goes; of others nothing
+    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so after a break inside a
+    block (`resumed`): who would leave the block?
     """
     given = {id(finished.inputs[i]) for i in finished.mutated}
     places = [i for i, one in enumerate(inputs) if id(one) in given]
-    if resumed and (finished.stays == UNKNOWN or changes_history(tape)) and in_handler(step.places for step in fails_late(tape, False)):
+    if (
+        resumed
+        and (finished.stays == UNKNOWN or changes_history(tape))
+        and in_handler(step.places for step in fails_late(tape, False))
+    ):
         raise Interrupt("torch-operation", "that may fail inside a block, after what cannot be taken back,")
-    if finished.stays == UNKNOWN or any(is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places):
+    if finished.stays == UNKNOWN or any(
+        is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places
+    ):
         return entry
     late = fails_late(tape, in_order) if places else []
-    copies = bool(late) and (acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL)
+    copies = bool(late) and (
+        acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL
+    )
     draws = finished.stays > 0
     counted = in_order and not (late and writes_uncounted(tape))
     if places and not in_order and not copies:
@@ -228,12 +282,13 @@ def undoing(entry: Callable[..., Any], tape: list[Any], finished: Finished, inpu
                     put_back(*generators)
                 _core.undone()
                 if again is not None and (kept is not None or not tensors):
-                    with torch.no_grad() if tensors else contextlib.nullcontext():   # histories are not taken back
+                    with torch.no_grad() if tensors else contextlib.nullcontext():  # histories are not taken back
                         _blame_the_compiler(again)
                     _taken_back(tensors, versions, kept, False)
             raise
         finally:
             _failed.waits = False
+
     return run
 
 
@@ -241,37 +296,52 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
     return _core.of_tensor(tensor, "untyped_storage")
 
 
-def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool) -> bool:
-    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions show whether they were."""
+def _taken_back(
+    tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool
+) -> bool:
+    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions show
+    whether they were.
+    """
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:
         return True
-    if kept is None or any(_core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed):   # their history is another one by now
+    if kept is None or any(
+        _core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed
+    ):  # their history is another one by now
         return False
-    for tensor, copy in zip(tensors, kept):   # of memory, however tensors lie in it; autograd does not count this
+    for tensor, copy in zip(tensors, kept):  # of memory, however tensors lie in it; autograd does not count this
         if copy is not None and _memory(tensor).nbytes() != copy.nbytes:
             return False
     for tensor, copy in zip(tensors, kept):
         if copy is not None:
             _memory(tensor).copy_(copy.untyped_storage())
     known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
-    torch._C._autograd._unsafe_set_version_counter(tuple([tensor for tensor, _ in known]), tuple([version for _, version in known]))
+    torch._C._autograd._unsafe_set_version_counter(
+        tuple([tensor for tensor, _ in known]), tuple([version for _, version in known])
+    )
     return True
 
 
 def report_failure(info: Capture, error: BaseException) -> None:
-    """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with `config.strict` it is an error."""
+    """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with
+    `config.strict` it is an error.
+    """
     if info is None or is_a(error, AssumptionFailed):
         return
     place = f"{info.name} ({info.file}:{info.line})"
     if is_a(error, Left):
-        text = f"{place} could not be captured: capturing it raises, while eager does not: {error}. The call ran eagerly, and so will others"
-    elif in_handler(info.stacks):   # the program may have caught the same error
+        text = (
+            f"{place} could not be captured: capturing it raises, while eager does not: {error}. The "
+            f"call ran eagerly, and so will others"
+        )
+    elif in_handler(info.stacks):  # the program may have caught the same error
         return
     else:
-        text = (f"the graph of {place} failed, while eager does not: {type(error).__name__}: {error}. "
-                "The call ran eagerly, and so will others that fail")
+        text = (
+            f"the graph of {place} failed, while eager does not: {type(error).__name__}: {error}. "
+            "The call ran eagerly, and so will others that fail"
+        )
     info.failures += 1
     if config.strict:
         raise InternalError(f"framelift: {text}") from error

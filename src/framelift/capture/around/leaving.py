@@ -1,4 +1,6 @@
-"""Entries whose effects somebody may see: torch's global state that the program leaves changed, and hooks on saved tensors around the call."""
+"""Entries whose effects somebody may see: torch's global state that the program leaves changed, and hooks on saved
+tensors around the call.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ __all__ = ["leaving", "unseen_by_hooks"]
 def leaving(entry: Any, calls: Any, in_region: bool) -> Any:
     """The program leaves torch's global state changed: so does the entry.
 
-    Torch keeps casts of weights until the outermost autocast is left: what is open at the end is open while the graph runs.
+    Torch keeps casts of weights until the outermost autocast is left: what is open at the end is open while the graph
+    runs.
     """
     opening = [call for call in calls if in_region and call[0] is torch.autocast_increment_nesting]
     calls = [call for call in calls if call not in opening]
@@ -26,23 +29,26 @@ def leaving(entry: Any, calls: Any, in_region: bool) -> Any:
         try:
             result = entry(inputs, externals)
         finally:
-            if result is _core.MISS or result is _core.PLAIN:   # the entry is not for this call, or raised
+            if result is _core.MISS or result is _core.PLAIN:  # the entry is not for this call, or raised
                 for _ in opening:
                     _close()
             else:
                 for function, args in calls:
                     function(*args)
         return result
+
     return run
 
 
 def _close() -> None:
-    if torch.autocast_decrement_nesting() == 0:   # as autocast does
+    if torch.autocast_decrement_nesting() == 0:  # as autocast does
         torch.clear_autocast_cache()
 
 
 def unseen_by_hooks(entry: Any) -> Any:
-    """`entry`, which changes objects of the program when the graph is over: hooks on saved tensors, which run while it does, would see them as they were."""
+    """`entry`, which changes objects of the program when the graph is over: hooks on saved tensors, which run while it
+    does, would see them as they were.
+    """
     top = torch._C._autograd._top_saved_tensors_default_hooks
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
@@ -50,4 +56,5 @@ def unseen_by_hooks(entry: Any) -> Any:
         if hooks is not None and not all(str(getattr(hook, "__module__", "")).startswith("torch.") for hook in hooks):
             return _core.PLAIN
         return entry(inputs, externals)
+
     return run

@@ -1,6 +1,7 @@
 """The parts of a run as ranges of a profiler: gather, graph, effects.
 
-Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls is, for that
+Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls is, for
+that
 run, one that shows where it begins and ends.
 """
 
@@ -28,13 +29,14 @@ class Parts:
 
     def __call__(self) -> Callable[[], None] | None:
         graph = self.space.get("graph")
-        if graph is None or is_a(graph, _Ranged):     # another thread, or a run inside of this one
+        if graph is None or is_a(graph, _Ranged):  # another thread, or a run inside of this one
             return None
         ranged = self.space["graph"] = _Ranged(graph, self.name)
 
         def end() -> None:
             self.space["graph"] = graph
             ranged.next("")
+
         return end
 
 

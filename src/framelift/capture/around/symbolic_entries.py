@@ -1,4 +1,6 @@
-"""Entries of captures with symbolic numbers: the lines before the graph, and the sentence for when they answer "not mine"."""
+"""Entries of captures with symbolic numbers: the lines before the graph, and the sentence for when they answer "not
+mine".
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Relations:
-    """The relations between an entry's numbers.  `missed` is called with the numbers of a call that does not satisfy them."""
+    """The relations between an entry's numbers.  `missed` is called with the numbers of a call that does not satisfy
+    them.
+    """
 
     def __init__(self, before: Preamble) -> None:
         self.names = before.names
@@ -72,10 +76,22 @@ class Relations:
             if not holds:
                 origins = self.mentioned(text)
                 told = ", ".join(f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins)
-                read = f" (relied on at {where(line)})" if line else " (the backend relies on it)" if "<=" not in text else ""
+                read = (
+                    f" (relied on at {where(line)})"
+                    if line
+                    else " (the backend relies on it)"
+                    if "<=" not in text
+                    else ""
+                )
                 said = self.said(text)
-                return Miss(", ".join(origins.values()), "RELATION", said, told, f"{said} no longer holds: {told}{read}",
-                            place_of(*line) if is_a(line, tuple) else None)
+                return Miss(
+                    ", ".join(origins.values()),
+                    "RELATION",
+                    said,
+                    told,
+                    f"{said} no longer holds: {told}{read}",
+                    place_of(*line) if is_a(line, tuple) else None,
+                )
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)
 
 
@@ -83,7 +99,7 @@ def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
     """The lines that run before the graph."""
     try:
         return preamble(symbols, arguments, symbols.used)
-    except Exception as error:    # a relation that has no form in Python
+    except Exception as error:  # a relation that has no form in Python
         raise_outside(error)
         raise Interrupt("symbolic-number", "a relation between sizes or numbers") from error
 
@@ -99,7 +115,9 @@ def _put_states(kept: list[tuple[Any, Any]]) -> None:
 
 
 def putting_back(entry: Any, before: Preamble) -> Any:
-    """An entry that draws from generators outside: they are as they were where it is not for this call, and where it fails."""
+    """An entry that draws from generators outside: they are as they were where it is not for this call, and where it
+    fails.
+    """
     places = [len(before.tensors) + i for i in before.drawn.generators]
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
@@ -112,6 +130,7 @@ def putting_back(entry: Any, before: Preamble) -> Any:
         finally:
             if not done:
                 insist(lambda: _put_states(kept))
+
     return run if places else entry
 
 
@@ -135,7 +154,9 @@ def put_state(generator: Any, state: Any) -> None:
 def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
     """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.with_symbols()
-    name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"    # renamed between versions of torch
+    name = (
+        "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"
+    )  # renamed between versions of torch
     known = getattr(symbols.env, name)
     hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
 
@@ -155,7 +176,8 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
 
 @scope
 def floats_shown() -> Iterator[None]:
-    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a guard or by giving up.
+    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a
+    guard or by giving up.
 
     Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
     """

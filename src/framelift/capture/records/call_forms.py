@@ -1,6 +1,8 @@
-"""Reasons about the `*args` and `**kwargs` of a root that hands its call on, in terms of the parameters that the user wrote.
+"""Reasons about the `*args` and `**kwargs` of a root that hands its call on, in terms of the parameters that the user
+wrote.
 
-A module's root is torch's `__call__`, a decorated function's is the wrapper.  A call with other arguments fails at the length of `args`
+A module's root is torch's `__call__`, a decorated function's is the wrapper.  A call with other arguments fails at the
+length of `args`
 or at the keys of `kwargs`; what the user did is to give a parameter or not, by position or by keyword.
 """
 
@@ -23,18 +25,27 @@ if TYPE_CHECKING:
 __all__ = ["of_call"]
 
 
-def of_call(miss: Miss, program: GuardProgram, function: types.FunctionType, names: Names, locals_: tuple[Any, ...]) -> Miss:
+def of_call(
+    miss: Miss, program: GuardProgram, function: types.FunctionType, names: Names, locals_: tuple[Any, ...]
+) -> Miss:
     """`miss` about the parameters of the function below the root; as it is where it is about something else."""
     code = function.__code__
     packed = _packed(code)
     if names.code is None or miss.kind not in ("LEN", "KEYS") or miss.origin not in packed.values():
         return miss
     old_args, old_keys = _expected(program, packed)
-    args, kwargs = (locals_[code.co_varnames.index(packed[sort])] if sort in packed else () for sort in ("args", "kwargs"))
+    args, kwargs = (
+        locals_[code.co_varnames.index(packed[sort])] if sort in packed else () for sort in ("args", "kwargs")
+    )
     new_args, new_keys = builtin_length(args), dict_keys(kwargs) if kwargs else ()
     before = _given(names, new_args if old_args is None else old_args, new_keys if old_keys is None else old_keys)
     now = _given(names, new_args, new_keys)
-    rows = {"not given": "given", "given": "not given", "given by keyword": "given by position", "given by position": "given by keyword"}
+    rows = {
+        "not given": "given",
+        "given": "not given",
+        "given by keyword": "given by position",
+        "given by position": "given by keyword",
+    }
     found: dict[str, list[str]] = {row: [] for row in rows}
     for name in {**before, **now}:
         if name not in now or name not in before:
@@ -45,8 +56,19 @@ def of_call(miss: Miss, program: GuardProgram, function: types.FunctionType, nam
     if not told:
         return miss
     place = _place(names.code, told[0][0].split(", ")[0])
-    text = "; ".join(f"{who} {'are' if ',' in who else 'is'} {new}, {'were' if ',' in who else 'was'} {old}" for who, new, old in told)
-    return replace(miss, origin=told[0][0], kind="CALL", old=told[0][2], new=told[0][1], sentence=f"{text} (read at {place})", place=place)
+    text = "; ".join(
+        f"{who} {'are' if ',' in who else 'is'} {new}, {'were' if ',' in who else 'was'} {old}"
+        for who, new, old in told
+    )
+    return replace(
+        miss,
+        origin=told[0][0],
+        kind="CALL",
+        old=told[0][2],
+        new=told[0][1],
+        sentence=f"{text} (read at {place})",
+        place=place,
+    )
 
 
 def _packed(code: types.CodeType) -> dict[str, str]:

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 from ...vocabulary.scopes import scope
 
-__all__ = ["CallbackArgs", "CallbackTrigger", "Handle", "capturing", "clear", "entry_made", "on_compile_end", "on_compile_start", "register_entry_hook"]
+__all__ = [
+    "CallbackArgs",
+    "CallbackTrigger",
+    "Handle",
+    "capturing",
+    "clear",
+    "entry_made",
+    "on_compile_end",
+    "on_compile_start",
+    "register_entry_hook",
+]
 
 
 class CallbackTrigger(enum.Enum):
@@ -90,7 +100,8 @@ def on_compile_end(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_entry_hook(hook: Callable[[Any, Any], Any]) -> Handle:
-    """Call `hook(code, info)` for each entry made: the code captured, and its `Capture` record with graph, guards and source.
+    """Call `hook(code, info)` for each entry made: the code captured, and its `Capture` record with graph, guards and
+    source.
 
     >>> import torch, framelift
     >>> with framelift.register_entry_hook(lambda code, info: print(code.co_name, info.operations)):

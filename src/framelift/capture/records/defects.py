@@ -1,4 +1,6 @@
-"""A defect of framelift itself never breaks the user's program: it is written to a file, reported once, and the function runs eagerly."""
+"""A defect of framelift itself never breaks the user's program: it is written to a file, reported once, and the
+function runs eagerly.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _MOST_FILES = 20
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an exception that came out of capturing is framelift's own: not asked for, and not raised by code of the user."""
+    """Whether an exception that came out of capturing is framelift's own: not asked for, and not raised by code of the
+    user.
+    """
     if is_a(error, FrameliftError):
         return is_a(error, InternalError)
     trace = error.__traceback__
@@ -37,19 +41,27 @@ def is_defect(error: BaseException) -> bool:
 
 
 def report_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
-    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where eager mode is not allowed, raise."""
+    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where eager mode is not allowed,
+    raise.
+    """
     if config.strict or fullgraph:
         if is_a(error, InternalError):
             raise error
-        raise InternalError(f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}") from error
+        raise InternalError(
+            f"framelift failed to capture {function.__qualname__}: {type(error).__name__}: {error}"
+        ) from error
     number = next(_numbers)
     where = f" Details for a bug report are in {_written(error, function, number)}." if number <= _MOST_FILES else ""
-    warn(f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs eagerly. "
-         f"{type(error).__name__}: {error}.{where}")
+    warn(
+        f"a defect of framelift itself keeps {function.__qualname__} from being captured; it runs eagerly. "
+        f"{type(error).__name__}: {error}.{where}"
+    )
 
 
 def _written(error: BaseException, function: types.FunctionType, number: int) -> Path:
-    folder = Path(os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}")
+    folder = Path(
+        os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"defect_{os.getpid()}_{number}.txt"
     try:
@@ -57,7 +69,10 @@ def _written(error: BaseException, function: types.FunctionType, number: int) ->
     except (OSError, TypeError):
         source = "(not available)"
     code = function.__code__
-    path.write_text(f"framelift failed to capture {function.__qualname__} ({code.co_filename}:{code.co_firstlineno})\n\n"
-                    f"python {platform.python_version()}, torch {torch.__version__}, {platform.platform()}\n\n"
-                    f"{''.join(traceback.format_exception(error))}\n{source}", encoding="utf-8")
+    path.write_text(
+        f"framelift failed to capture {function.__qualname__} ({code.co_filename}:{code.co_firstlineno})\n\n"
+        f"python {platform.python_version()}, torch {torch.__version__}, {platform.platform()}\n\n"
+        f"{''.join(traceback.format_exception(error))}\n{source}",
+        encoding="utf-8",
+    )
     return path

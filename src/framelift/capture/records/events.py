@@ -22,9 +22,11 @@ LISTENERS: dict[str, list[Callable[..., Any]]] = {"phase": [], "failed": [], "do
 
 def listen(event: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: call the function at every such event."""
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         LISTENERS[event].append(function)
         return function
+
     return register
 
 
@@ -36,4 +38,7 @@ def notify(event: str, *args: Any) -> None:
         except Exception as error:
             raise_outside(error)
             LISTENERS[event].remove(listener)
-            warnings.warn(f"framelift: a listener to {event!r} failed and was dropped: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(
+                f"framelift: a listener to {event!r} failed and was dropped: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )

@@ -1,4 +1,6 @@
-"""What an interrupt says to the user: the sentence, the expression with a caret, where the value came from, one hint, the page."""
+"""What an interrupt says to the user: the sentence, the expression with a caret, where the value came from, one hint,
+the page.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def break_of(stop: Interrupt, session: Session) -> Break:
     recorder = session.recorder
     links: tuple[Any, ...] = ()
     if stop.subject is not None and recorder.is_stand_in(stop.subject):
-        links = chain(recorder.value_of(stop.subject), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor"))
+        links = chain(
+            recorder.value_of(stop.subject), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor")
+        )
     stop.subject = None
     return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
@@ -36,8 +40,16 @@ def full_graph_message(name: str, stop: Break) -> str:
 
 def uncaptured_message(operator: str, name: str, stop: Break) -> str:
     """What `framelift.exc.UncapturedHigherOrderOpError` says."""
-    rows = [f"{operator}: This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error in {name}:",
-            f"  {stop.sentence}", shown_stack(stop.places), *provenance_rows(stop), f"  fix: {fix_of(stop)}"]
+    rows = [
+        (
+            f"{operator}: This higher order operator doesn't work unless it is captured completely with "
+            f"torch.compile. Got graph break/error in {name}:"
+        ),
+        f"  {stop.sentence}",
+        shown_stack(stop.places),
+        *provenance_rows(stop),
+        f"  fix: {fix_of(stop)}",
+    ]
     return "\n".join(row for row in rows if row)
 
 

@@ -16,14 +16,18 @@ from .record import Capture
 __all__ = ["GONE", "cause", "watching_hooks", "watching_memory"]
 
 #: why an entry is not used though its guards hold, by what it looked at before it ran
-_SHARED = Miss("", "memory", "", "", "inputs share memory in another way than before, and the function writes to its inputs", None)
+_SHARED = Miss(
+    "", "memory", "", "", "inputs share memory in another way than before, and the function writes to its inputs", None
+)
 _HOOKED = Miss("", "hooks", "", "", "a tensor whose gradient the function computes now has a hook", None)
 #: why there is no entry left
 GONE = Miss("", "gone", "", "", "an object that was guarded no longer exists", None)
 
 
 def watching_memory(entry: Any, given: tuple[Any, ...], info: Capture) -> Any:
-    """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner tensors."""
+    """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner
+    tensors.
+    """
     inner = leaf_tensors if any(is_wrapper(type(one)) for one in given) else None
     wanted = _core.memory_pattern(given if inner is None else inner(given))
 
@@ -32,26 +36,32 @@ def watching_memory(entry: Any, given: tuple[Any, ...], info: Capture) -> Any:
             return entry(inputs, externals)
         info.refusal = _SHARED
         return _core.MISS
+
     return run
 
 
 def watching_hooks(entry: Any, places: list[int], info: Capture) -> Any:
     """A graph that adds to the gradients of the inputs at these places was built for tensors without hooks."""
+
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         if not _core.hooked(tuple([inputs[i] for i in places])):
             return entry(inputs, externals)
         info.refusal = _HOOKED
         return _core.MISS
+
     return run
 
 
-def cause(entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], limit: int) -> tuple[Miss | None, bool]:
-    """Why a call is not served, by the entry that comes closest to serving it; and whether that cause has no room for one more.
+def cause(
+    entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], limit: int
+) -> tuple[Miss | None, bool]:
+    """Why a call is not served, by the entry that comes closest to serving it; and whether that cause has no room for
+    one more.
 
     Of entries that are equally close the newest whose cause has room counts.
     """
     failures = [entry.program.failures(locals_) for entry in entries]
-    fewest = min((max(len(found), 1) for found in failures), default=0)   # where all guards hold, a relation does not
+    fewest = min((max(len(found), 1) for found in failures), default=0)  # where all guards hold, a relation does not
     first = None
     for entry, found in zip(entries, failures):
         if len(found) <= fewest:
@@ -62,10 +72,18 @@ def cause(entries: list[Any], function: types.FunctionType, locals_: tuple[Any, 
     return first, bool(entries)
 
 
-def _why_not(entry: Any, failures: list[tuple[int, int]], function: types.FunctionType, locals_: tuple[Any, ...]) -> Miss | None:
+def _why_not(
+    entry: Any, failures: list[tuple[int, int]], function: types.FunctionType, locals_: tuple[Any, ...]
+) -> Miss | None:
     if failures:
         program = entry.info.explain
-        miss = of_call(miss_of(program, failures[0], locals_), program, function, names_below(function, locals_[0] if locals_ else None), locals_)
+        miss = of_call(
+            miss_of(program, failures[0], locals_),
+            program,
+            function,
+            names_below(function, locals_[0] if locals_ else None),
+            locals_,
+        )
         return entry.info.resumed.missed(miss) if entry.info.resumed is not None else miss
     refusal, entry.info.refusal = entry.info.refusal, None
     return refusal or (entry.info.relations.why() if entry.info.relations is not None else None)

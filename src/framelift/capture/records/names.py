@@ -1,4 +1,6 @@
-"""Names as the user knows them: `self.layer.weight` instead of the path a guard walks, parameters of `forward` instead of `args[0]`."""
+"""Names as the user knows them: `self.layer.weight` instead of the path a guard walks, parameters of `forward` instead
+of `args[0]`.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,13 @@ def _attributes(text: str) -> str:
 class Names:
     """How the root of one compiled callable is shown.
 
-    A module's root is torch's `__call__`, a decorated function's is the decorator's wrapper; the user wrote what lies below.
+    A module's root is torch's `__call__`, a decorated function's is the decorator's wrapper; the user wrote what lies
+    below.
     """
 
     title: str = ""
-    code: types.CodeType | None = None     # of what the user wrote
-    taken: int = 1                         # parameters that the root takes before its `*args`
+    code: types.CodeType | None = None  # of what the user wrote
+    taken: int = 1  # parameters that the root takes before its `*args`
 
     def origin(self, path: str, root: bool) -> str:
         """A guard's path; parameters of what the user wrote by their names."""
@@ -55,7 +58,7 @@ class Names:
         found = _POSITION.match(path)
         name = self.parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
         match = found or _KEYWORD.match(path)
-        return f"{name}{path[match.end():]}" if name and match else path
+        return f"{name}{path[match.end() :]}" if name and match else path
 
     def text(self, text: str, root: bool) -> str:
         """A sentence or relation that mentions such paths."""
@@ -75,7 +78,7 @@ class Names:
     def parameter(self, number: int) -> str:
         """The name of a positional argument of the call, "" where the function names none."""
         assert self.code is not None
-        names = self.code.co_varnames[self.taken:self.code.co_argcount]
+        names = self.code.co_varnames[self.taken : self.code.co_argcount]
         return names[number] if number < len(names) else ""
 
 
@@ -97,7 +100,7 @@ def names_below(function: Any, module: Any) -> Names:
 def names_in(module: torch.nn.Module | None) -> Names:
     """The names that the call of a module is known by."""
     written: Any = getattr(type(module), "forward", None)
-    forward = inspect.unwrap(written) if module is not None else None     # below decorators that keep what they wrap
+    forward = inspect.unwrap(written) if module is not None else None  # below decorators that keep what they wrap
     return Names(forward.__qualname__, forward.__code__) if is_a(forward, types.FunctionType) else Names()
 
 

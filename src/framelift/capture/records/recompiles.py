@@ -52,15 +52,33 @@ def recompiles(compiled: Compiled) -> list[Recompile]:
     native = getattr(compiled, "_compiled", compiled)
     names = names_of(native)
     found = [_of(names, note.root, note.name, note.miss, note.done) for note in record.notes if note.miss is not None]
-    left = [_of(names, one.name == native.function.__code__.co_qualname, one.name, one.miss, f"{one.calls} calls ran eagerly: config.recompile_limit is reached for this cause")
-            for one in record.refused.values() if one.why == "limit" and one.miss is not None]
+    left = [
+        _of(
+            names,
+            one.name == native.function.__code__.co_qualname,
+            one.name,
+            one.miss,
+            f"{one.calls} calls ran eagerly: config.recompile_limit is reached for this cause",
+        )
+        for one in record.refused.values()
+        if one.why == "limit" and one.miss is not None
+    ]
     return found + left
 
 
 def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile:
     old, new, done, sentence = (names.text(text, root) for text in (miss.old, miss.new, done, miss.sentence))
     place = names.place(miss.origin, miss.place, root) if "RELATION" != miss.kind else miss.place
-    return Recompile(names.title if root and names.title else name, names.origin(miss.origin, root), miss.kind, old, new, place, done, sentence)
+    return Recompile(
+        names.title if root and names.title else name,
+        names.origin(miss.origin, root),
+        miss.kind,
+        old,
+        new,
+        place,
+        done,
+        sentence,
+    )
 
 
 def what_was_done(miss: Miss | None, info: Capture) -> str:
@@ -71,11 +89,26 @@ def what_was_done(miss: Miss | None, info: Capture) -> str:
         return "recompiled for this form of the call"
     if info.sessions:
         world = info.sessions[-1].world
-        symbolic = [*(str(origin) for origin in world.numbers), *(info.relations.words.values() if info.relations is not None else ())]
-        names = dict.fromkeys(name for name in symbolic if miss.origin and (name == miss.origin or name.startswith(f"{miss.origin}.size(")
-                                                                            or name.startswith(f"{miss.origin}.stride(")))
+        symbolic = [
+            *(str(origin) for origin in world.numbers),
+            *(info.relations.words.values() if info.relations is not None else ()),
+        ]
+        names = dict.fromkeys(
+            name
+            for name in symbolic
+            if miss.origin
+            and (
+                name == miss.origin
+                or name.startswith(f"{miss.origin}.size(")
+                or name.startswith(f"{miss.origin}.stride(")
+            )
+        )
         fixed = () if info.relations is None else [info.relations.said(text) for text, _ in info.relations.checks]
-        if names and not any(text.startswith((f"{name} == ", f"call_same_float({name},", f"call_same_text({name},")) for text in fixed for name in names):
+        if names and not any(
+            text.startswith((f"{name} == ", f"call_same_float({name},", f"call_same_text({name},"))
+            for text in fixed
+            for name in names
+        ):
             return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} symbolic from now on"
         if f"len({miss.origin})" in world.dynamism.keyed:
             return f"{miss.origin} is read element by element from now on"

@@ -1,6 +1,7 @@
 """What was captured: one record per entry, one per compiled callable, and the process's counts.  Data only.
 
-`Capture` is heavy (graph, guard program) and lives as long as its entry; `Note` is what stays of it in the callable's `Record`.
+`Capture` is heavy (graph, guard program) and lives as long as its entry; `Note` is what stays of it in the callable's
+`Record`.
 """
 
 from __future__ import annotations
@@ -29,28 +30,43 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
     from ..._core import GuardProgram
 
-__all__ = ["Break", "Capture", "Counts", "GraphCompileReason", "Input", "Note", "Phase", "Record", "Refused", "Spent", "counts", "ending", "record_of", "spent"]
+__all__ = [
+    "Break",
+    "Capture",
+    "Counts",
+    "GraphCompileReason",
+    "Input",
+    "Note",
+    "Phase",
+    "Record",
+    "Refused",
+    "Spent",
+    "counts",
+    "ending",
+    "record_of",
+    "spent",
+]
 
-_MOST_NOTES = 1000     # per compiled callable; the oldest go first
-_MOST_SPENT = 60       # functions of one capture; the cheapest are left out
+_MOST_NOTES = 1000  # per compiled callable; the oldest go first
+_MOST_SPENT = 60  # functions of one capture; the cheapest are left out
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Why capturing ended: the declared reason, the frames it struck (outermost first), and where the value came from."""
+    """Why capturing ended: the declared reason, the frames it struck (outermost first), and where the value came
+    from."""
 
     reason: str
     sentence: str
     hint: str
     places: tuple[Place, ...] = ()
     provenance: tuple[Link, ...] = ()
-    detail: str = ""            # what the sentence is about: the callable's or the type's name
+    detail: str = ""  # what the sentence is about: the callable's or the type's name
 
     @property
     def cause(self) -> tuple[Any, ...]:
         """What is one cause, whichever frames were captured when it was met."""
         return self.reason, self.places[-1] if self.places else None, self.sentence
-
 
     def follows_from(self, resumed: Resumed | None) -> bool:
         """Whether it is no cause of its own, but follows from the break before it.
@@ -115,16 +131,31 @@ class Input:
         """The facts of a real tensor."""
         read = _core.of_tensor
         stride = tuple(read(tensor, "stride")) if read(tensor, "layout") is torch.strided else ()
-        return cls(origin, read(tensor, "dtype"), tuple(read(tensor, "size")), stride, str(read(tensor, "device")), read(tensor, "requires_grad"))
-
+        return cls(
+            origin,
+            read(tensor, "dtype"),
+            tuple(read(tensor, "size")),
+            stride,
+            str(read(tensor, "device")),
+            read(tensor, "requires_grad"),
+        )
 
     @classmethod
     def guarded(cls, program: GuardProgram, node: int) -> Input:
         """The facts that a guard program knows of one of its inputs."""
-        facts = next((value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None)
+        facts = next(
+            (value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None
+        )
         if facts is None:
             return cls(path(program, node), torch.float32, (), (), "cpu", False)
-        return cls(path(program, node), facts.dtype, tuple(facts.size), tuple(facts.stride or ()), str(facts.device), facts.requires_grad)
+        return cls(
+            path(program, node),
+            facts.dtype,
+            tuple(facts.size),
+            tuple(facts.stride or ()),
+            str(facts.device),
+            facts.requires_grad,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +177,8 @@ class Note:
     spent: tuple[Spent, ...]
     resumed: Resumed | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
-    done: str = ""              # what a recompile does about its miss
-    shared_with: str = ""       # the callable it was made for, where that is another one
+    done: str = ""  # what a recompile does about its miss
+    shared_with: str = ""  # the callable it was made for, where that is another one
     shares_graph: bool = False  # its graph was compiled for another capture
 
     @property
@@ -164,13 +195,13 @@ class Note:
 class Refused:
     """A function whose calls run eagerly without a capture being tried: how often, and why."""
 
-    why: str        # limit, or defect
+    why: str  # limit, or defect
     name: str
     file: str
     line: int
     sentence: str
     calls: int = 0
-    miss: Miss | None = None    # limit: the last one
+    miss: Miss | None = None  # limit: the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,36 +227,36 @@ class Capture:
     file: str
     line: int
     root: bool = True
-    owner: weakref.ref[Any] | None = None   # the module whose method was captured
+    owner: weakref.ref[Any] | None = None  # the module whose method was captured
     guard_count: int = 0
     graph_module: Any = None
-    source: str = ""            # the entry, as Python source
+    source: str = ""  # the entry, as Python source
     operations: int = 0
-    general: bool = False       # sizes 0 and 1 are no constants of the capture: one for all sizes
-    replayable: bool = False    # a call whose graph fails is run again in eager mode
-    stacks: tuple[Any, ...] = ()   # the program's frames at the operations of the graph
-    failures: int = 0           # calls whose graph failed where eager mode did not
-    reason: str = ""            # why the frame runs eagerly, "" when it was captured
+    general: bool = False  # sizes 0 and 1 are no constants of the capture: one for all sizes
+    replayable: bool = False  # a call whose graph fails is run again in eager mode
+    stacks: tuple[Any, ...] = ()  # the program's frames at the operations of the graph
+    failures: int = 0  # calls whose graph failed where eager mode did not
+    reason: str = ""  # why the frame runs eagerly, "" when it was captured
     reason_id: str = ""
-    where: str = ""             # the user's line where capturing ended
-    stop: Break | None = None   # the same as data
-    recompile: str = ""         # what failed before, "" for the first capture
-    miss: Miss | None = None    # the same as data
-    done: str = ""              # what the capture does about it
+    where: str = ""  # the user's line where capturing ended
+    stop: Break | None = None  # the same as data
+    recompile: str = ""  # what failed before, "" for the first capture
+    miss: Miss | None = None  # the same as data
+    done: str = ""  # what the capture does about it
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
-    spent: tuple[Spent, ...] = ()           # rehearsing time by the program's functions
-    resumed: Resumed | None = None          # for a capture that resumes after a break
-    backend: str = ""                       # its name
-    sessions: list[Any] = field(default_factory=list)   # its rehearsals, while it is being made: for who looks on
-    examples: Any = ()          # the real inputs while the backend runs, for a repro should it fail
-    given: tuple[Any, ...] = () # what a graph with symbolic numbers was given in its first call
-    relations: Any = None       # between symbolic numbers (symbolic.Relations); None without
-    refusal: Miss | None = None # why the last call for which all guards held was not for this entry
-    explain: GuardProgram | None = None         # the guard program; holds user objects weakly
+    spent: tuple[Spent, ...] = ()  # rehearsing time by the program's functions
+    resumed: Resumed | None = None  # for a capture that resumes after a break
+    backend: str = ""  # its name
+    sessions: list[Any] = field(default_factory=list)  # its rehearsals, while it is being made: for who looks on
+    examples: Any = ()  # the real inputs while the backend runs, for a repro should it fail
+    given: tuple[Any, ...] = ()  # what a graph with symbolic numbers was given in its first call
+    relations: Any = None  # between symbolic numbers (symbolic.Relations); None without
+    refusal: Miss | None = None  # why the last call for which all guards held was not for this entry
+    explain: GuardProgram | None = None  # the guard program; holds user objects weakly
     shares_graph: bool = False  # an equal graph was compiled before
-    interim: Any = None         # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
-    ranges: Any = None          # begins the parts of a run for a profiler (ranges.Parts)
+    interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
+    ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)
 
     @property
     def guards(self) -> list[str]:
@@ -259,8 +290,16 @@ class Capture:
 
     def row(self) -> dict[str, Any]:
         """What the process's counts keep: plain values only."""
-        return {"name": self.name, "file": self.file, "line": self.line, "graphs": int(self.graph_module is not None),
-                "guards": self.guard_count, "ops": self.operations, "reason": self.reason, "cpu_s": self.cpu_seconds}
+        return {
+            "name": self.name,
+            "file": self.file,
+            "line": self.line,
+            "graphs": int(self.graph_module is not None),
+            "guards": self.guard_count,
+            "ops": self.operations,
+            "reason": self.reason,
+            "cpu_s": self.cpu_seconds,
+        }
 
 
 _numbers = itertools.count()
@@ -271,16 +310,37 @@ class Record:
 
     def __init__(self) -> None:
         self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
-        self.causes: collections.Counter[tuple[Any, ...]] = collections.Counter()   # how often each cause of breaks was met
-        self.given_up: weakref.WeakSet[types.CodeType] = weakref.WeakSet()   # what a defect of framelift keeps from being captured
+        self.causes: collections.Counter[tuple[Any, ...]] = (
+            collections.Counter()
+        )  # how often each cause of breaks was met
+        self.given_up: weakref.WeakSet[types.CodeType] = (
+            weakref.WeakSet()
+        )  # what a defect of framelift keeps from being captured
         self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
     def add(self, capture: Capture) -> None:
         """A capture is finished."""
-        self.notes.append(Note(next(_numbers), capture.name, capture.file, capture.line, capture.root, capture.guard_count,
-                               capture.operations, capture.graph_module is not None, capture.stop, capture.miss,
-                               capture.cpu_seconds, tuple(capture.phases), capture.spent, capture.resumed, weakref.ref(capture), capture.done,
-                               shares_graph=capture.shares_graph))
+        self.notes.append(
+            Note(
+                next(_numbers),
+                capture.name,
+                capture.file,
+                capture.line,
+                capture.root,
+                capture.guard_count,
+                capture.operations,
+                capture.graph_module is not None,
+                capture.stop,
+                capture.miss,
+                capture.cpu_seconds,
+                tuple(capture.phases),
+                capture.spent,
+                capture.resumed,
+                weakref.ref(capture),
+                capture.done,
+                shares_graph=capture.shares_graph,
+            )
+        )
         notify("done", capture)
 
     def exchange(self, old: Capture, new: Capture) -> None:
@@ -294,7 +354,11 @@ class Record:
 
     def share(self, note: Note, by: str) -> None:
         """A capture that another callable made is used here too: it cost nothing."""
-        self.notes.append(replace(note, number=next(_numbers), miss=None, done="", cpu_seconds=0.0, phases=(), spent=(), shared_with=by))
+        self.notes.append(
+            replace(
+                note, number=next(_numbers), miss=None, done="", cpu_seconds=0.0, phases=(), spent=(), shared_with=by
+            )
+        )
         counts.shared += 1
 
     def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
@@ -331,8 +395,8 @@ class Counts:
 
     graphs: int = 0
     captures: int = 0
-    shared: int = 0             # captures that one more callable uses
-    shared_graphs: int = 0      # captures whose graph was compiled for an equal one
+    shared: int = 0  # captures that one more callable uses
+    shared_graphs: int = 0  # captures whose graph was compiled for an equal one
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
     frames: list[dict[str, Any]] = field(default_factory=list)

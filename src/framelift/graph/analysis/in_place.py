@@ -1,6 +1,7 @@
 """What an in-place operation does to the values it was given: memory written, shapes changed, histories gained.
 
-Followed only where autograd's rules are plain; everything else interrupts, so that a wrong `requires_grad` or a write that
+Followed only where autograd's rules are plain; everything else interrupts, so that a wrong `requires_grad` or a write
+that
 autograd would have refused never gets into a graph.
 """
 
@@ -27,12 +28,15 @@ RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "sq
 
 
 def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: State, out: Any = None) -> None:
-    """Take over what an operation does to its arguments, or interrupt.  `out` is the argument of that name.  Torch function must be off."""
+    """Take over what an operation does to its arguments, or interrupt.  `out` is the argument of that name.  Torch
+    function must be off.
+    """
     with_grad = state.grad and any(value.facts.requires_grad for value in found)
     for index in outcome.written:
         value = found[index]
         if value.facts.stride and _overlaps_itself(value.facts):
-            # Kernels refuse to write where elements share a place, or the last of them stays; fakes do not, and functional graphs copy first.
+            # Kernels refuse to write where elements share a place, or the last of them stays; fakes do not, and
+            # functional graphs copy first.
             raise Interrupt("torch-operation-failed", f"{target.name} into a tensor whose elements overlap")
         if with_grad and (value.view or value.external is not None):
             _check_view_write(target, value)
@@ -46,7 +50,9 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
         elif facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
             _gain_history(target, value, index in outcome.written)
         if facts.size != value.facts.size or facts.stride != value.facts.stride:
-            if target.fx_target not in RESHAPES_IN_PLACE and not _fills(value, out, facts, found):   # fakes resize where torch itself refuses
+            if target.fx_target not in RESHAPES_IN_PLACE and not _fills(
+                value, out, facts, found
+            ):  # fakes resize where torch itself refuses
                 raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
             with torch.no_grad():
                 value.stand_in.set_(new_stand_in(facts))
@@ -55,26 +61,40 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
 
 def _overlaps_itself(facts: Facts) -> bool:
     """Whether elements may share a place.  Symbolic strides are those of an ordinary layout, unless one is 0."""
-    reach = 0   # of the dimensions with smaller strides
-    numbers = [pair for pair in zip(facts.stride, facts.size) if type(pair[0]) is int and (type(pair[1]) is not int or pair[1] > 1)]
+    reach = 0  # of the dimensions with smaller strides
+    numbers = [
+        pair
+        for pair in zip(facts.stride, facts.size)
+        if type(pair[0]) is int and (type(pair[1]) is not int or pair[1] > 1)
+    ]
     for step, size in sorted(numbers, key=lambda pair: pair[0]):
         if step <= reach:
             return True
-        if type(size) is not int:   # all that follow are counted in symbols
+        if type(size) is not int:  # all that follow are counted in symbols
             return any(other == 0 for other, _ in numbers)
         reach += (size - 1) * step
     return False
 
 
 def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
-    """Whether an empty tensor made inside is given the size of the result.  Of contiguous arguments all kernels make contiguous results."""
-    return (any(value is one for one in (out if is_a(out, (tuple, list)) else (out,))) and value.external is None and not value.view
-            and len(value.storage.values) == 1 and value.facts.size.numel() == 0
-            and facts.is_contiguous() and all(one.facts.is_contiguous() for one in found))
+    """Whether an empty tensor made inside is given the size of the result.  Of contiguous arguments all kernels make
+    contiguous results.
+    """
+    return (
+        any(value is one for one in (out if is_a(out, (tuple, list)) else (out,)))
+        and value.external is None
+        and not value.view
+        and len(value.storage.values) == 1
+        and value.facts.size.numel() == 0
+        and facts.is_contiguous()
+        and all(one.facts.is_contiguous() for one in found)
+    )
 
 
 def _gain_history_outside(target: Target, value: Value, facts: Facts, written: bool) -> None:
-    """An in-place operation gave an input a history: the graph does the same to the real one, if nothing else shares its memory."""
+    """An in-place operation gave an input a history: the graph does the same to the real one, if nothing else shares
+    its memory.
+    """
     plain = value.facts.but(requires_grad=True, is_leaf=False) is facts and not value.facts.requires_grad
     if not plain or not written or len(value.storage.values) > 1 or _core.of_tensor(value.external, "_is_view"):
         raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")
@@ -84,14 +104,14 @@ def _gain_history(target: Target, value: Value, written: bool) -> None:
     """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
     storage = value.storage
     if written and is_data(value) and all(is_data(other) or other.external is not None for other in storage.values):
-        return   # its own alone: what `Tensor.data` gives is another variable over the same memory
+        return  # its own alone: what `Tensor.data` gives is another variable over the same memory
     if storage.external or not written or any(other.view not in ("", "view") for other in storage.values):
         raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
     for other in storage.values:
         if not other.facts.requires_grad:
             other.facts = other.facts.but(requires_grad=True, is_leaf=False)
             if other.view and other is not value:
-                other.view = "regained"   # autograd is fickle about writes to it from now on
+                other.view = "regained"  # autograd is fickle about writes to it from now on
 
 
 def is_data(value: Value) -> bool:

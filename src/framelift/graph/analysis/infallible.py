@@ -1,6 +1,7 @@
 """Which recorded operations cannot fail on real data, once their shapes and types were found good.
 
-A graph that fails is run again eagerly, so what it wrote to its inputs before has to be taken back.  Inputs are copied for that only
+A graph that fails is run again eagerly, so what it wrote to its inputs before has to be taken back.  Inputs are copied
+for that only
 where something that may fail comes with or after the first write.  What is in no table may fail.
 """
 
@@ -25,17 +26,27 @@ from ..fx.values import Value
 __all__ = ["changes_history", "fails_late", "in_handler", "writes_uncounted"]
 
 #: of integers alone, these fail on a zero or a negative number
-_MAY_FAIL = frozenset(("div", "floor_divide", "floordiv", "ifloordiv", "remainder", "mod", "imod", "fmod", "pow", "ipow"))
+_MAY_FAIL = frozenset(
+    ("div", "floor_divide", "floordiv", "ifloordiv", "remainder", "mod", "imod", "fmod", "pow", "ipow")
+)
 #: besides what torch itself says to go element by element
-_SURE = frozenset("""
-    iadd isub imul itruediv truediv invert pos copy fill zero detach requires_grad data view reshape flatten unflatten transpose permute movedim
-    t squeeze unsqueeze expand expand_as narrow split chunk unbind select contiguous clone to float double half bfloat16 int long bool type_as
-    cat stack zeros ones full empty arange eye linspace tensor rand randn rand_like randn_like tril triu all any max min argmax argmin
-    zeros_like ones_like full_like empty_like sum mean amax amin cumsum softmax log_softmax flip roll as_tensor""".split())
+_SURE = frozenset(
+    """
+    iadd isub imul itruediv truediv invert pos copy fill zero detach requires_grad data view reshape flatten
+    unflatten transpose permute movedim t squeeze unsqueeze expand expand_as narrow split chunk unbind select
+    contiguous clone to float double half bfloat16 int long bool type_as cat stack zeros ones full empty arange eye
+    linspace tensor rand randn rand_like randn_like tril triu all any max min argmax argmin zeros_like ones_like
+    full_like empty_like sum mean amax amin cumsum softmax log_softmax flip roll as_tensor
+""".split()
+)
 #: of floating point tensors
-_SURE_OF_FLOATS = frozenset("""
-    matmul mm bmm addmm linear conv1d conv2d conv3d batch_norm layer_norm group_norm instance_norm rms_norm max_pool2d avg_pool2d
-    adaptive_avg_pool2d dropout scaled_dot_product_attention interpolate pad norm var std linalg_vector_norm""".split())
+_SURE_OF_FLOATS = frozenset(
+    """
+    matmul mm bmm addmm linear conv1d conv2d conv3d batch_norm layer_norm group_norm instance_norm rms_norm
+    max_pool2d avg_pool2d adaptive_avg_pool2d dropout scaled_dot_product_attention interpolate pad norm var std
+    linalg_vector_norm
+""".split()
+)
 
 #: besides those that go element by element: their numbers become elements
 _OF_NUMBERS = frozenset("iadd isub imul itruediv truediv fill full full_like setitem".split())
@@ -46,15 +57,22 @@ _CONVERTING = frozenset(("fill", "full", "full_like", "setitem"))
 @functools.cache
 def _goes_by_element(name: str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
-    return packet is not None and all(torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()[:1])
+    return packet is not None and all(
+        torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()[:1]
+    )
 
 
 def _may_overflow(step: Step, name: str) -> bool:
-    """Whether a number that is another one at every call becomes an element, or a part of one: torch takes ints of 64 bits alone."""
+    """Whether a number that is another one at every call becomes an element, or a part of one: torch takes ints of 64
+    bits alone.
+    """
     if name not in _OF_NUMBERS and not _goes_by_element(name):
         return False
     numbers = numbers_in(step.args[2:] if name == "setitem" else [step.args, step.kwargs])
-    return any(type(number) is Int and not _is_of_sizes(number) or type(number) is Float and name in _CONVERTING for number in numbers)
+    return any(
+        type(number) is Int and not _is_of_sizes(number) or type(number) is Float and name in _CONVERTING
+        for number in numbers
+    )
 
 
 def _is_of_sizes(number: Int) -> bool:
@@ -62,8 +80,18 @@ def _is_of_sizes(number: Int) -> bool:
 
 
 def _torch_callables() -> dict[int, Any]:
-    """Everything that torch itself offers under the names of the tables: an operator of the program's may have the same name."""
-    owners = (torch, torch._C._VariableFunctions, torch._C._nn, torch.nn.functional, torch.special, torch.linalg, operator)
+    """Everything that torch itself offers under the names of the tables: an operator of the program's may have the same
+    name.
+    """
+    owners = (
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch.nn.functional,
+        torch.special,
+        torch.linalg,
+        operator,
+    )
     return {id(member): member for owner in owners for name in dir(owner) if callable(member := getattr(owner, name))}
 
 
@@ -72,7 +100,12 @@ _OF_TORCH = _torch_callables()
 
 def _is_of_torch(target: Target) -> bool:
     func = target.func
-    if type(target) is Getter or target is getter_target("data") or tensor_method_name(func) is not None or id(func) in _OF_TORCH:
+    if (
+        type(target) is Getter
+        or target is getter_target("data")
+        or tensor_method_name(func) is not None
+        or id(func) in _OF_TORCH
+    ):
         return True
     packet = func.overloadpacket if type(func) is torch._ops.OpOverload else func
     return type(packet) is torch._ops.OpOverloadPacket and getattr(torch.ops.aten, packet.__name__, None) is packet
@@ -82,11 +115,11 @@ def _is_sure(step: Step) -> bool:
     name = step.target.name
     if not _is_of_torch(step.target) or _may_overflow(step, name):
         return False
-    if name in ("getitem", "setitem"):   # numbers were looked at, the elements of tensors were not
+    if name in ("getitem", "setitem"):  # numbers were looked at, the elements of tensors were not
         return not _indexed_by_tensors(step.args[1], name == "setitem" and is_a(step.args[2], Value))
     types = {value.facts.dtype for value in step.inputs if value.facts is not None}
     floats = [kind.is_floating_point for kind in types]
-    if name in _SURE_OF_FLOATS:   # autocast brings all of them to one type, but for the widest
+    if name in _SURE_OF_FLOATS:  # autocast brings all of them to one type, but for the widest
         return all(floats) and (len(types) == 1 or step.state.autocast is not None and torch.float64 not in types)
     if name in _MAY_FAIL:
         return any(floats)
@@ -107,23 +140,37 @@ def _writes_inputs(step: Step) -> bool:
 def writes_uncounted(tape: Sequence[Step]) -> bool:
     """Whether an input may be written to by way of `Tensor.data`, whose writes are not counted as the input's."""
     data = getter_target("data")
-    return any(step.target is data and step.inputs[0].storage.external and step.inputs[0].storage.written for step in tape)
+    return any(
+        step.target is data and step.inputs[0].storage.external and step.inputs[0].storage.written for step in tape
+    )
 
 
 def changes_history(tape: Sequence[Step]) -> bool:
     """Whether an input that is written to becomes another one for autograd."""
-    return any(value.storage.external and value.storage.written and value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
-               for step in tape if step.effect for value in step.inputs)
+    return any(
+        value.storage.external
+        and value.storage.written
+        and value.facts is not None
+        and value.facts.requires_grad
+        and not value.facts.is_leaf
+        for step in tape
+        if step.effect
+        for value in step.inputs
+    )
 
 
 def fails_late(tape: Sequence[Step], in_order: bool) -> list[Step]:
-    """The steps that may fail when an input is written to already; unless the graph is run `in_order`, that is all that may fail."""
+    """The steps that may fail when an input is written to already; unless the graph is run `in_order`, that is all that
+    may fail.
+    """
     first = next((i for i, step in enumerate(tape) if _writes_inputs(step)), len(tape)) if in_order else 0
     return [step for step in tape[first:] if not _is_sure(step)]
 
 
 def in_handler(stacks: Iterable[tuple[Any, ...]]) -> bool:
-    """Whether code of the program would see an exception before it leaves: a frame of one of these stacks is inside a `try` or `with`."""
+    """Whether code of the program would see an exception before it leaves: a frame of one of these stacks is inside a
+    `try` or `with`.
+    """
     known: set[tuple[int, int]] = set()
     for stack in stacks:
         for code, offset in zip(stack[::2], stack[1::2]):

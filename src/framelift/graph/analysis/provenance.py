@@ -40,7 +40,7 @@ def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[L
 
 def _kind(value: Value) -> str:
     facts = value.facts
-    if not is_a(facts, Facts):   # of a tensor that is something else by now
+    if not is_a(facts, Facts):  # of a tensor that is something else by now
         return "a tensor"
     shape = ", ".join(map(str, facts.size))
     return f"a {str(facts.dtype).removeprefix('torch.')} tensor of shape ({shape})"

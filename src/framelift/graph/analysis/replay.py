@@ -21,17 +21,31 @@ from ...vocabulary.scopes import scope
 __all__ = ["replay", "with_histories"]
 
 
-def replay(fakes: Fakes, name: str, tape: Sequence[Step], asked: Sequence[Value], base: State, symbols: Symbols | None,
-           then: Callable[[list[Any]], Any]) -> Any:
-    """Run the tape over fakes and give what `then` makes of the fakes of the values asked for.  Torch function must be off."""
+def replay(
+    fakes: Fakes,
+    name: str,
+    tape: Sequence[Step],
+    asked: Sequence[Value],
+    base: State,
+    symbols: Symbols | None,
+    then: Callable[[list[Any]], Any],
+) -> Any:
+    """Run the tape over fakes and give what `then` makes of the fakes of the values asked for.  Torch function must be
+    off.
+    """
     module, given, _ = build_graph(tape, asked, base, symbols)
-    inputs = [fakes.make(one.facts.but(is_leaf=True)) if type(one) is Value or symbols is None else number_example(symbols, fakes.mode, one)[1]
-              for one in given]
+    inputs = [
+        fakes.make(one.facts.but(is_leaf=True))
+        if type(one) is Value or symbols is None
+        else number_example(symbols, fakes.mode, one)[1]
+        for one in given
+    ]
 
     def run(made: list[Any]) -> Any:
         with _beginning(base):
             results = list(module.forward(*made))
         return then(results)
+
     return fakes.run(name, run, inputs)
 
 
@@ -39,7 +53,9 @@ def replay(fakes: Fakes, name: str, tape: Sequence[Step], asked: Sequence[Value]
 def _beginning(state: State) -> Iterator[None]:
     """Torch's state as it was when the tape began."""
     grad = torch.is_grad_enabled()
-    autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES]
+    autocast = [
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES
+    ]
     torch._C._set_grad_enabled(state.grad)
     for device, dtype in state.autocast[:-1] if state.autocast else [(device, None) for device in AUTOCAST_DEVICES]:
         torch.set_autocast_enabled(device, dtype is not None)
@@ -64,9 +80,13 @@ class _Spent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-            "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
-            "you need to backward through the graph a second time or if you need to access saved tensors after calling backward.")
+            "Trying to backward through the graph a second time (or directly access saved tensors after "
+            "they have already been freed). "
+            "Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if "
+            "you need to backward through the graph a second time or if you need to access saved tensors "
+            "after calling backward."
+        )
 
 
 class _Rootless(torch.autograd.Function):
@@ -99,9 +119,11 @@ _BECOMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def with_histories(graph: Callable[..., Any], odd: Sequence[tuple[int, str]]) -> Callable[..., Any]:
     """`graph`, whose results at these places are leaves, or have a history that was gone through already."""
+
     def run(*given: Any) -> Any:
         results = list(graph(*given))
         for place, kind in odd:
             results[place] = _BECOMES[kind](results[place])
         return results
+
     return run

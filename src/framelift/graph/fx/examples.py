@@ -1,6 +1,7 @@
 """What a backend gets beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
 
-Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the compiler sees the
+Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the
+compiler sees the
 symbols of the capture.
 """
 
@@ -24,7 +25,9 @@ from ..metadata.wrappers import WrapperFacts, assembled_like
 __all__ = ["examples_for", "number_example", "without_alpha"]
 
 
-def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]) -> tuple[list[Any], FakeTensorMode]:
+def examples_for(
+    symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]
+) -> tuple[list[Any], FakeTensorMode]:
     """The example inputs of a graph, and the mode that knows their fakes.  `facts` are those of the tensors, by id."""
     symbols.note_line()
     symbols.compiling = True
@@ -44,27 +47,41 @@ def examples_for(symbols: Symbols, graph_module: GraphModule, arguments: list[An
 
 
 def without_alpha(graph_module: GraphModule) -> None:
-    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the alpha."""
+    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the
+    alpha.
+    """
     graph, numbers, floats = graph_module.graph, set(), set()
     for node in graph.nodes:
         if node.op == "placeholder" and not is_a(node.meta["example_value"], torch.Tensor):
             numbers.add(node)
-        elif node.target == "item" or getattr(node.target, "__module__", "") in ("_operator", "math") and numbers.issuperset(node.all_input_nodes):
+        elif (
+            node.target == "item"
+            or getattr(node.target, "__module__", "") in ("_operator", "math")
+            and numbers.issuperset(node.all_input_nodes)
+        ):
             numbers.add(node)
             floats.add(node)
-        elif "alpha" in node.kwargs and str(getattr(node.target, "__name__", node.target)).rstrip("_") in ("add", "sub", "subtract"):
+        elif "alpha" in node.kwargs and str(getattr(node.target, "__name__", node.target)).rstrip("_") in (
+            "add",
+            "sub",
+            "subtract",
+        ):
             other = node.args[1] if len(node.args) > 1 else node.kwargs.get("other")
             if not is_a(other, Node) or other not in floats:
                 continue
             with graph.inserting_before(node):
                 product = graph.call_function(operator.mul, (other, node.kwargs["alpha"]))
             node.args = (*node.args[:1], product) if node.args else ()
-            node.kwargs = {name: value for name, value in node.kwargs.items() if name not in ("alpha", "other")} | ({} if node.args else {"other": product})
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name not in ("alpha", "other")} | (
+                {} if node.args else {"other": product}
+            )
             graph_module.recompile()
 
 
 def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tuple[Any, Any]:
-    """The example of a number among a graph's inputs, a Float or the name of an int, and what stands for it in the mode."""
+    """The example of a number among a graph's inputs, a Float or the name of an int, and what stands for it in the
+    mode.
+    """
     if type(argument) is Float:
         example = torch.tensor(argument.hint, dtype=torch.float64)
         fake: Any = mode.from_tensor(example, static_shapes=True)
@@ -76,7 +93,9 @@ def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tup
 
 
 def _forget_calculated(symbols: Symbols) -> None:
-    """Symbols of floats that are calculated from others: the compiler follows the calculation, and must not take them for inputs."""
+    """Symbols of floats that are calculated from others: the compiler follows the calculation, and must not take them
+    for inputs.
+    """
     relied_on = {symbol for guard in symbols.env.guards for symbol in guard.expr.free_symbols}
     table = _values(symbols)
     for symbol in [symbol for symbol in table if symbol not in relied_on]:
@@ -116,13 +135,19 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tenso
     if type(facts) is not SymbolicFacts:
         read = _core.of_tensor
         grad = read(tensor, "grad") if read(tensor, "is_leaf") else None
-        if is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size"):   # its memory was exchanged since
+        if (
+            is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size")
+        ):  # its memory was exchanged since
             with torch.no_grad():
-                bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(read(tensor, "requires_grad"))
+                bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(
+                    read(tensor, "requires_grad")
+                )
             return mode.from_tensor(bare, static_shapes=True)
         return mode.from_tensor(tensor, static_shapes=True)
     with torch.no_grad():
-        made: torch.Tensor = FakeTensor(mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device)
+        made: torch.Tensor = FakeTensor(
+            mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device
+        )
     if type(tensor) is torch.nn.Parameter:
         made = torch.nn.Parameter(made, requires_grad=facts.requires_grad)
     elif facts.requires_grad:

@@ -1,6 +1,7 @@
 """Functions that graphs call: what a captured `torch.autograd.Function` becomes when its graph runs.
 
-One class serves all of them.  It runs two graphs, so autograd, AOTAutograd and plain execution see an ordinary custom function whose
+One class serves all of them.  It runs two graphs, so autograd, AOTAutograd and plain execution see an ordinary custom
+function whose
 Python is already recorded.
 """
 
@@ -17,7 +18,15 @@ from torch.fx.graph_module import GraphModule
 
 from ..._core import is_a
 
-__all__ = ["apply_function", "checkpoint_region", "compile_region", "hook_gradient", "hooked_argument", "hooked_result", "trained_lstm"]
+__all__ = [
+    "apply_function",
+    "checkpoint_region",
+    "compile_region",
+    "hook_gradient",
+    "hooked_argument",
+    "hooked_result",
+    "trained_lstm",
+]
 
 
 class _Call(NamedTuple):
@@ -66,15 +75,28 @@ class _CapturedOnce(_Captured):
     backward = staticmethod(once_differentiable(_Captured.backward))
 
 
-def apply_function(forward: GraphModule, backwards: tuple[GraphModule, ...], around: tuple[torch.Tensor, ...], *inputs: torch.Tensor,
-                   given: tuple[tuple[bool, ...], ...], first: tuple[int, ...], saved: tuple[bool, ...], dirty: tuple[int, ...],
-                   constant: tuple[int, ...], materialize: bool, once: bool) -> Any:
+def apply_function(
+    forward: GraphModule,
+    backwards: tuple[GraphModule, ...],
+    around: tuple[torch.Tensor, ...],
+    *inputs: torch.Tensor,
+    given: tuple[tuple[bool, ...], ...],
+    first: tuple[int, ...],
+    saved: tuple[bool, ...],
+    dirty: tuple[int, ...],
+    constant: tuple[int, ...],
+    materialize: bool,
+    once: bool,
+) -> Any:
     """Apply a captured autograd function to `inputs`, the tensors it was applied to.
 
-    `forward` takes the distinct inputs (places `first`), then `around`, the tensors its Python found elsewhere; it gives the
-    outputs and what the backward needs.  A backward takes the gradients of the outputs, then that; it gives one gradient per input.
+    `forward` takes the distinct inputs (places `first`), then `around`, the tensors its Python found elsewhere; it
+    gives the
+    outputs and what the backward needs.  A backward takes the gradients of the outputs, then that; it gives one
+    gradient per input.
     There is one backward for each pattern of outputs that have a gradient, `given`.
-    `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in place, `constant` outputs
+    `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in place, `constant`
+    outputs
     marked as not differentiable.
     """
     kind = _CapturedOnce if once else _Captured
@@ -87,14 +109,18 @@ def _is_traced() -> bool:
 
 
 def checkpoint_region(region: GraphModule, *args: Any, preserve_rng_state: bool) -> Any:
-    """A checkpointed region that draws random numbers, or that chooses what it keeps (then it has a note that says how).
+    """A checkpointed region that draws random numbers, or that chooses what it keeps (then it has a note that says
+    how).
 
-    Compilers that trace the graph see to it that the recomputation draws the same ones; run as it is, checkpoint itself must.
+    Compilers that trace the graph see to it that the recomputation draws the same ones; run as it is, checkpoint itself
+    must.
     """
     if _is_traced():
         return tag_activation_checkpoint(region, *args, use_reentrant=False)
     contexts = region.meta.get("_checkpoint_context_fn", torch.utils.checkpoint.noop_context_fn)
-    return torch.utils.checkpoint.checkpoint(region, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state, context_fn=contexts)
+    return torch.utils.checkpoint.checkpoint(
+        region, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state, context_fn=contexts
+    )
 
 
 def compile_region(region: GraphModule, name: str, *args: Any) -> Any:
@@ -107,11 +133,15 @@ def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.T
     tensor.register_hook(lambda grad: hook(grad, *around))
 
 
-Recorded = tuple[tuple[GraphModule, tuple[torch.Tensor, ...]], ...]   # hooks: the graph of each, and what it takes from around it
+Recorded = tuple[
+    tuple[GraphModule, tuple[torch.Tensor, ...]], ...
+]  # hooks: the graph of each, and what it takes from around it
 
 
 class _HookedArgument(torch.autograd.Function):
-    """What a module with backward hooks is given: once the gradient of its result came by, the hooks say what the argument's is."""
+    """What a module with backward hooks is given: once the gradient of its result came by, the hooks say what the
+    argument's is.
+    """
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -155,15 +185,19 @@ def hooked_argument(tensor: torch.Tensor) -> torch.Tensor:
     return _HookedArgument.apply(tensor)
 
 
-def hooked_result(tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded) -> torch.Tensor:
-    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if that has a gradient."""
+def hooked_result(
+    tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded
+) -> torch.Tensor:
+    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if that has a
+    gradient."""
     return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)
 
 
 def trained_lstm(*args: Any) -> Any:
     """`torch.lstm` whose weights want gradients.
 
-    Where the input wants none, AOTAutograd takes a kernel of oneDNN's for it whose backward it cannot compile; with that library off it does not.
+    Where the input wants none, AOTAutograd takes a kernel of oneDNN's for it whose backward it cannot compile; with
+    that library off it does not.
     """
     if not is_a(args[0], FunctionalTensor):
         return torch.lstm(*args)

@@ -1,4 +1,6 @@
-"""Placeholders called after the place their value comes from, as backends of torch.compile know them: `L_x_`, `L_self_modules_linear_parameters_weight_`."""
+"""Placeholders called after the place their value comes from, as backends of torch.compile know them: `L_x_`,
+`L_self_modules_linear_parameters_weight_`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from ...vocabulary.origins import Origin
 __all__ = ["identifier", "name_placeholders", "source_name"]
 
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
-_MARK = "_dynamo_static_input_type"   # left on a tensor by mark_static_address
+_MARK = "_dynamo_static_input_type"  # left on a tensor by mark_static_address
 
 
 def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
@@ -30,7 +32,9 @@ def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
     'L_self_modules_fc_'
     """
     parts: list[str] = []
-    end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"   # an attribute, or an item
+    end = (
+        "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
+    )  # an attribute, or an item
     while origin.base is not None:
         variable = _closed_over(origin, root)
         if variable is not None:
@@ -55,14 +59,17 @@ def _closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
     return root.co_freevars[origin.key]
 
 
-def name_placeholders(graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType) -> None:
-    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA graphs need not copy these.
+def name_placeholders(
+    graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType
+) -> None:
+    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA
+    graphs need not copy these.
 
     `memo` has a record with the origin of each object that was met, by its id; `root` is the captured code.
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
-        if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:   # drawn, not found
+        if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:  # drawn, not found
             continue
         marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
         node.meta["tensor_dict"] = {_MARK: marked} if marked else {}

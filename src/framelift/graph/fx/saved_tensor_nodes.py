@@ -1,6 +1,7 @@
 """Hooks on saved tensors as nodes of graphs: what `saved_tensors_hooks` in captured code becomes when its graph runs.
 
-The hooks were recorded, one pair of graphs for each kind of tensor that the operations between the two nodes save.  Autograd calls them, whoever runs or
+The hooks were recorded, one pair of graphs for each kind of tensor that the operations between the two nodes save.
+Autograd calls them, whoever runs or
 traces the graph; a compiler that traces it finds their operations in the forward and in the backward.
 """
 
@@ -42,17 +43,20 @@ class SavedHooks(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[torch.Tensor] = []
-        self.own: list[Pair] = []                  # for inputs of the graph, which hooks may know by identity
+        self.own: list[Pair] = []  # for inputs of the graph, which hooks may know by identity
         self.pairs: dict[Any, Pair] | None = None  # for other tensors, by kind
-        self.missed = False                        # one was saved that they are not known for
-        self.otherwise: Any = None                 # what to raise where a compiler finds that
-        self._open: dict[int, list[bool]] = {}     # by thread: what torch did with hooks before, for each time that the region was entered
+        self.missed = False  # one was saved that they are not known for
+        self.otherwise: Any = None  # what to raise where a compiler finds that
+        self._open: dict[
+            int, list[bool]
+        ] = {}  # by thread: what torch did with hooks before, for each time that the region was entered
 
     def __deepcopy__(self, memo: Any) -> SavedHooks:
         return self
 
     def enter(self, inputs: Sequence[torch.Tensor], around: Sequence[torch.Tensor]) -> None:
         """The region begins."""
+
         def pack(tensor: torch.Tensor) -> Any:
             if self.pairs is None:
                 self.seen.append(tensor)
@@ -63,8 +67,11 @@ class SavedHooks(torch.nn.Module):
         def unpack(packed: Any) -> Any:
             pair, kept = packed
             return kept if pair is None else pair.unpack(*kept, *[around[i] for i in pair.for_unpack])
+
         _push(pack, unpack)
-        self._open.setdefault(threading.get_ident(), []).append(_set_tracing(False))   # compilers switch hooks off while they trace
+        self._open.setdefault(threading.get_ident(), []).append(
+            _set_tracing(False)
+        )  # compilers switch hooks off while they trace
 
     def leave(self, failed: bool = False) -> bool:
         """The region ends, if this thread is in it.  Where it `failed`, compilers have seen to their own switch."""
@@ -80,11 +87,16 @@ class SavedHooks(torch.nn.Module):
     def _pair(self, tensor: torch.Tensor) -> Pair:
         assert self.pairs is not None
         found = self.pairs.get(kind_of(tensor))
-        if found is None and len(self.pairs) > 1 and len({pair.words for pair in self.pairs.values()}) == 1:   # they do the same to any tensor
+        if (
+            found is None and len(self.pairs) > 1 and len({pair.words for pair in self.pairs.values()}) == 1
+        ):  # they do the same to any tensor
             found = next(iter(self.pairs.values()))
         if found is None:
             self.missed = True
-            raise RuntimeError(f"framelift: an operation saves a tensor of shape {tuple(tensor.shape)}, for which the hooks on saved tensors were not captured")
+            raise RuntimeError(
+                f"framelift: an operation saves a tensor of shape {tuple(tensor.shape)}, for which the "
+                f"hooks on saved tensors were not captured"
+            )
         return found
 
 
@@ -95,7 +107,9 @@ def kind_of(tensor: torch.Tensor) -> Any:
 
 @torch.fx.node.has_side_effect
 def enter_hooks(hooks: SavedHooks, inputs: tuple[torch.Tensor, ...], around: tuple[torch.Tensor, ...]) -> None:
-    """A node of graphs: what is saved from now on goes through these hooks.  `inputs` are those of the graph that are saved, `around` is what hooks take else."""
+    """A node of graphs: what is saved from now on goes through these hooks.  `inputs` are those of the graph that are
+    saved, `around` is what hooks take else.
+    """
     hooks.enter(inputs, around)
 
 

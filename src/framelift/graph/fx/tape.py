@@ -36,16 +36,26 @@ __all__ = ["Step", "build_body", "build_graph"]
 
 
 class Step:
-    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's frames.
+    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's
+    frames.
 
-    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the modules being called, where
+    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the modules
+    being called, where
     somebody wants to know (export/strict_session.py).
     """
 
     __slots__ = ("args", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
 
-    def __init__(self, target: Target, args: list[Any], kwargs: dict[str, Any], inputs: list[Value], state: State,
-                 effect: bool, stays: int = UNKNOWN) -> None:
+    def __init__(
+        self,
+        target: Target,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        inputs: list[Value],
+        state: State,
+        effect: bool,
+        stays: int = UNKNOWN,
+    ) -> None:
         self.stays = stays
         self.target = target
         self.args = args
@@ -67,8 +77,9 @@ def _forget_source(kind: type[GraphModule]) -> None:
         linecache.cache.pop(key, None)
 
 
-def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbols: Symbols | None = None,
-                ) -> tuple[GraphModule, list[Any], int]:
+def build_graph(
+    tape: Sequence[Step], outputs: Sequence[Any], base: State, symbols: Symbols | None = None
+) -> tuple[GraphModule, list[Any], int]:
     """The graph module, the inputs in placeholder order, and the number of operations.
 
     Outputs may be symbolic numbers; inputs are values, the names of symbolic ints, and symbolic floats.
@@ -77,7 +88,7 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbo
     asked = [value for value in outputs if type(value) is Value]
     if symbols is not None:
         asked += graph_values(symbols, numbers)
-    live = list(tape)   # all of them: one whose result nobody needs may still raise on real data
+    live = list(tape)  # all of them: one whose result nobody needs may still raise on real data
     builder = _Builder(base)
     inputs: list[Any] = []
     if symbols is not None:
@@ -91,14 +102,24 @@ def build_graph(tape: Sequence[Step], outputs: Sequence[Any], base: State, symbo
     return builder.finish(live, tuple(outputs)), [*inputs, *tensors], len(live)
 
 
-def build_body(tape: Sequence[Step], operands: Sequence[Value], outputs: Any, values: Sequence[Value], base: State,
-               symbols: Symbols | None = None, input_of: Callable[[torch.Tensor], Value] | None = None,
-               example_of: Callable[[Facts], Any] | None = None) -> tuple[GraphModule, list[Value]]:
+def build_body(
+    tape: Sequence[Step],
+    operands: Sequence[Value],
+    outputs: Any,
+    values: Sequence[Value],
+    base: State,
+    symbols: Symbols | None = None,
+    input_of: Callable[[torch.Tensor], Value] | None = None,
+    example_of: Callable[[Facts], Any] | None = None,
+) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
-    Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps it, and
-    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the value of an external tensor,
-    which is taken from around it where a number can be read off nothing else.  `example_of` makes the example that torch's operators
+    Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps
+    it, and
+    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the
+    value of an external tensor,
+    which is taken from around it where a number can be read off nothing else.  `example_of` makes the example that
+    torch's operators
     look for on the nodes that are returned.
     """
     live = list(tape)
@@ -138,7 +159,7 @@ class _Builder:
     def __init__(self, base: State) -> None:
         self.graph = torch.fx.Graph()
         self.state = StateNodes(base, self._emit)
-        self._nodes: dict[int, Node] = {}         # id(Value) or id(Step) -> node
+        self._nodes: dict[int, Node] = {}  # id(Value) or id(Step) -> node
         self._parts: dict[tuple[int, tuple[int | str, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
@@ -148,10 +169,14 @@ class _Builder:
     def values(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
         """The values that no live step makes, in the order they are met."""
         made = {id(step) for step in live}
-        found = (value for value in (*(v for step in live for v in step.inputs), *outputs) if id(value.step) not in made)
+        found = (
+            value for value in (*(v for step in live for v in step.inputs), *outputs) if id(value.step) not in made
+        )
         return list(dict.fromkeys(found))
 
-    def placeholders(self, live: Sequence[Step], outputs: Sequence[Value], operands: Sequence[Value] = ()) -> list[Value]:
+    def placeholders(
+        self, live: Sequence[Step], outputs: Sequence[Value], operands: Sequence[Value] = ()
+    ) -> list[Value]:
         """One for each operand, then one for each value that no live step makes."""
         for value in operands:
             self._nodes[id(value)] = self.placeholder(value.name or "input")
@@ -176,13 +201,15 @@ class _Builder:
         self.output(outputs)
         for step in live:
             if step.target.name == "item" and not self._nodes[id(step)].users and _is_one_number(step):
-                self.graph.erase_node(self._nodes[id(step)])   # it would wait for the device, and cannot fail
+                self.graph.erase_node(self._nodes[id(step)])  # it would wait for the device, and cannot fail
         self.graph.lint()
         # The lazy kind writes its Python code when it is first called; most backends never call it.
-        made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(self._root, self.graph)
+        made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(
+            self._root, self.graph
+        )
         if self._generators is not None:
-            made.add_module("generators", self._generators)   # itself: FX makes another module for what it copies
-        weakref.finalize(made, _forget_source, type(made)).atexit = False   # a module's class is its own
+            made.add_module("generators", self._generators)  # itself: FX makes another module for what it copies
+        weakref.finalize(made, _forget_source, type(made)).atexit = False  # a module's class is its own
         return made
 
     def operation(self, step: Step) -> None:
@@ -191,7 +218,7 @@ class _Builder:
         op, fx_target = target.op, target.fx_target
         args = [self._argument(arg) for arg in step.args]
         if target.reflected:
-            if type(args[1]) is Node:   # called by name: the operator would take the other tensor's method
+            if type(args[1]) is Node:  # called by name: the operator would take the other tensor's method
                 op, fx_target = "call_method", target.reflected
             else:
                 args[0], args[1] = args[1], args[0]
@@ -237,7 +264,10 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
-        node.meta["tensor_facts"] = value.facts, id(value.storage)   # for the compilers' own copy of the graph (backends/)
+        node.meta["tensor_facts"] = (
+            value.facts,
+            id(value.storage),
+        )  # for the compilers' own copy of the graph (backends/)
         return node
 
     def _part(self, step: Any, path: tuple[int | str, ...]) -> Node:

@@ -16,7 +16,17 @@ from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Getter", "OPERATORS", "OneNode", "Target", "WRITTEN_AS_OPERATORS", "getter_target", "method_behind", "tensor_method_name", "target_of"]
+__all__ = [
+    "Getter",
+    "OPERATORS",
+    "OneNode",
+    "Target",
+    "WRITTEN_AS_OPERATORS",
+    "getter_target",
+    "method_behind",
+    "tensor_method_name",
+    "target_of",
+]
 
 
 class Target:
@@ -38,18 +48,34 @@ class Target:
         return f"<target {self.op} {self.name}>"
 
 
-_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod",
-           "pow": "pow", "matmul": "matmul", "and": "and_", "or": "or_", "xor": "xor", "lshift": "lshift",
-           "rshift": "rshift"}
+_BINARY = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "truediv",
+    "floordiv": "floordiv",
+    "mod": "mod",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "and_",
+    "or": "or_",
+    "xor": "xor",
+    "lshift": "lshift",
+    "rshift": "rshift",
+}
 
 #: Tensor's operator methods -> (function of `operator`, arguments swapped)
 OPERATORS: dict[str, tuple[Any, bool]] = {
     **{f"__{name}__": (getattr(operator, word), False) for name, word in _BINARY.items()},
     **{f"__r{name}__": (getattr(operator, word), True) for name, word in _BINARY.items()},
     **{f"__i{name}__": (getattr(operator, f"i{word.rstrip('_')}"), False) for name, word in _BINARY.items()},
-    **{f"__{name}__": (getattr(operator, name), False) for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos",
-                                                                   "abs", "invert", "getitem", "setitem")},
-    "__div__": (operator.truediv, False), "__rdiv__": (operator.truediv, True), "__idiv__": (operator.itruediv, False),
+    **{
+        f"__{name}__": (getattr(operator, name), False)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "getitem", "setitem")
+    },
+    "__div__": (operator.truediv, False),
+    "__rdiv__": (operator.truediv, True),
+    "__idiv__": (operator.itruediv, False),
 }
 
 
@@ -66,19 +92,43 @@ def _tensor_methods() -> dict[int, str]:
 
 _METHODS = _tensor_methods()
 
-_WRITTEN = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "matmul": "matmul", "remainder": "mod", "neg": "neg", "ne": "ne", "lt": "lt",
-            "le": "le", "gt": "gt", "ge": "ge", "add_": "iadd", "sub_": "isub", "mul_": "imul", "div_": "itruediv", "floor_divide_": "ifloordiv"}
+_WRITTEN = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "div": "truediv",
+    "matmul": "matmul",
+    "remainder": "mod",
+    "neg": "neg",
+    "ne": "ne",
+    "lt": "lt",
+    "le": "le",
+    "gt": "gt",
+    "ge": "ge",
+    "add_": "iadd",
+    "sub_": "isub",
+    "mul_": "imul",
+    "div_": "itruediv",
+    "floor_divide_": "ifloordiv",
+}
 #: torch function reports `x + y` as Tensor.add: id of that method -> the operator's own
 WRITTEN_AS_OPERATORS: dict[int, Any] = {
-    id(torch._C.TensorBase.__dict__[method]): torch._C.TensorBase.__dict__[f"__{name}__"] for method, name in _WRITTEN.items()
-    if method in torch._C.TensorBase.__dict__ and f"__{name}__" in torch._C.TensorBase.__dict__ and f"__{name}__" in OPERATORS}
+    id(torch._C.TensorBase.__dict__[method]): torch._C.TensorBase.__dict__[f"__{name}__"]
+    for method, name in _WRITTEN.items()
+    if method in torch._C.TensorBase.__dict__
+    and f"__{name}__" in torch._C.TensorBase.__dict__
+    and f"__{name}__" in OPERATORS
+}
 _targets: dict[int, Target] = {}
 _getters: dict[str, Target] = {}
 
 
 #: C methods of tensors that torch itself puts nothing in front of
-_C_METHODS = {name: member for name, member in vars(torch._C.TensorBase).items()
-              if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and name not in vars(torch.Tensor)}
+_C_METHODS = {
+    name: member
+    for name, member in vars(torch._C.TensorBase).items()
+    if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and name not in vars(torch.Tensor)
+}
 _C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
 
 
@@ -109,12 +159,16 @@ def target_of(func: Any) -> Target:
 
 
 def _is_found(target: Target) -> bool:
-    """Whether the code of a graph, which has names, finds the callable: a program may have replaced functions of torch's."""
+    """Whether the code of a graph, which has names, finds the callable: a program may have replaced functions of
+    torch's.
+    """
     name = _METHODS.get(id(target.func))
     if name is not None:
         return _core.type_lookup(torch.Tensor, name, None) is target.func
     written = target.fx_target
-    if not torch.fx.graph._is_from_torch(written) or is_a(written, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if not torch.fx.graph._is_from_torch(written) or is_a(
+        written, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+    ):
         return True
     name = torch.fx.node._get_qualified_name(written)
     found: Any = torch
@@ -133,9 +187,11 @@ def _pinned(func: Any, target: Target) -> Target:
     """
     found = _pinned_targets.get(id(func))
     if found is None:
+
         def run(*args: Any, **kwargs: Any) -> Any:
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
+
         run.__name__ = run.__qualname__ = f"original_{target.name}"
         found = _pinned_targets[id(func)] = Target(func, "call_function", run, target.name)
     return found
@@ -152,7 +208,8 @@ def _make(func: Any) -> Target:
 
 
 def _written(func: Any) -> Any:
-    """A function as the code of a graph has it: C functions are written there as `torch.name`, which may be a Python function of torch's that takes
+    """A function as the code of a graph has it: C functions are written there as `torch.name`, which may be a Python
+    function of torch's that takes
     other arguments.  Those are written as the operator that they call.
     """
     if not is_a(func, types.BuiltinFunctionType):
@@ -186,7 +243,9 @@ class Getter(Target):
 
 
 class OneNode(Target):
-    """A Python callable that the program declares to be one node.  What it gives may depend on anything: no cache, never dropped."""
+    """A Python callable that the program declares to be one node.  What it gives may depend on anything: no cache,
+    never dropped.
+    """
 
     __slots__ = ()
 

@@ -76,7 +76,7 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         key.append(arg.key)
         return arg
     if kind in _SEQUENCES or kind is range or _is_record(kind):
-        as_list = kind is list or kind is range   # to torch a range is one index, a tuple is several
+        as_list = kind is list or kind is range  # to torch a range is one index, a tuple is several
         inner: list[Any] = [list if as_list else tuple]
         kept = take(arg, values, inner, found)
         key.append(tuple(inner))
@@ -86,7 +86,7 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         kept = take((arg.start, arg.stop, arg.step), values, inner, found)
         key.append(tuple(inner))
         return slice(*kept)
-    if kind is dict or issubclass(kind, dict) and arg.__class__ is dict:   # a view says that it is one
+    if kind is dict or issubclass(kind, dict) and arg.__class__ is dict:  # a view says that it is one
         names = tuple(arg)
         if not all(type(name) is str for name in names):
             raise Interrupt("torch-operation", "with a dictionary argument whose keys are not text")
@@ -94,7 +94,7 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         kept = take(arg.values(), values, inner, found)
         key.append(tuple(inner))
         return dict(zip(names, kept))
-    if kind is torch.Generator:   # one of the rehearsal's own (graph/state/random_draws.py)
+    if kind is torch.Generator:  # one of the rehearsal's own (graph/state/random_draws.py)
         key.append((kind, arg.device))
         return arg
     if is_a(arg, torch.Tensor):
@@ -120,9 +120,14 @@ def _as_plain(arg: Any, kind: type) -> Any:
     if kind is type and arg in _DTYPES:
         return _DTYPES[arg]
     if kind in PLACEHOLDERS:
-        arg.value   # any use of it says why that cannot be
-    if is_a(_core.type_lookup(kind, "__getattribute__", None), types.FunctionType):   # torch looks for its own attributes in each argument
-        raise Interrupt("torch-operation", f"with an argument of type {module_of(kind)}.{qualname_of(kind)}, which answers reads itself,")
+        arg.value  # any use of it says why that cannot be
+    if is_a(
+        _core.type_lookup(kind, "__getattribute__", None), types.FunctionType
+    ):  # torch looks for its own attributes in each argument
+        raise Interrupt(
+            "torch-operation",
+            f"with an argument of type {module_of(kind)}.{qualname_of(kind)}, which answers reads itself,",
+        )
     # An enumeration's or number class's own __int__ would run user code here, so the base class is asked.
     if is_a(arg, str):
         return str.__str__(arg) if not is_a(arg, enum.Enum) else str.__str__(arg.value)
@@ -130,9 +135,13 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return int.__int__(arg)
     if is_a(arg, float):
         return float.__float__(arg)
-    if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):   # torch takes these for plain numbers
+    if _NUMPY is not None and issubclass(
+        kind, (_NUMPY.integer, _NUMPY.floating)
+    ):  # torch takes these for plain numbers
         return arg.item()
-    shown = kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__   # what stands for an array says that it is one
+    shown = (
+        kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__
+    )  # what stands for an array says that it is one
     raise Interrupt("torch-operation", f"with an argument of type {module_of(shown)}.{qualname_of(shown)}")
 
 

@@ -20,10 +20,22 @@ from .trusted_strides import are_believed
 from .fakes import Observed
 from .facts import Facts, facts_of
 
-__all__ = ["ALL", "Const", "Many", "MetadataCache", "New", "Number", "Outcome", "Same", "VALUES", "outcome_of", "shared_cache"]
+__all__ = [
+    "ALL",
+    "Const",
+    "Many",
+    "MetadataCache",
+    "New",
+    "Number",
+    "Outcome",
+    "Same",
+    "VALUES",
+    "outcome_of",
+    "shared_cache",
+]
 
 
-ALL = 1 << 30   # arguments, however many there are
+ALL = 1 << 30  # arguments, however many there are
 
 
 class New:
@@ -78,13 +90,22 @@ class Outcome:
     """What is known of a call's result.
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all.
-    `exact`: the strides of the results follow surely from those of the first `follows` arguments.  `stays`: as fakes.py says it.
+    `exact`: the strides of the results follow surely from those of the first `follows` arguments.  `stays`: as fakes.py
+    says it.
     """
 
     __slots__ = ("changes", "effect", "exact", "follows", "result", "silent", "stays", "written")
 
-    def __init__(self, result: New | Same | Const | Many | Number, effect: bool, written: tuple[int, ...],
-                 changes: tuple[tuple[int, Facts], ...], exact: bool, stays: int = 0, follows: int = ALL) -> None:
+    def __init__(
+        self,
+        result: New | Same | Const | Many | Number,
+        effect: bool,
+        written: tuple[int, ...],
+        changes: tuple[tuple[int, Facts], ...],
+        exact: bool,
+        stays: int = 0,
+        follows: int = ALL,
+    ) -> None:
         self.stays = stays
         self.follows = follows
         self.result = result
@@ -99,23 +120,47 @@ def _has_new(result: Any) -> bool:
     return type(result) is New or type(result) is Number or (type(result) is Many and any(map(_has_new, result.items)))
 
 
-_VIEW_WORDS = {"DEFAULT": "view", "MULTI_OUTPUT_NODE": "multiple", "NO_GRAD_MODE": "no-grad",
-               "INFERENCE_MODE": "no-grad", "IN_CUSTOM_FUNCTION": "custom"}
+_VIEW_WORDS = {
+    "DEFAULT": "view",
+    "MULTI_OUTPUT_NODE": "multiple",
+    "NO_GRAD_MODE": "no-grad",
+    "INFERENCE_MODE": "no-grad",
+    "IN_CUSTOM_FUNCTION": "custom",
+}
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-VALUES = (int, float, complex, bool, str, type(None), type(NotImplemented), torch.dtype, torch.device, torch.Size,
-           torch.layout, torch.memory_format)
+VALUES = (
+    int,
+    float,
+    complex,
+    bool,
+    str,
+    type(None),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    torch.layout,
+    torch.memory_format,
+)
 
 
-def outcome_of(observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False, follows: int = ALL) -> Outcome:
+def outcome_of(
+    observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False, follows: int = ALL
+) -> Outcome:
     """Read what a call over fakes of these facts gave.
 
-    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device, `follows`: they follow from
+    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device,
+    `follows`: they follow from
     those of the first so many tensors (meta_kernels.py).
     """
     effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
-    if type(result) is Const and not (gives_values or result.value is NotImplemented or result.value == ()   # no tensors, of unbind
-                                      or (result.value is None and effect)):
+    if type(result) is Const and not (
+        gives_values
+        or result.value is NotImplemented
+        or result.value == ()  # no tensors, of unbind
+        or (result.value is None and effect)
+    ):
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
     made = _new_tensors(result)
     exact = not made or not facts or are_believed(made, facts[:follows], regular)
@@ -161,7 +206,8 @@ class _Reader:
         facts = facts_of(fake) if self.device is None else facts_of(fake).but(device=self.device)
         if facts.requires_grad and facts.is_leaf and (torch.is_grad_enabled() or not fake._is_view()):
             # Backends give every result a history, so such a leaf would come out as something else.  Views made without
-            # grad mode are such leaves too; the recorder sees to it that they neither leave the graph nor meet grad mode.
+            # grad mode are such leaves too; the recorder sees to it that they neither leave the graph nor meet grad
+            # mode.
             raise Interrupt("torch-operation", f"{self.name}, which makes a new leaf that requires grad")
         storage = fake.untyped_storage()._cdata
         source = self.sources.setdefault(storage, -1 - len(self.sources))

@@ -20,15 +20,37 @@ from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Facts", "SymbolicFacts", "check_kind", "facts_of", "held_by", "intern_facts", "is_parameter", "new_stand_in", "plain_kind", "symbolic_facts"]
+__all__ = [
+    "Facts",
+    "SymbolicFacts",
+    "check_kind",
+    "facts_of",
+    "held_by",
+    "intern_facts",
+    "is_parameter",
+    "new_stand_in",
+    "plain_kind",
+    "symbolic_facts",
+]
 
 _META = torch.device("meta")
 _empty_strided = torch._C._VariableFunctions.empty_strided
 _detach = torch._C.TensorBase.detach
 _make_subclass = torch.Tensor._make_subclass
-_ODD_KEYS = tuple(name for name in ("ZeroTensor", "Named", "Python", "Functionalize", "Batched", "FuncTorchBatched",
-                                    "FuncTorchGradWrapper", "NestedTensor")
-                  if hasattr(torch._C.DispatchKey, name))
+_ODD_KEYS = tuple(
+    name
+    for name in (
+        "ZeroTensor",
+        "Named",
+        "Python",
+        "Functionalize",
+        "Batched",
+        "FuncTorchBatched",
+        "FuncTorchGradWrapper",
+        "NestedTensor",
+    )
+    if hasattr(torch._C.DispatchKey, name)
+)
 
 
 @contextlib.contextmanager
@@ -46,11 +68,32 @@ def _unwarned() -> Iterator[None]:
 class Facts:
     """Metadata of a dense tensor.  Made by `intern_facts` only; never changed."""
 
-    __slots__ = ("__weakref__", "_template", "device", "dtype", "is_conj", "is_inference", "is_leaf", "is_neg",
-                 "requires_grad", "size", "stride")
+    __slots__ = (
+        "__weakref__",
+        "_template",
+        "device",
+        "dtype",
+        "is_conj",
+        "is_inference",
+        "is_leaf",
+        "is_neg",
+        "requires_grad",
+        "size",
+        "stride",
+    )
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, size: torch.Size, stride: tuple[int, ...],
-                 requires_grad: bool, is_leaf: bool, is_conj: bool, is_neg: bool, is_inference: bool) -> None:
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        size: torch.Size,
+        stride: tuple[int, ...],
+        requires_grad: bool,
+        is_leaf: bool,
+        is_conj: bool,
+        is_neg: bool,
+        is_inference: bool,
+    ) -> None:
         self.dtype: torch.dtype = dtype
         self.device: torch.device = device
         self.size: torch.Size = size
@@ -64,8 +107,17 @@ class Facts:
 
     def key(self) -> tuple[Any, ...]:
         """All fields, in the order of `intern_facts`."""
-        return (self.dtype, self.device, self.size, self.stride, self.requires_grad, self.is_leaf, self.is_conj,
-                self.is_neg, self.is_inference)
+        return (
+            self.dtype,
+            self.device,
+            self.size,
+            self.stride,
+            self.requires_grad,
+            self.is_leaf,
+            self.is_conj,
+            self.is_neg,
+            self.is_inference,
+        )
 
     def but(self, **changes: Any) -> Facts:
         """The facts that differ in the fields given."""
@@ -84,8 +136,13 @@ class Facts:
         """A meta tensor of this layout, from which stand-ins are made."""
         made = self._template
         if made is None:
-            unwarned = _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()   # torch warns of this dtype
-            with torch.inference_mode(False), unwarned:  # an inference template would refuse to be detached in grad mode
+            unwarned = (
+                _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()
+            )  # torch warns of this dtype
+            with (
+                torch.inference_mode(False),
+                unwarned,
+            ):  # an inference template would refuse to be detached in grad mode
                 made = _empty_strided(self.size, self.stride, dtype=self.dtype, device=_META)
             if self.is_conj:
                 torch._C._set_conj(made, True)
@@ -105,8 +162,17 @@ class Facts:
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Facts] = weakref.WeakValueDictionary()
 
 
-def intern_facts(dtype: torch.dtype, device: torch.device, size: torch.Size, stride: tuple[int, ...],
-                 requires_grad: bool, is_leaf: bool, is_conj: bool, is_neg: bool, is_inference: bool) -> Facts:
+def intern_facts(
+    dtype: torch.dtype,
+    device: torch.device,
+    size: torch.Size,
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    is_leaf: bool,
+    is_conj: bool,
+    is_neg: bool,
+    is_inference: bool,
+) -> Facts:
     """The one `Facts` object with these fields."""
     key = (dtype, device, size, stride, requires_grad, is_leaf, is_conj, is_neg, is_inference)
     found = _interned.get(key)
@@ -140,7 +206,9 @@ class SymbolicFacts(Facts):
         made = self._template
         if made is None:
             hints = [tuple(_hint(entry) for entry in entries) for entries in (self.size, self.stride)]
-            made = self._template = intern_facts(self.dtype, self.device, torch.Size(hints[0]), hints[1], *self.key()[4:]).template()
+            made = self._template = intern_facts(
+                self.dtype, self.device, torch.Size(hints[0]), hints[1], *self.key()[4:]
+            ).template()
         return made
 
 
@@ -188,14 +256,34 @@ def symbolic_facts(dtype: torch.dtype, device: torch.device, size: Any, stride: 
 def facts_of(tensor: torch.Tensor) -> Facts:
     """The facts of a real or fake tensor.  Torch function must be off."""
     make = symbolic_facts if _is_symbolic(tensor) else intern_facts
-    return make(_dtype(tensor), _device(tensor), _size(tensor), _stride(tensor), _requires_grad(tensor), _is_leaf(tensor),
-                _is_conj(tensor), _is_neg(tensor), _is_inference(tensor))
+    return make(
+        _dtype(tensor),
+        _device(tensor),
+        _size(tensor),
+        _stride(tensor),
+        _requires_grad(tensor),
+        _is_leaf(tensor),
+        _is_conj(tensor),
+        _is_neg(tensor),
+        _is_inference(tensor),
+    )
 
 
 # Torch's own, whatever a subclass puts in their place.
 _base = torch._C.TensorBase
-_dtype, _device, _requires_grad, _is_leaf = _base.dtype.__get__, _base.device.__get__, _base.requires_grad.__get__, _base.is_leaf.__get__
-_size, _stride, _is_conj, _is_neg, _is_inference = _base.size, _base.stride, _base.is_conj, _base.is_neg, _base.is_inference
+_dtype, _device, _requires_grad, _is_leaf = (
+    _base.dtype.__get__,
+    _base.device.__get__,
+    _base.requires_grad.__get__,
+    _base.is_leaf.__get__,
+)
+_size, _stride, _is_conj, _is_neg, _is_inference = (
+    _base.size,
+    _base.stride,
+    _base.is_conj,
+    _base.is_neg,
+    _base.is_inference,
+)
 _is_symbolic = _base._has_symbolic_sizes_strides.__get__
 
 
@@ -229,15 +317,23 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 
 def is_overriding(kind: type) -> bool:
-    """Whether tensors of this class are plain ones but for a `__torch_function__` of the program's (or the one all subclasses inherit)."""
+    """Whether tensors of this class are plain ones but for a `__torch_function__` of the program's (or the one all
+    subclasses inherit).
+    """
     if kind is torch.Tensor or kind is torch.nn.Parameter or not issubclass(kind, torch.Tensor):
         return False
     known = _own_subclass.get(kind)
     if known is None:
-        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not module_of(kind).startswith("torch.")
+        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not module_of(kind).startswith(
+            "torch."
+        )
     # Not remembered: the program may put others there.
-    return known and held_by(kind, "__torch_dispatch__") is _no_dispatch and held_by(kind, "__torch_function__") is not _no_function and (
-        held_by(kind, "__getattribute__") is _reads)
+    return (
+        known
+        and held_by(kind, "__torch_dispatch__") is _no_dispatch
+        and held_by(kind, "__torch_function__") is not _no_function
+        and (held_by(kind, "__getattribute__") is _reads)
+    )
 
 
 def held_by(kind: type, name: str) -> Any:
@@ -251,7 +347,9 @@ def is_tensor_like(kind: type) -> bool:
         return False
     known = _tensor_like.get(kind)
     if known is None:
-        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not module_of(kind).startswith(("torch.", "framelift."))
+        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not module_of(kind).startswith(
+            ("torch.", "framelift.")
+        )
     return known
 
 
@@ -259,7 +357,23 @@ _reads = _core.type_lookup(torch.Tensor, "__getattribute__", None)
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
 _own_subclass: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None), list, tuple, dict, torch.dtype, torch.device, slice})
+_PLAIN = frozenset(
+    {
+        torch.Tensor,
+        torch.nn.Parameter,
+        int,
+        float,
+        bool,
+        str,
+        type(None),
+        list,
+        tuple,
+        dict,
+        torch.dtype,
+        torch.device,
+        slice,
+    }
+)
 
 
 def _explain_kind(tensor: torch.Tensor) -> str:

@@ -1,7 +1,8 @@
 """One torch call over tensors without data: what its results are like.  Asked when the metadata cache does not know.
 
 Fake tensors know every device and show every operator that runs; plain meta tensors are cheaper and do for the
-operations of meta_kernels.py.  Both are made from facts for the occasion, so the answer depends on nothing but the arguments' facts and the torch
+operations of meta_kernels.py.  Both are made from facts for the occasion, so the answer depends on nothing but the
+arguments' facts and the torch
 state; that is what allows it to be cached.
 """
 
@@ -36,26 +37,44 @@ from .wrappers import WrapperFacts
 
 __all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
 
+
 class _Thread(threading.local):
     silent = 0
 
 
 _thread = _Thread()
-logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda _record: not _thread.silent)   # of this thread alone
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda _record: not _thread.silent)  # of this thread alone
 _SEEDED = torch.Tag.nondeterministic_seeded
 _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})
 #: may draw random numbers on some device without saying so in their tags
-_MAY_DRAW = ("_scaled_dot_product", "_flash_attention", "_efficient_attention", "_cudnn_attention", "_cudnn_rnn",
-             "miopen_rnn", "native_dropout", "_fused_sdp")
+_MAY_DRAW = (
+    "_scaled_dot_product",
+    "_flash_attention",
+    "_efficient_attention",
+    "_cudnn_attention",
+    "_cudnn_rnn",
+    "miopen_rnn",
+    "native_dropout",
+    "_fused_sdp",
+)
 #: of these, what draws none where its dropout is zero
-_QUIET = frozenset({"_fused_sdp_choice", "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention_for_cpu",
-                    "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention", "_flash_attention_forward",
-                    "_efficient_attention_forward"})
+_QUIET = frozenset(
+    {
+        "_fused_sdp_choice",
+        "_scaled_dot_product_attention_math",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_flash_attention_forward",
+        "_efficient_attention_forward",
+    }
+)
 #: give nothing, and are there for what they check
 _CHECKS = ("_assert_", "sym_constrain_range", "_functional_assert")
 #: why an operation must stay in a graph, whoever uses its result: it draws random numbers, or nobody knows what it does
 DRAWS, UNKNOWN = 1, 2
-#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes, position of a dropout without which it need not)
+#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes, position of a dropout
+#: without which it need not)
 _operators: dict[Any, tuple[int, tuple[int, ...], tuple[str, ...], int]] = {}
 
 
@@ -66,7 +85,11 @@ def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...], int
     draws = _SEEDED in operator.tags or operator._opname.startswith((*_MAY_DRAW, *_CHECKS))
     stays = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
     written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-    dropout = next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), -1) if operator._opname in _QUIET else -1
+    dropout = (
+        next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), -1)
+        if operator._opname in _QUIET
+        else -1
+    )
     return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written), dropout
 
 
@@ -75,8 +98,8 @@ class _WatchedMode(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=False)
-        self.cache_enabled = False   # ours is in front of it
-        self._allow_unsafe_data_ptr_access = False   # an operator that looks at memory must not get a null pointer
+        self.cache_enabled = False  # ours is in front of it
+        self._allow_unsafe_data_ptr_access = False  # an operator that looks at memory must not get a null pointer
         self.stays = 0
         self.written: set[int] = set()
 
@@ -85,7 +108,9 @@ class _WatchedMode(FakeTensorMode):
         if known is None:
             known = _operators[func] = _describe(func)
         stays, positions, names, dropout = known
-        if stays > self.stays and (dropout < 0 or (args[dropout] if dropout < len(args) else (kwargs or {}).get("dropout_p", 0.0)) != 0):
+        if stays > self.stays and (
+            dropout < 0 or (args[dropout] if dropout < len(args) else (kwargs or {}).get("dropout_p", 0.0)) != 0
+        ):
             self.stays = stays
         for position in positions:
             if position < len(args):
@@ -132,23 +157,31 @@ class Observed:
 
     __slots__ = ("changes", "device", "fakes", "result", "stays", "storages", "written")
 
-    def __init__(self, result: Any, fakes: list[torch.Tensor], storages: list[int], stays: int = 0,
-                 written: tuple[int, ...] = (), changes: tuple[tuple[int, Facts], ...] = (),
-                 device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        result: Any,
+        fakes: list[torch.Tensor],
+        storages: list[int],
+        stays: int = 0,
+        written: tuple[int, ...] = (),
+        changes: tuple[tuple[int, Facts], ...] = (),
+        device: torch.device | None = None,
+    ) -> None:
         self.result = result
-        self.device = device        # of all results, where the fakes are plain meta tensors
-        self.fakes = fakes          # one per distinct argument, in the order given
-        self.storages = storages    # of those fakes, before the call
+        self.device = device  # of all results, where the fakes are plain meta tensors
+        self.fakes = fakes  # one per distinct argument, in the order given
+        self.storages = storages  # of those fakes, before the call
         self.stays = stays
-        self.written = written      # indices of arguments whose memory was written
-        self.changes = changes      # arguments whose facts are others than before
+        self.written = written  # indices of arguments whose memory was written
+        self.changes = changes  # arguments whose facts are others than before
 
 
 @functools.cache
 def _imported() -> None:
     """Let torch import what its first fake mode needs, in a thread of its own.
 
-    Modules of torch's look at the frames that import them and keep these until the collector comes; frames of a rehearsal hold the program's objects.
+    Modules of torch's look at the frames that import them and keep these until the collector comes; frames of a
+    rehearsal hold the program's objects.
     """
     thread = threading.Thread(target=FakeTensorMode)
     thread.start()
@@ -173,7 +206,8 @@ class Fakes:
         self.mode.static_shapes = False
 
     def observe(self, name: str, facts: list[Facts], call: Callable[[list[FakeTensor]], Any]) -> Observed:
-        """Run `call` over fakes with the facts given.  Torch function must be off; interrupts when it cannot be done."""
+        """Run `call` over fakes with the facts given.  Torch function must be off; interrupts when it cannot be
+        done."""
         fakes = self._borrow(facts)
         storages = [_storage_id(fake) for fake in fakes]
         mode = self.mode
@@ -182,13 +216,16 @@ class Fakes:
         mode.written.clear()
         try:
             result = self._run(name, mode, call, fakes)
-            changes = tuple((i, now) for i, fake in enumerate(fakes)
-                            if (now := facts_of(fake)) is not facts[i] and not now.agrees(facts[i]))
+            changes = tuple(
+                (i, now)
+                for i, fake in enumerate(fakes)
+                if (now := facts_of(fake)) is not facts[i] and not now.agrees(facts[i])
+            )
         except BaseException:
-            self._pools.clear()   # they may have been changed half-way
+            self._pools.clear()  # they may have been changed half-way
             raise
         if mode.shape_env is not None and len(mode.shape_env.var_to_range) > symbols:
-            self._pools.clear()   # fakes remember the numbers taken from them, and each stands for many tensors
+            self._pools.clear()  # fakes remember the numbers taken from them, and each stands for many tensors
         written = tuple(i for i, storage in enumerate(storages) if storage in mode.written)
         for i in {*written, *(i for i, _ in changes)}:
             pool = self._pools.get(facts[i], [])
@@ -197,8 +234,10 @@ class Fakes:
 
     def observe_lightly(self, facts: list[Facts], call: Callable[[list[torch.Tensor]], Any]) -> Observed | None:
         """The same over plain meta tensors; None if that is not enough.  `light.is_light` must have allowed it."""
-        metas = [self._make(one, lambda one: torch.empty_strided(one.size, one.stride, dtype=one.dtype, device="meta"))
-                 for one in facts]
+        metas = [
+            self._make(one, lambda one: torch.empty_strided(one.size, one.stride, dtype=one.dtype, device="meta"))
+            for one in facts
+        ]
         storages = [_storage_id(meta) for meta in metas]
         versions = [meta._version for meta in metas]
         try:
@@ -206,22 +245,23 @@ class Fakes:
                 result = call(metas)
         except Exception as error:
             raise_outside(error)
-            return None    # the fakes will say what is wrong
+            return None  # the fakes will say what is wrong
         if [meta._version for meta in metas] != versions:
-            return None    # an `inplace` argument
+            return None  # an `inplace` argument
         return Observed(result, metas, storages, device=facts[0].device)
 
-    def _run(self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any],
-             fakes: list[FakeTensor]) -> Any:
+    def _run(
+        self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any], fakes: list[FakeTensor]
+    ) -> Any:
         cache = torch.is_autocast_cache_enabled()
         silent = _thread.silent
         try:
-            _thread.silent = silent + 1   # torch logs what fails; the interrupt says it
-            torch.set_autocast_cache_enabled(False)   # casts of fakes must not be kept
+            _thread.silent = silent + 1  # torch logs what fails; the interrupt says it
+            torch.set_autocast_cache_enabled(False)  # casts of fakes must not be kept
             # Without the Python dispatcher composite operations would take the values of symbolic sizes.
             if mode.shape_env is None:
                 try:
-                    with quietly(), mode:    # the graph will warn when it runs
+                    with quietly(), mode:  # the graph will warn when it runs
                         return call(fakes)
                 except DataDependentOutputException:
                     if mode.written:
@@ -269,8 +309,10 @@ class Fakes:
 
     def _make(self, facts: Facts, bare: Callable[[Facts], torch.Tensor]) -> Any:
         """What `bare` makes, with the autograd state of the facts."""
-        if type(facts) is WrapperFacts:   # it takes its inner tensors' fakes to make one
-            raise Interrupt("tensor-subclass", f"{qualname_of(facts.kind)}, of which another operation needs an example,")
+        if type(facts) is WrapperFacts:  # it takes its inner tensors' fakes to make one
+            raise Interrupt(
+                "tensor-subclass", f"{qualname_of(facts.kind)}, of which another operation needs an example,"
+            )
         with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
             if facts.requires_grad and not facts.is_leaf:
                 return _NonLeaf.apply(bare(_SEED).requires_grad_(), lambda: bare(facts))

@@ -1,7 +1,9 @@
 """Function transforms (torch.func): operations recorded over live fakes, under the transform's own interpreters.
 
-What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history of the wrapped
-tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as the real one will be.  The interpreters
+What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history of
+the wrapped
+tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as the real one will
+be.  The interpreters
 are on torch's stack only while an operation runs; in between nothing of framelift meets them.
 """
 
@@ -21,10 +23,21 @@ from .fakes import Fakes
 from .facts import Facts, facts_of
 from ..fx.values import Storage, Value
 
-__all__ = ["Live", "LiveOutcome", "described_transforms", "is_wrapped", "leaving_none_open", "storage_of", "transforms_off"]
+__all__ = [
+    "Live",
+    "LiveOutcome",
+    "described_transforms",
+    "is_wrapped",
+    "leaving_none_open",
+    "storage_of",
+    "transforms_off",
+]
 
-_LEAVE = {"Vmap": _functorch._vmap_decrement_nesting, "Grad": _functorch._grad_decrement_nesting,
-          "Jvp": _functorch._jvp_decrement_nesting}
+_LEAVE = {
+    "Vmap": _functorch._vmap_decrement_nesting,
+    "Grad": _functorch._grad_decrement_nesting,
+    "Jvp": _functorch._jvp_decrement_nesting,
+}
 is_wrapped = _functorch.is_functorch_wrapped_tensor
 
 
@@ -33,7 +46,9 @@ class LiveOutcome:
 
     __slots__ = ("changes", "result", "stays", "written")
 
-    def __init__(self, result: Any, stays: int, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]) -> None:
+    def __init__(
+        self, result: Any, stays: int, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]
+    ) -> None:
         self.result = result
         self.stays = stays
         self.written = written
@@ -45,12 +60,12 @@ class Live:
 
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
-        self._stack: list[Any] = []                 # interpreters, outermost first, while they are off torch's stack
+        self._stack: list[Any] = []  # interpreters, outermost first, while they are off torch's stack
         self._of: dict[int, tuple[Value, Facts, torch.Tensor]] = {}
-        self._values: dict[int, Value] = {}         # by id of the fake, which _of keeps alive
+        self._values: dict[int, Value] = {}  # by id of the fake, which _of keeps alive
         self._storages: dict[int, Storage] = {}
         self._dual = 0
-        self._outer = 0                             # how many of the interpreters were there before
+        self._outer = 0  # how many of the interpreters were there before
         self.disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
 
     def begin_inside(self, transforms: Sequence[Any]) -> None:
@@ -86,7 +101,9 @@ class Live:
 
     def only_vmap(self) -> bool:
         """Whether none of the transforms differentiates."""
-        return not self._dual and self.ask(lambda: all(one.key().name == "Vmap" for one in _functorch.get_interpreter_stack() or ()))
+        return not self._dual and self.ask(
+            lambda: all(one.key().name == "Vmap" for one in _functorch.get_interpreter_stack() or ())
+        )
 
     def concerns(self, found: Sequence[Value]) -> bool:
         """Whether an operation on these values is to be run here."""
@@ -165,7 +182,9 @@ class Live:
         self._dual += by
 
     def check_dual(self, name: str, least: int) -> None:
-        """Interrupt where fewer levels of forward-mode differentiation than these were opened inside, or where some stay open (-1)."""
+        """Interrupt where fewer levels of forward-mode differentiation than these were opened inside, or where some
+        stay open (-1).
+        """
         if self._dual < least or least < 0 < self._dual:
             raise Interrupt("torch-state", name)
 
@@ -198,8 +217,8 @@ def leaving_none_open() -> Iterator[None]:
     except BaseException:
         while len(stack := _functorch.get_interpreter_stack() or []) > depth:
             _LEAVE[stack[-1].key().name]()
-        if torch.autograd.forward_ad._current_level < 0:   # the program's own record, which graphs do not write to
-            with contextlib.suppress(RuntimeError):   # there is none
+        if torch.autograd.forward_ad._current_level < 0:  # the program's own record, which graphs do not write to
+            with contextlib.suppress(RuntimeError):  # there is none
                 torch._C._exit_dual_level(level=0)
         torch._C._set_fwd_grad_enabled(forward)
         _allow_hooks(disabled)

@@ -21,38 +21,65 @@ from ..fx.values import Value
 __all__ = ["is_light", "laid_out_by"]
 
 _METHODS = """
-    add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu square pow erf
-    floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge logical_not
-    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__
-    __gt__ __ge__ __and__ __or__ __invert__ __matmul__ matmul mm bmm addmm baddbmm softmax log_softmax sum mean
-    view reshape transpose permute expand expand_as unsqueeze squeeze flatten unflatten select narrow chunk split unbind t swapaxes
-    view_as repeat float double half bfloat16 long int bool masked_fill __getitem__
+    add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh
+    sigmoid relu square pow erf floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge
+    logical_not __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ __pow__ __neg__
+    __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __invert__ __matmul__ matmul mm bmm addmm baddbmm
+    softmax log_softmax sum mean view reshape transpose permute expand expand_as unsqueeze squeeze flatten unflatten
+    select narrow chunk split unbind t swapaxes view_as repeat float double half bfloat16 long int bool masked_fill
+    __getitem__
 """
 _FUNCTIONS = """
-    add sub mul div neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu square pow erf clamp maximum minimum eq ne lt le gt ge
-    logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape transpose permute unsqueeze squeeze
-    flatten chunk cat stack masked_fill where
+    add sub mul div neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu square pow erf clamp maximum
+    minimum eq ne lt le gt ge logical_not matmul mm _int_mm bmm addmm baddbmm softmax log_softmax sum mean reshape
+    transpose permute unsqueeze squeeze flatten chunk cat stack masked_fill where
 """
 _ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.log_softmax, F.layer_norm, F.pad)
 
 
 def _table() -> dict[int, Any]:
-    found = [getattr(owner, name) for names, owners in ((_METHODS, (torch.Tensor, torch._C.TensorBase)), (_FUNCTIONS, (torch,)))
-             for name in names.split() for owner in owners if hasattr(owner, name)]
+    found = [
+        getattr(owner, name)
+        for names, owners in ((_METHODS, (torch.Tensor, torch._C.TensorBase)), (_FUNCTIONS, (torch,)))
+        for name in names.split()
+        for owner in owners
+        if hasattr(owner, name)
+    ]
     return {id(func): func for func in (*found, *_ELSEWHERE)}
 
 
 _LIGHT = _table()
 _INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
-_CASTS = {id(func): func for func in (torch.Tensor.to, torch._C.TensorBase.to, torch.Tensor.type_as, torch._C.TensorBase.type_as)}
+_CASTS = {
+    id(func): func
+    for func in (torch.Tensor.to, torch._C.TensorBase.to, torch.Tensor.type_as, torch._C.TensorBase.type_as)
+}
 
 
 #: results of these lie in the order of their dimensions, whatever the arguments do
 _IN_ORDER = "new_zeros new_ones new_full new_empty new_tensor mm bmm"
-_LAID_OUT_BY = {id(func): (count, func) for count, funcs in (
-    (0, [F.linear, torch._C._nn.linear, F.embedding, F.layer_norm, *(getattr(owner, name) for name in _IN_ORDER.split()
-                                                    for owner in (torch.Tensor, torch._C.TensorBase, torch) if hasattr(owner, name))]),
-    (1, [torch.Tensor.type_as, torch._C.TensorBase.type_as])) for func in funcs}
+_LAID_OUT_BY = {
+    id(func): (count, func)
+    for count, funcs in (
+        (
+            0,
+            [
+                F.linear,
+                torch._C._nn.linear,
+                F.embedding,
+                F.layer_norm,
+                *(
+                    getattr(owner, name)
+                    for name in _IN_ORDER.split()
+                    for owner in (torch.Tensor, torch._C.TensorBase, torch)
+                    if hasattr(owner, name)
+                ),
+            ],
+        ),
+        (1, [torch.Tensor.type_as, torch._C.TensorBase.type_as]),
+    )
+    for func in funcs
+}
 
 
 def laid_out_by(func: Any) -> int:
@@ -67,11 +94,11 @@ def is_light(func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapp
         return False
     if id(func) in _CASTS:
         if any(type(arg) not in (Value, torch.dtype, bool) for arg in (*args, *named.values())):
-            return False   # a device, or another order in memory
+            return False  # a device, or another order in memory
     elif id(func) not in _LIGHT or "rounding_mode" in named or "out" in named:
         return False
     elif func is F.pad and any(type(arg) is str and arg != "constant" for arg in (*args, *named.values())):
-        return False   # kernels of the other modes have layouts of their own
+        return False  # kernels of the other modes have layouts of their own
     if id(func) in _INDEXING and len(facts) > 1:
         return False
     device = facts[0].device

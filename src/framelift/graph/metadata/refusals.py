@@ -1,6 +1,7 @@
 """What torch's kernels refuse where fake tensors do not.
 
-A graph with such a call would fail when it runs, and the effects that the program had before it would be lost; and where nobody uses the
+A graph with such a call would fail when it runs, and the effects that the program had before it would be lost; and
+where nobody uses the
 result, the error would not come at all.
 """
 
@@ -22,37 +23,51 @@ from ..fx.values import Value
 __all__ = ["check_arguments", "check_writes"]
 
 #: kernels that want one dtype
-_ONE_DTYPE = frozenset("""linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split())
+_ONE_DTYPE = frozenset(
+    """linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split()
+)
 #: torch's own meta functions give plain tensors for these
-_QUANTIZED = frozenset(getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name))
+_QUANTIZED = frozenset(
+    getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name)
+)
 #: these convert whatever they are given
 _CONVERT = frozenset({"copy_", "fill_", "setitem", "__setitem__", "zero_"})
-_MOST_ELEMENTS = 10_000   # of a trial
+_MOST_ELEMENTS = 10_000  # of a trial
 
 
 def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> None:
     """Before fakes are asked."""
-    if target.name in _ONE_DTYPE and len({value.facts.dtype for value in found}) > 1 and not torch._C._is_any_autocast_enabled():
+    if (
+        target.name in _ONE_DTYPE
+        and len({value.facts.dtype for value in found}) > 1
+        and not torch._C._is_any_autocast_enabled()
+    ):
         raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
     if any(type(arg) is torch.dtype and arg in _QUANTIZED for arg in (*kept, *named.values())):
         raise Interrupt("tensor-kind", f"{target.name} of a quantized dtype")
 
 
 def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], outcome: Outcome) -> None:
-    """An operation that writes fewer kinds of numbers than it is given: most such are refused, so it is tried on zeros."""
+    """An operation that writes fewer kinds of numbers than it is given: most such are refused, so it is tried on
+    zeros."""
     if not outcome.written or target.name in _CONVERT:
         return
-    given = max(map(_kind, [value.facts.dtype for value in found] + [type(arg) for arg in _scalars((*kept, *named.values()))]))
+    given = max(
+        map(_kind, [value.facts.dtype for value in found] + [type(arg) for arg in _scalars((*kept, *named.values()))])
+    )
     if all(_kind(found[i].facts.dtype) >= given for i in outcome.written):
         return
-    sizes = {id(value): value.facts.template().shape for value in found}   # whatever is symbolic: which numbers are taken depends on no size
+    sizes = {
+        id(value): value.facts.template().shape for value in found
+    }  # whatever is symbolic: which numbers are taken depends on no size
     if any(value.facts.device.type != "cpu" or sizes[id(value)].numel() > _MOST_ELEMENTS for value in found):
         raise Interrupt("torch-operation-failed", f"{target.name} of numbers that what it writes cannot hold")
     zeros = {id(value): torch.zeros(sizes[id(value)], dtype=value.facts.dtype, device="cpu") for value in found}
 
     def real(value: Any) -> Any:
         return zeros[id(value)]
+
     try:
         target.func(*(rebuild(arg, real) for arg in kept), **{name: rebuild(arg, real) for name, arg in named.items()})
     except Exception as error:

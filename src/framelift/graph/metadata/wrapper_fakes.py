@@ -1,4 +1,6 @@
-"""Fakes of wrapper subclasses, one per value: which inner tensors two of them share decides what operations give, so metadata alone is not enough."""
+"""Fakes of wrapper subclasses, one per value: which inner tensors two of them share decides what operations give, so
+metadata alone is not enough.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from .fakes import with_history
 from .live_fakes import Live, LiveOutcome
 from ..fx.values import Storage, Value
 from .wrappers import (
-    WrapperFacts, assembled, assembled_like, context_of, converts, inner_tensors, is_wrapper, with_parts,
+    WrapperFacts,
+    assembled,
+    assembled_like,
+    context_of,
+    converts,
+    inner_tensors,
+    is_wrapper,
+    with_parts,
     wrapper_facts,
 )
 
@@ -35,13 +44,18 @@ class Wrapped(Live):
     def concerns(self, found: Sequence[Value]) -> bool:
         return any(type(value.facts) is WrapperFacts for value in found)
 
-    def take_in(self, tensor: torch.Tensor, value_of: Callable[[torch.Tensor], Value]) -> tuple[WrapperFacts, torch.Tensor]:
+    def take_in(
+        self, tensor: torch.Tensor, value_of: Callable[[torch.Tensor], Value]
+    ) -> tuple[WrapperFacts, torch.Tensor]:
         """The facts and the fake of a wrapper from outside; `value_of` gives the values of its inner tensors."""
         names, context = context_of(tensor)
         parts = {name: value_of(one) for name, one in inner_tensors(tensor, names).items()}
         bare = assembled_like(tensor, {name: self.fake(value) for name, value in parts.items()}, names, context)
-        if bare.dtype is not tensor.dtype or bare.device != tensor.device or not (
-                _agree(bare.size(), tensor.size()) and _agree(bare.stride(), tensor.stride())):
+        if (
+            bare.dtype is not tensor.dtype
+            or bare.device != tensor.device
+            or not (_agree(bare.size(), tensor.size()) and _agree(bare.stride(), tensor.stride()))
+        ):
             raise Interrupt("tensor-subclass", f"{qualname_of(type(tensor))}, which is put together as another,")
         fake = bare
         if bare.requires_grad != tensor.requires_grad or bare.is_leaf != tensor.is_leaf:
@@ -90,13 +104,19 @@ class Wrapped(Live):
             yield from self._inside(inner) if is_wrapper(type(inner)) else (inner,)
 
     def fake(self, value: Value) -> torch.Tensor:
-        if type(value.facts) is WrapperFacts and id(value) not in self._of:   # given by an operator that has a body
+        if type(value.facts) is WrapperFacts and id(value) not in self._of:  # given by an operator that has a body
             return self.born(value, self.example(value.facts))
         return super().fake(value)
 
     def example(self, facts: WrapperFacts) -> torch.Tensor:
         """A fake of its own with these facts."""
-        made = assembled(facts.kind, {name: self.fake(part) for name, part in facts.parts.items()}, facts.context, facts.size, facts.stride)
+        made = assembled(
+            facts.kind,
+            {name: self.fake(part) for name, part in facts.parts.items()},
+            facts.context,
+            facts.size,
+            facts.stride,
+        )
         return with_history(made, self._fakes, facts.requires_grad, facts.is_leaf)
 
     def constant(self, value: Value, name: str) -> Any:
@@ -117,7 +137,10 @@ class Wrapped(Live):
 def _asking(found: Sequence[Value]) -> Iterator[None]:
     """Torch's own wrapper classes override torch functions below what is captured."""
     kinds: list[Any] = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
-    if all(converts(kind) or kind.__torch_function__ is _disabled or not module_of(kind).startswith("torch.") for kind in kinds):
+    if all(
+        converts(kind) or kind.__torch_function__ is _disabled or not module_of(kind).startswith("torch.")
+        for kind in kinds
+    ):
         yield
         return
     modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
@@ -154,4 +177,6 @@ def _described(fake: torch.Tensor) -> Any:
 
 
 def _kinds(found: Sequence[Value]) -> str:
-    return ", ".join(dict.fromkeys(qualname_of(value.facts.kind) for value in found if type(value.facts) is WrapperFacts))
+    return ", ".join(
+        dict.fromkeys(qualname_of(value.facts.kind) for value in found if type(value.facts) is WrapperFacts)
+    )

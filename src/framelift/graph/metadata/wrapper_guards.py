@@ -15,22 +15,43 @@ from .wrappers import described, followed_by, inner_tensors, taken_apart, wrappe
 __all__ = ["sizes_hold"]
 
 _keys = torch._C._dispatch_keys
-#: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they matter
-_SETTLED = (torch.Tensor, type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.Size, enum.Enum)
+#: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they
+#: matter
+_SETTLED = (
+    torch.Tensor,
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.Size,
+    enum.Enum,
+)
 
 
-def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]) -> Callable[[Any], bool]:
-    """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch function must be off.
+def sizes_hold(
+    tensor: torch.Tensor, names: list[str], context: Any, *symbolic: frozenset[int]
+) -> Callable[[Any], bool]:
+    """The guard on a wrapper itself: taken apart it gives the same, and its own metadata is what it was.  Torch
+    function must be off.
 
-    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they were: the inner tensors are
+    Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they
+    were: the inner tensors are
     guarded on their own.
     """
     facts = wrapper_facts(tensor, context, {})
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     wanted = described(context)
     kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
-    size, stride = ([None if i in left_out else entry for i, entry in enumerate(entries)]
-                    for entries, left_out in zip((facts.size, facts.stride), symbolic))
+    size, stride = (
+        [None if i in left_out else entry for i, entry in enumerate(entries)]
+        for entries, left_out in zip((facts.size, facts.stride), symbolic)
+    )
     inner = inner_tensors(tensor, names)
     followed = [(i, found) for i in symbolic[0] | symbolic[1] if (found := followed_by(tensor, inner, i)) is not None]
     steps = [(i, found) for i, found in followed if inner[found].stride(i) == facts.stride[i]]
@@ -44,10 +65,15 @@ def sizes_hold(tensor: torch.Tensor, names: list[str], context: Any, *symbolic: 
                 return False
             same = wrapper_facts(now, None, {})
             if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
-                    same.stride[i] == getattr(now, name).stride(i) for i, name in steps):
+                same.stride[i] == getattr(now, name).stride(i) for i, name in steps
+            ):
                 return False
-        return ((same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
-                and _entries_hold(size, same.size) and _entries_hold(stride, same.stride))
+        return (
+            (same.dtype, same.device, *same.key()[4:]) == (dtype, device, *flags)
+            and _entries_hold(size, same.size)
+            and _entries_hold(stride, same.stride)
+        )
+
     return holds if symbolic[0] or symbolic[1] else _remembering(holds)
 
 
@@ -60,18 +86,35 @@ def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def ask(now: Any) -> bool:
         nonlocal last, values, seen
         with torch._C.DisableTorchFunction():
-            found = (type(now), now.requires_grad, now.is_leaf, now.is_inference(), now.dtype, now.device, now.size(), now.stride(),
-                     _keys(now).raw_repr()) if is_a(now, torch.Tensor) else ()
+            found = (
+                (
+                    type(now),
+                    now.requires_grad,
+                    now.is_leaf,
+                    now.is_inference(),
+                    now.dtype,
+                    now.device,
+                    now.size(),
+                    now.stride(),
+                    _keys(now).raw_repr(),
+                )
+                if is_a(now, torch.Tensor)
+                else ()
+            )
         if last is not None and last() is now and found == seen and _are(now.__dict__, values):
             return True
         last = None
         if not holds(now):
             return False
         if all(is_a(value, _SETTLED) for value in now.__dict__.values()):
-            # Tensors are not kept alive by a guard; a weak reference distinguishes one from another that was put at its address.
-            values = tuple(weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values())
+            # Tensors are not kept alive by a guard; a weak reference distinguishes one from another that was put at its
+            # address.
+            values = tuple(
+                weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values()
+            )
             last, seen = weakref.ref(now), found
         return True
+
     return ask
 
 

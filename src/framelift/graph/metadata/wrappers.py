@@ -1,8 +1,11 @@
 """Wrapper subclasses: tensors that hold other tensors and dispatch below the torch API (`__torch_dispatch__`).
 
-A class that has `__tensor_flatten__` and `__tensor_unflatten__` promises that its operations depend on its inner tensors, its
-context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the inner ones, and compilers take
-them apart themselves.  Classes without that protocol, or whose context holds more than plain values and records of these, are not captured.
+A class that has `__tensor_flatten__` and `__tensor_unflatten__` promises that its operations depend on its inner
+tensors, its
+context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the
+inner ones, and compilers take
+them apart themselves.  Classes without that protocol, or whose context holds more than plain values and records of
+these, are not captured.
 """
 
 from __future__ import annotations
@@ -19,24 +22,65 @@ from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .facts import Facts, held_by
 
-__all__ = ["WrapperFacts", "asks_first", "assembled", "assembled_like", "converts", "context_of", "followed_by", "inner_tensors", "is_wrapper",
-           "described", "leaf_tensors", "taken_apart", "with_parts", "wrapper_facts"]
+__all__ = [
+    "WrapperFacts",
+    "asks_first",
+    "assembled",
+    "assembled_like",
+    "converts",
+    "context_of",
+    "followed_by",
+    "inner_tensors",
+    "is_wrapper",
+    "described",
+    "leaf_tensors",
+    "taken_apart",
+    "with_parts",
+    "wrapper_facts",
+]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, type, torch.Size)
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    type,
+    torch.Size,
+)
 
 
 def is_wrapper(kind: type) -> bool:
     """Whether tensors of this class hold others, and say which."""
-    if kind is torch.Tensor or kind is torch.nn.Parameter or held_by(kind, "__torch_dispatch__") in (None, _no_dispatch):
+    if (
+        kind is torch.Tensor
+        or kind is torch.nn.Parameter
+        or held_by(kind, "__torch_dispatch__") in (None, _no_dispatch)
+    ):
         return False
-    return (issubclass(kind, torch.Tensor) and not module_of(kind).startswith("torch._subclasses")
-            and held_by(kind, "__tensor_flatten__") is not None and held_by(kind, "__tensor_unflatten__") is not None)
+    return (
+        issubclass(kind, torch.Tensor)
+        and not module_of(kind).startswith("torch._subclasses")
+        and held_by(kind, "__tensor_flatten__") is not None
+        and held_by(kind, "__tensor_unflatten__") is not None
+    )
 
 
 def asks_first(kind: type[Any]) -> bool:
     """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
-    return is_wrapper(kind) and not converts(kind) and kind.__torch_function__ is not _disabled and not module_of(kind).startswith("torch.")
+    return (
+        is_wrapper(kind)
+        and not converts(kind)
+        and kind.__torch_function__ is not _disabled
+        and not module_of(kind).startswith("torch.")
+    )
 
 
 def converts(kind: type[Any]) -> bool:
@@ -48,7 +92,9 @@ _disabled, _default = torch._C._disabled_torch_function_impl, torch.Tensor.__tor
 
 
 class WrapperFacts(Facts):
-    """Facts of one tensor of a wrapper subclass: each has its own.  `parts` are the values of its inner tensors, by name."""
+    """Facts of one tensor of a wrapper subclass: each has its own.  `parts` are the values of its inner tensors, by
+    name.
+    """
 
     __slots__ = ("context", "kind", "parts")
 
@@ -65,7 +111,7 @@ class WrapperFacts(Facts):
         return self is other or type(other) is WrapperFacts and self.kind is other.kind and self.key() == other.key()
 
     def is_contiguous(self) -> bool:
-        return False   # nothing is known of the memory behind it
+        return False  # nothing is known of the memory behind it
 
     def template(self) -> torch.Tensor:
         if self._template is None:
@@ -94,8 +140,20 @@ def _hint(length: Any) -> int:
 
 def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> WrapperFacts:
     """The facts of a real or fake wrapper.  Torch function must be off."""
-    return WrapperFacts(type(tensor), context, parts, tensor.dtype, tensor.device, tensor.size(), tensor.stride(), tensor.requires_grad,
-                        tensor.is_leaf, False, False, tensor.is_inference())
+    return WrapperFacts(
+        type(tensor),
+        context,
+        parts,
+        tensor.dtype,
+        tensor.device,
+        tensor.size(),
+        tensor.stride(),
+        tensor.requires_grad,
+        tensor.is_leaf,
+        False,
+        False,
+        tensor.is_inference(),
+    )
 
 
 class Context(NamedTuple):
@@ -122,8 +180,10 @@ def taken_apart(tensor: Any) -> tuple[list[str], Context]:
     """The same without a look at what the context holds."""
     names, said = tensor.__tensor_flatten__()
     parts = {name: getattr(tensor, name) for name in names}
-    return ([name for name, part in parts.items() if is_a(part, torch.Tensor)],
-            Context(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}))
+    return (
+        [name for name, part in parts.items() if is_a(part, torch.Tensor)],
+        Context(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}),
+    )
 
 
 def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
@@ -134,8 +194,12 @@ def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
     return found
 
 
-def assembled_like(tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: list[str], context: Any) -> torch.Tensor:
-    """A wrapper like this one of outside, made of `parts`: where its sizes are those of an inner tensor they follow the part's."""
+def assembled_like(
+    tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: list[str], context: Any
+) -> torch.Tensor:
+    """A wrapper like this one of outside, made of `parts`: where its sizes are those of an inner tensor they follow the
+    part's.
+    """
     inner = inner_tensors(tensor, names)
     size, stride = ([_ragged(entry, inner, parts) for entry in entries] for entries in (tensor.size(), tensor.stride()))
     for i in range(len(size)):
@@ -147,10 +211,13 @@ def assembled_like(tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: 
 
 
 def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -> Any:
-    """A size that stands for the lengths of rows belongs to the tensor that holds these: among fakes it is a symbol of that one's fake."""
+    """A size that stands for the lengths of rows belongs to the tensor that holds these: among fakes it is a symbol of
+    that one's fake.
+    """
     if type(entry) is int or not entry.node.is_nested_int():
         return entry
     from torch.nested._internal.nested_tensor import _tensor_symint_registry as known
+
     for name, one in inner.items():
         own = known.get(one)
         if own is not None and own.node.nested_int() == entry.node.nested_int():
@@ -184,8 +251,12 @@ def described(context: Any) -> Any:
         return kind, repr(context) if kind in (float, complex) else context
     if is_a(context, enum.Enum):
         return kind, context.name
-    if module_of(kind).startswith("torch.") and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
-        return kind, context   # torch's own values: layouts of distributed tensors
+    if (
+        module_of(kind).startswith("torch.")
+        and kind.__eq__ is not object.__eq__
+        and kind.__hash__ not in (None, object.__hash__)
+    ):
+        return kind, context  # torch's own values: layouts of distributed tensors
     parts: Any
     if kind in (tuple, list) or is_a(context, tuple) and hasattr(kind, "_fields"):
         parts = [described(part) for part in context]
@@ -217,4 +288,6 @@ def assembled(kind: Any, parts: dict[str, torch.Tensor], context: Any, size: Any
 
 def followed_by(tensor: torch.Tensor, inner: dict[str, torch.Tensor], dim: int) -> str | None:
     """The inner tensor whose size a wrapper's size is taken to follow."""
-    return next((name for name, one in inner.items() if one.dim() == tensor.dim() and one.size(dim) == tensor.size(dim)), None)
+    return next(
+        (name for name, one in inner.items() if one.dim() == tensor.dim() and one.size(dim) == tensor.size(dim)), None
+    )

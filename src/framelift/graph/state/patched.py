@@ -1,6 +1,7 @@
 """Functions of torch's that a program replaced.
 
-torch's own Python code finds functions by name, while metadata is computed and while a backend traces a graph; so what was
+torch's own Python code finds functions by name, while metadata is computed and while a backend traces a graph; so what
+was
 computed and compiled is for the functions that were there.  The core compares the namespaces below at each call, by the
 versions of their dictionaries.  What captured code itself reads is guarded where it is read.
 """
@@ -20,26 +21,36 @@ from ..metadata.cache import shared_cache
 __all__ = ["notice_patches"]
 
 #: modules whose functions call each other by name; imported when a backend needs them
-_LATER = ["torch._decomp.decompositions", "torch._refs", "torch._refs.nn.functional", "torch._refs.linalg",
-          "torch._refs.special", "torch._refs.fft", "torch._refs._conversions", "torch._prims",
-          "torch._meta_registrations"]
+_LATER = [
+    "torch._decomp.decompositions",
+    "torch._refs",
+    "torch._refs.nn.functional",
+    "torch._refs.linalg",
+    "torch._refs.special",
+    "torch._refs.fft",
+    "torch._refs._conversions",
+    "torch._prims",
+    "torch._meta_registrations",
+]
 _last = 0
 
 
 def _watch_now() -> None:
     operators: tuple[Any, ...] = (vars(torch.functional), vars(torch.nn.functional), vars(torch._tensor))
-    _core.watch_functions(vars(torch), operators, ())   # not `torch.compile`, `torch.load`, ...: they are no operations
+    _core.watch_functions(vars(torch), operators, ())  # not `torch.compile`, `torch.load`, ...: they are no operations
     for space in (*operators, vars(torch.linalg), vars(torch.fft), vars(torch.special), vars(torch._C._nn)):
         _core.watch_functions(space, (), ())
     _core.watch_functions(torch.Tensor, (), tuple(vars(torch._C.TensorBase)))
-    _core.watch_functions(vars(torch._VF), (), tuple(dir(torch._C._VariableFunctions)))   # it passes questions on
+    _core.watch_functions(vars(torch._VF), (), tuple(dir(torch._C._VariableFunctions)))  # it passes questions on
 
 
 _watch_now()
 
 
 def notice_patches() -> None:
-    """Called when a capture begins and ends: metadata is forgotten where functions were replaced, new modules are watched."""
+    """Called when a capture begins and ends: metadata is forgotten where functions were replaced, new modules are
+    watched.
+    """
     global _last
     for name in [name for name in _LATER if name in sys.modules]:
         _LATER.remove(name)

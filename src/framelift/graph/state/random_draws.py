@@ -1,8 +1,12 @@
-"""Generators of random numbers around one graph: what captured code does to them, and how a call of the graph does the same.
+"""Generators of random numbers around one graph: what captured code does to them, and how a call of the graph does the
+same.
 
-Compilers know one generator per device, and nothing of its state.  So a graph's nodes only draw: seeds, states taken and states set come before the
-graph or after it, in the program's order, and what would have to come between two draws is not captured.  An external generator is drawn
-from through a private one, an attribute of the graph, which has the state of the real one while the graph runs: so any generator will do, at every call.
+Compilers know one generator per device, and nothing of its state.  So a graph's nodes only draw: seeds, states taken
+and states set come before the
+graph or after it, in the program's order, and what would have to come between two draws is not captured.  An external
+generator is drawn
+from through a private one, an attribute of the graph, which has the state of the real one while the graph runs: so any
+generator will do, at every call.
 """
 
 from __future__ import annotations
@@ -32,8 +36,8 @@ _all: weakref.WeakSet[Drawing] = weakref.WeakSet()
 def _after_fork() -> None:
     """In a forked child, graphs that other threads ran are not being run."""
     for drawing in list(_all):
-        if not drawing._lock._is_owned():   # type: ignore[attr-defined]  # private in typeshed
-            drawing._lock._at_fork_reinit()   # type: ignore[attr-defined]  # private in typeshed
+        if not drawing._lock._is_owned():  # type: ignore[attr-defined]  # private in typeshed
+            drawing._lock._at_fork_reinit()  # type: ignore[attr-defined]  # private in typeshed
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -52,22 +56,23 @@ class Action:
 class Drawing:
     """The generators of one capture.  Filled by the rehearsal; then called with each graph.
 
-    `own[i]` is what the graph draws from for source i, `origins[i]` where the real one is found; None: captured code made it.
+    `own[i]` is what the graph draws from for source i, `origins[i]` where the real one is found; None: captured code
+    made it.
     """
 
     def __init__(self) -> None:
         self.own: list[torch.Generator] = []
         self.origins: list[Any] = []
-        self.tokens: dict[int, tuple[Any, int]] = {}   # what captured code holds as a state -> its slot
+        self.tokens: dict[int, tuple[Any, int]] = {}  # what captured code holds as a state -> its slot
         self.before: list[Action] = []
         self.after: list[Action] = []
-        self.refused = ""                              # why nothing of it is captured
-        self.attributes = False                        # the graph may hold generators
-        self._at_hand: tuple[int, ...] = (DEFAULT,)    # what the operation at hand draws from, if it does
+        self.refused = ""  # why nothing of it is captured
+        self.attributes = False  # the graph may hold generators
+        self._at_hand: tuple[int, ...] = (DEFAULT,)  # what the operation at hand draws from, if it does
         self._drawn: set[int] = set()
-        self._closed: set[int] = set()                 # sources that were set after something was drawn from them
-        self._place: Any = None                        # where the last of them was
-        self._late: set[int] = set()                   # slots that are filled after the graph
+        self._closed: set[int] = set()  # sources that were set after something was drawn from them
+        self._place: Any = None  # where the last of them was
+        self._late: set[int] = set()  # slots that are filled after the graph
         self._slots = 0
         self._lock = threading.RLock()
         _all.add(self)
@@ -115,7 +120,9 @@ class Drawing:
         return None
 
     def meets(self, kept: list[Any], kept_named: dict[str, Any]) -> bool:
-        """Whether an operation is given generators: these are what it will draw from.  The default one needs no mention."""
+        """Whether an operation is given generators: these are what it will draw from.  The default one needs no
+        mention.
+        """
         if kept_named.get("generator") is torch.default_generator:
             kept_named["generator"] = None
         given = tuple([arg for arg in (*kept, *kept_named.values()) if type(arg) is torch.Generator])
@@ -127,7 +134,7 @@ class Drawing:
             raise Interrupt("torch-operation", "with a torch.Generator, which this version of torch cannot compile,")
         if torch.default_generator in given:
             raise Interrupt("torch-operation", "with torch's own generator")
-        if numbers_in([kept, kept_named]):   # torch has no symbolic form of most of these
+        if numbers_in([kept, kept_named]):  # torch has no symbolic form of most of these
             raise Interrupt("symbolic-number", "an operation with a torch.Generator")
         self._at_hand = tuple(map(self.source_of, given))
         return True
@@ -140,7 +147,9 @@ class Drawing:
             raise interrupt
         self._drawn.update(self._at_hand)
 
-    def act(self, call: Callable[[Drawing, Action], None], source: int, value: Any = None, slot: int = -1, sets: bool = True) -> None:
+    def act(
+        self, call: Callable[[Drawing, Action], None], source: int, value: Any = None, slot: int = -1, sets: bool = True
+    ) -> None:
         """Captured code does something to a source now."""
         self._allowed()
         late = source in self._drawn or source in self._closed or slot in self._late
@@ -166,6 +175,7 @@ class Drawing:
 
     def around(self, graph: Callable[..., Any] | None) -> Callable[..., Any]:
         """The graph, with what comes before it and after it."""
+
         def run(*inputs: Any) -> Any:
             outside = states()
             try:
@@ -183,6 +193,7 @@ class Drawing:
                 if origin is not None:
                     given.set_state(own.get_state())
             return results
+
         return run
 
     def entry(self, entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,14 +204,15 @@ class Drawing:
         def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
             with self._lock:
                 given: list[Any] = list(self.own)
-                for place, generator in zip(places, externals[len(externals) - count:]):
+                for place, generator in zip(places, externals[len(externals) - count :]):
                     given[place] = generator
-                around = self._given, self.kept   # a finaliser may call what is being called
+                around = self._given, self.kept  # a finaliser may call what is being called
                 self._given, self.kept = tuple(given), {}
                 try:
-                    return entry(inputs, externals[:len(externals) - count])
+                    return entry(inputs, externals[: len(externals) - count])
                 finally:
                     self._given, self.kept = around
+
         return run
 
     def generator(self, index: int) -> torch.Generator:
@@ -216,12 +228,13 @@ def graphs_may_hold() -> bool:
     try:
         import torch._prims.rng_prims
         from torch._library.opaque_object import is_opaque_type
+
         return bool(is_opaque_type(torch.Generator))
     except (ImportError, AttributeError):
         return False
 
 
-_FIRST_SEED = torch.Generator().initial_seed()   # of every new generator
+_FIRST_SEED = torch.Generator().initial_seed()  # of every new generator
 
 
 def states() -> tuple[torch.Tensor, list[torch.Tensor] | None]:
@@ -237,6 +250,7 @@ def put_back(cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
 
 
 # ---- what can be done to a source ------------------------------------------------------------------------------------
+
 
 def _at(drawing: Drawing, source: int) -> torch.Generator:
     return torch.default_generator if source == DEFAULT else drawing.own[source]

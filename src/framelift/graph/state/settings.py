@@ -1,7 +1,9 @@
 """Settings of torch that a graph cannot change half-way: compilers look at them once, when they compile.
 
-A graph whose operations all run under one and the same choice is compiled and run under it, whatever the settings around it are.  What begins with
-other settings than the graph so far has is not part of that graph.  Reading settings is state of the process, which entries guard as a whole.
+A graph whose operations all run under one and the same choice is compiled and run under it, whatever the settings
+around it are.  What begins with
+other settings than the graph so far has is not part of that graph.  Reading settings is state of the process, which
+entries guard as a whole.
 """
 
 from __future__ import annotations
@@ -25,25 +27,50 @@ def _use_deterministic(value: tuple[bool, bool]) -> None:
     torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-_COARSE: tuple[Setting, ...] = tuple(filter(None, (
-    Setting("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
-    Setting("torch.use_deterministic_algorithms", lambda: (torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()),
-            _use_deterministic),
-    setting_of("torch.utils.deterministic.fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory", "_set_deterministic_fill_uninitialized_memory"),
-    setting_of("torch.backends.cudnn.enabled", "_get_cudnn_enabled", "_set_cudnn_enabled", cuda=True),
-    setting_of("torch.backends.cudnn.benchmark", "_get_cudnn_benchmark", "_set_cudnn_benchmark", cuda=True),
-    setting_of("torch.backends.cudnn.deterministic", "_get_cudnn_deterministic", "_set_cudnn_deterministic", cuda=True),
-    setting_of("torch.backends.mkldnn.enabled", "_get_mkldnn_enabled", "_set_mkldnn_enabled"),
-    setting_of("torch.backends.mkldnn.deterministic", "_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
-)))
+_COARSE: tuple[Setting, ...] = tuple(
+    filter(
+        None,
+        (
+            Setting("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
+            Setting(
+                "torch.use_deterministic_algorithms",
+                lambda: (torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()),
+                _use_deterministic,
+            ),
+            setting_of(
+                "torch.utils.deterministic.fill_uninitialized_memory",
+                "_get_deterministic_fill_uninitialized_memory",
+                "_set_deterministic_fill_uninitialized_memory",
+            ),
+            setting_of("torch.backends.cudnn.enabled", "_get_cudnn_enabled", "_set_cudnn_enabled", cuda=True),
+            setting_of("torch.backends.cudnn.benchmark", "_get_cudnn_benchmark", "_set_cudnn_benchmark", cuda=True),
+            setting_of(
+                "torch.backends.cudnn.deterministic", "_get_cudnn_deterministic", "_set_cudnn_deterministic", cuda=True
+            ),
+            setting_of("torch.backends.mkldnn.enabled", "_get_mkldnn_enabled", "_set_mkldnn_enabled"),
+            setting_of("torch.backends.mkldnn.deterministic", "_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
+        ),
+    )
+)
 #: in the order in which they are set: finer ones come last
 _ALL: tuple[Setting, ...] = (*_COARSE, *PRECISION)
 _DTYPE = 0
 
 #: C functions that only change one of these
-SETTERS: tuple[Any, ...] = tuple(getattr(torch._C, name) for name in (
-    "_set_default_dtype", "_set_deterministic_algorithms", "_set_deterministic_fill_uninitialized_memory", "_set_cudnn_enabled", "_set_cudnn_benchmark",
-    "_set_cudnn_deterministic", "_set_mkldnn_enabled", "_set_mkldnn_deterministic") if hasattr(torch._C, name))
+SETTERS: tuple[Any, ...] = tuple(
+    getattr(torch._C, name)
+    for name in (
+        "_set_default_dtype",
+        "_set_deterministic_algorithms",
+        "_set_deterministic_fill_uninitialized_memory",
+        "_set_cudnn_enabled",
+        "_set_cudnn_benchmark",
+        "_set_cudnn_deterministic",
+        "_set_mkldnn_enabled",
+        "_set_mkldnn_deterministic",
+    )
+    if hasattr(torch._C, name)
+)
 
 
 def _read(settings: tuple[Setting, ...] = _ALL) -> list[Any]:
@@ -52,29 +79,33 @@ def _read(settings: tuple[Setting, ...] = _ALL) -> list[Any]:
 
 def _become(wanted: list[Any]) -> None:
     for setting, value in zip(_ALL, wanted):
-        if setting.get() != value and value is not None:   # None: decided by those that follow
+        if setting.get() != value and value is not None:  # None: decided by those that follow
             setting.set(value)
 
 
 def _unlike(one: list[Any], other: list[Any]) -> list[int]:
     """Which settings differ and matter here: no tensor is on a GPU before CUDA is initialized."""
     cuda = torch.cuda.is_initialized()
-    return [i for i, (setting, a, b) in enumerate(zip(_ALL, one, other)) if a != b and i != _DTYPE and (cuda or not setting.cuda)]
+    return [
+        i
+        for i, (setting, a, b) in enumerate(zip(_ALL, one, other))
+        if a != b and i != _DTYPE and (cuda or not setting.cuda)
+    ]
 
 
 class Settings:
     """What one rehearsal does to settings: done for real, and undone at its end."""
 
     def __init__(self) -> None:
-        self.refused = ""                           # why a graph cannot have settings of its own
-        self.before: list[Any] = []                 # empty until captured code sets one
-        self._asked: list[Any] | None = None        # what the operations so far run under, the default dtype apart
-        self._dtype: torch.dtype | None = None      # the default dtype that operations so far asked for
-        self._modes: list[Any] = []                 # open inference modes
-        self._inference: bool | None = None         # what operations so far run in
-        self._around = False                        # what the rehearsal runs in
-        self._place: Any = None                     # where the last one was set
-        self._precise: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []   # what was called to set a precision
+        self.refused = ""  # why a graph cannot have settings of its own
+        self.before: list[Any] = []  # empty until captured code sets one
+        self._asked: list[Any] | None = None  # what the operations so far run under, the default dtype apart
+        self._dtype: torch.dtype | None = None  # the default dtype that operations so far asked for
+        self._modes: list[Any] = []  # open inference modes
+        self._inference: bool | None = None  # what operations so far run in
+        self._around = False  # what the rehearsal runs in
+        self._place: Any = None  # where the last one was set
+        self._precise: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what was called to set a precision
 
     @property
     def touched(self) -> bool:
@@ -90,7 +121,9 @@ class Settings:
         return next((value for setting, value in zip(_ALL, self.before) if setting.get is getter), now)
 
     def touch(self, recorded: bool, asking: bool) -> None:
-        """Captured code is about to set one.  `recorded`: there are operations already; `asking`: among them some that ask for the default dtype."""
+        """Captured code is about to set one.  `recorded`: there are operations already; `asking`: among them some that
+        ask for the default dtype.
+        """
         self._place = note_place()
         if not self.before:
             self.before, self._around = _read(), torch.is_inference_mode_enabled()
@@ -101,8 +134,10 @@ class Settings:
 
     def set_precision(self, setter: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Captured code calls `setter`: what one of these does depends on all of them, which the caller guards."""
-        if not is_plain(self.before[len(_COARSE):]):
-            raise Interrupt("torch-state", "a precision, where torch.backends.fp32_precision and older ways to set one are mixed,")
+        if not is_plain(self.before[len(_COARSE) :]):
+            raise Interrupt(
+                "torch-state", "a precision, where torch.backends.fp32_precision and older ways to set one are mixed,"
+            )
         result = setter(*args)
         self._precise.append((setter, args))
         return result
@@ -140,7 +175,9 @@ class Settings:
             self._refuse(self.refused)
 
     def chosen(self) -> tuple[bool, tuple[tuple[int, Any], ...]] | None:
-        """What the graph is to be compiled and run under: the inference mode, and the settings that differ from those it is called under.  None: nothing."""
+        """What the graph is to be compiled and run under: the inference mode, and the settings that differ from those
+        it is called under.  None: nothing.
+        """
         if not self.before:
             return None
         asked = self.before if self._asked is None else self._asked
@@ -151,13 +188,17 @@ class Settings:
         return (inference, tuple(others)) if inference != self._around or others else None
 
     def left(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-        """The calls after which settings are as the program leaves them; default dtype and determinism are in LeftState."""
+        """The calls after which settings are as the program leaves them; default dtype and determinism are in
+        LeftState.
+        """
         if not self.before:
             return []
         if self._modes:
             raise Interrupt("torch-state", "leaving an inference mode open")
         now, coarse = _read(), len(_COARSE)
-        changed = [(setting.set, (value,)) for setting, old, value in list(zip(_COARSE, self.before, now))[2:] if old != value]
+        changed = [
+            (setting.set, (value,)) for setting, old, value in list(zip(_COARSE, self.before, now))[2:] if old != value
+        ]
         return [*changed, *self._precise] if now[coarse:] != self.before[coarse:] else changed
 
     def restore(self) -> None:
@@ -169,7 +210,9 @@ class Settings:
 
 
 def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool:
-    """Whether what an operation gives may depend on the default dtype: not if it computes with floating-point tensors, or makes one of a given dtype."""
+    """Whether what an operation gives may depend on the default dtype: not if it computes with floating-point tensors,
+    or makes one of a given dtype.
+    """
     if not dtypes:
         return not is_a(named.get("dtype"), torch.dtype)
     return not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
@@ -180,7 +223,9 @@ def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
     """Torch under the settings that a graph was made for."""
     inference, wanted = chosen
     before = _read() if any(i >= len(_COARSE) for i, _ in wanted) else _read(_COARSE)
-    with torch.inference_mode(inference) if inference != torch.is_inference_mode_enabled() else contextlib.nullcontext():
+    with (
+        torch.inference_mode(inference) if inference != torch.is_inference_mode_enabled() else contextlib.nullcontext()
+    ):
         try:
             for i, value in wanted:
                 if value is not None:

@@ -17,8 +17,23 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist, scope
 
-__all__ = ["choose_kernels", "choosing_kernels", "keeping_kernels", "kernel_at_first", "LeftState", "SavedState", "State", "StateNodes", "asked_of_nesting", "autocast_nesting", "check_state",
-           "kernel_choice", "nest_autocast", "new_autocast_cache", "read_state"]
+__all__ = [
+    "choose_kernels",
+    "choosing_kernels",
+    "keeping_kernels",
+    "kernel_at_first",
+    "LeftState",
+    "SavedState",
+    "State",
+    "StateNodes",
+    "asked_of_nesting",
+    "autocast_nesting",
+    "check_state",
+    "kernel_choice",
+    "nest_autocast",
+    "new_autocast_cache",
+    "read_state",
+]
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -34,7 +49,8 @@ _deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
 class Region:
     """The time from an outermost `autocast` to its end, for which torch keeps the casts of weights.
 
-    Operations do the same in each, so that all compare equal; a weight that is used twice in one has one cast, whose gradients are added up.
+    Operations do the same in each, so that all compare equal; a weight that is used twice in one has one cast, whose
+    gradients are added up.
     """
 
     __slots__ = ()
@@ -63,15 +79,23 @@ class State(NamedTuple):
 
 
 def read_state() -> State:
-    """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are there."""
-    return State(_is_grad_enabled(), _is_inference(), _default_dtype(), _autocast() if _any_autocast() else None,
-                 _deterministic(), _chosen() if _kernels is not None else None, _region if _nesting > 0 else None)
+    """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are
+    there."""
+    return State(
+        _is_grad_enabled(),
+        _is_inference(),
+        _default_dtype(),
+        _autocast() if _any_autocast() else None,
+        _deterministic(),
+        _chosen() if _kernels is not None else None,
+        _region if _nesting > 0 else None,
+    )
 
 
-_region, _nesting = Region(), 0   # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
+_region, _nesting = Region(), 0  # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
 
 
-_lowest: int | None = None        # and how many were, when they were fewest; None where the program opens and leaves none
+_lowest: int | None = None  # and how many were, when they were fewest; None where the program opens and leaves none
 
 
 def nest_autocast(by: int) -> int:
@@ -83,7 +107,9 @@ def nest_autocast(by: int) -> int:
 
 
 def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | None:
-    """What the program's `autocast`s take for granted of how many there are around them: which of them is the outermost, where casts end."""
+    """What the program's `autocast`s take for granted of how many there are around them: which of them is the
+    outermost, where casts end.
+    """
     before = saved.nesting
     if _lowest is None or before == 0:
         return None
@@ -91,17 +117,26 @@ def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | N
 
 
 def new_autocast_cache() -> None:
-    """The program lets go of the casts of weights.  Those that there are belong to somebody outside, until the entry runs."""
+    """The program lets go of the casts of weights.  Those that there are belong to somebody outside, until the entry
+    runs.
+    """
     global _region
     _region = Region()
 
 
-_KERNELS = tuple(name for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable") if hasattr(torch._C, f"_set_sdp_use_{name}"))
-_kernels: tuple[Any, ...] | None = None   # what was chosen before the rehearsal, once the rehearsal chooses
+_KERNELS = tuple(
+    name
+    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+    if hasattr(torch._C, f"_set_sdp_use_{name}")
+)
+_kernels: tuple[Any, ...] | None = None  # what was chosen before the rehearsal, once the rehearsal chooses
 
 
 def _attention_kernels() -> tuple[Any, ...]:
-    return (*(getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in _KERNELS), tuple(torch._C._get_sdp_priority_order()))
+    return (
+        *(getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in _KERNELS),
+        tuple(torch._C._get_sdp_priority_order()),
+    )
 
 
 def _chosen() -> tuple[Any, ...] | None:
@@ -117,12 +152,17 @@ def choosing_kernels() -> None:
 
 
 def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
-    """What this question about kernels of attention was answered with when the rehearsal began; it is answered with `now`."""
+    """What this question about kernels of attention was answered with when the rehearsal began; it is answered with
+    `now`.
+    """
     if _kernels is None:
         return now
     if getter is torch._C._get_sdp_priority_order:
         return list(_kernels[-1])
-    return next((value for name, value in zip(_KERNELS, _kernels) if getter is getattr(torch._C, f"_get_{name}_sdp_enabled")), now)
+    return next(
+        (value for name, value in zip(_KERNELS, _kernels) if getter is getattr(torch._C, f"_get_{name}_sdp_enabled")),
+        now,
+    )
 
 
 def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -146,8 +186,10 @@ def keeping_kernels() -> Iterator[None]:
 
 
 def _autocast() -> tuple[Any, ...] | None:
-    parts = tuple((device, torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None)
-                  for device in AUTOCAST_DEVICES)
+    parts = tuple(
+        (device, torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None)
+        for device in AUTOCAST_DEVICES
+    )
     if all(dtype is None for _, dtype in parts):
         raise Interrupt("torch-state", "autocast for an unusual device")
     return (*parts, torch.is_autocast_cache_enabled())
@@ -160,7 +202,9 @@ def autocast_nesting() -> int:
 
 
 def check_state(base: State, now: State) -> None:
-    """Interrupt for changes that a graph cannot make for the operations in it, where nobody said that they come (settings.py)."""
+    """Interrupt for changes that a graph cannot make for the operations in it, where nobody said that they come
+    (settings.py).
+    """
     if now.dtype is not base.dtype:
         raise Interrupt("torch-state", "torch.set_default_dtype")
     if now.deterministic != base.deterministic:
@@ -200,12 +244,15 @@ class LeftState:
 
     def calls(self, states: Iterable[State]) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
         """What brings the state at the start to that at the end, after a graph with operations in these states."""
-        let_go = self._let_go and not any(state.region is self._region for state in states)   # else the graph does
+        let_go = self._let_go and not any(state.region is self._region for state in states)  # else the graph does
         return (*([(torch.clear_autocast_cache, ())] if let_go else ()), *self._calls)
 
     def is_one_region(self, states: Iterable[State]) -> bool:
         """Whether an autocast region stays open, and nothing was cast in another one before it."""
-        return self._opens and (self._inside or all(state.autocast is None or state.region is None or state.region is self._region for state in states))
+        return self._opens and (
+            self._inside
+            or all(state.autocast is None or state.region is None or state.region is self._region for state in states)
+        )
 
 
 def _use_deterministic(mode: bool, warn_only: bool) -> None:
@@ -221,8 +268,9 @@ class SavedState:
         self.inference = _is_inference()
         self.forward = torch._C._is_fwd_grad_enabled()
         self.dtype = _default_dtype()
-        self.autocast = [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-                         for device in AUTOCAST_DEVICES]
+        self.autocast = [
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES
+        ]
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = _nesting = autocast_nesting()
         self.region = _region
@@ -262,10 +310,10 @@ class StateNodes:
         self.base = base
         self.now = base
         self._emit = emit
-        self._autocasts: list[tuple[State, list[Any]]] = []   # those that are open: state inside, their nodes
-        self._kernels: Any = None   # the node that chose kernels
-        self._inference: tuple[Any, bool] | None = None   # the node of the open mode, and the grad mode before it
-        self._casting: set[int] = set()   # the regions in which something is cast
+        self._autocasts: list[tuple[State, list[Any]]] = []  # those that are open: state inside, their nodes
+        self._kernels: Any = None  # the node that chose kernels
+        self._inference: tuple[Any, bool] | None = None  # the node of the open mode, and the grad mode before it
+        self._casting: set[int] = set()  # the regions in which something is cast
 
     def expect(self, states: Iterable[State]) -> None:
         """These are the states that there will be: a region in which autocast is off throughout needs no nodes."""
@@ -299,7 +347,7 @@ class StateNodes:
             self._emit(_exit_inference_mode, (node,))
             self._inference = None
         else:
-            grad = not wanted   # entering sets the grad mode itself; leaving it again restores the old one
+            grad = not wanted  # entering sets the grad mode itself; leaving it again restores the old one
             self._inference = (self._emit(_enter_inference_mode, (wanted,)), self.now.grad)
         self.now = self.now._replace(inference=wanted, grad=grad)
 
@@ -308,7 +356,9 @@ class StateNodes:
         # They nest as the program's do, because the cache lives as long as the outermost one.
         if wanted.region is not self.now.region:
             self._leave_autocasts(0)
-            if self.now.region is not None and self.base.region is not None and wanted.region is not self.base.region:   # or torch does it now; not at the end
+            if (
+                self.now.region is not None and self.base.region is not None and wanted.region is not self.base.region
+            ):  # or torch does it now; not at the end
                 self._emit(torch.clear_autocast_cache, ())
         levels = [self.base, *(inside for inside, _ in self._autocasts)]
         for level, state in enumerate(levels):
@@ -317,10 +367,15 @@ class StateNodes:
                 return
         off: tuple[Any, ...] = (*((device, None) for device in AUTOCAST_DEVICES), True)
         parts, before = wanted.autocast or off, levels[-1].autocast or off
-        nodes = [self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
-                 for (device, dtype), (_, old) in zip(parts[:-1], before[:-1]) if dtype != old or parts[-1] != before[-1]]
-        if not nodes and self.base.region is None:   # it is the outermost one, for which casts are kept
-            nodes = [self._emit(_enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))]
+        nodes = [
+            self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
+            for (device, dtype), (_, old) in zip(parts[:-1], before[:-1])
+            if dtype != old or parts[-1] != before[-1]
+        ]
+        if not nodes and self.base.region is None:  # it is the outermost one, for which casts are kept
+            nodes = [
+                self._emit(_enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))
+            ]
         self._autocasts.append((wanted, nodes))
 
     def _leave_autocasts(self, level: int) -> None:
@@ -333,5 +388,11 @@ class StateNodes:
 def kernel_choice() -> tuple[bool, ...]:
     """Flags that choose kernels, and with them strides.  Nothing in a rehearsal can change them."""
     cuda = torch.backends.cuda
-    return (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled, cuda.flash_sdp_enabled(),
-            cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled())
+    return (
+        torch.backends.cudnn.enabled,
+        torch.backends.mkldnn.enabled,
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+        cuda.cudnn_sdp_enabled(),
+    )

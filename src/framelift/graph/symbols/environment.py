@@ -1,7 +1,10 @@
-"""The symbolic numbers of one rehearsal: what each name stands for, and the relations between them that the capture relies on.
+"""The symbolic numbers of one rehearsal: what each name stands for, and the relations between them that the capture
+relies on.
 
-A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where its value comes from: the
-size of an input, a number outside, a calculation over other names, or the graph itself.  How names and relations become Python text is
+A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where its
+value comes from: the
+size of an input, a number outside, a calculation over other names, or the graph itself.  How names and relations become
+Python text is
 in relations.py.
 """
 
@@ -17,7 +20,13 @@ from typing import Any
 import torch
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StrictMinMaxConstraint, expect_true, free_unbacked_symbols)
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StrictMinMaxConstraint,
+    expect_true,
+    free_unbacked_symbols,
+)
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from ... import config
@@ -30,7 +39,19 @@ from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
 from .numbers import Bool, Float, Int, NUMBERS
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = ["Calculation", "Drawn", "FromGraph", "FromNumber", "FromSize", "Marks", "Outside", "Relation", "Symbols", "forget", "source_called"]
+__all__ = [
+    "Calculation",
+    "Drawn",
+    "FromGraph",
+    "FromNumber",
+    "FromSize",
+    "Marks",
+    "Outside",
+    "Relation",
+    "Symbols",
+    "forget",
+    "source_called",
+]
 
 _off = torch._C.DisableTorchFunction
 
@@ -129,11 +150,12 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked ones."""
+    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked
+    ones."""
 
     dynamic: dict[int, tuple[int | None, int | None]]
     unbacked: frozenset[int] = frozenset()
-    strides: frozenset[int] = frozenset()    # whose stride was seen to change
+    strides: frozenset[int] = frozenset()  # whose stride was seen to change
 
 
 NO_MARKS: Marks = Marks({})
@@ -143,24 +165,27 @@ class Symbols:
     """Names, their meanings and the relations noted."""
 
     def __init__(self) -> None:
-        self.env = ShapeEnv(duck_shape=False, allow_scalar_outputs=config.capture_scalar_outputs,
-                            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops)
+        self.env = ShapeEnv(
+            duck_shape=False,
+            allow_scalar_outputs=config.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
+        )
         self.meanings: dict[str, Any] = {}
         self.relations: list[Relation] = []
-        self.used: list[Any] = []                                # numbers that the entry itself mentions
-        self.floats: dict[str, Float] = {}                       # by their own name and by the symbol's
-        self.strides: list[tuple[torch.Tensor, int, Any]] = []   # (input, dimension, its stride as a number)
-        self.words: dict[str, str] = {}                          # what the user calls a name: x.size(0), n
-        self.promised: dict[str, str] = {}                       # names the user declared dynamic -> words for the place
-        self.bounds: dict[str, tuple[int | None, int | None]] = {}   # of these, the least and greatest size declared
-        self.refused: list[str] = []                             # inputs that are not what the user declared
-        self.lines: list[Any] = []                               # for each guard of the environment, the user's line
-        self.compiling = False                                   # the rehearsal is over: who asks now is the compiler
-        self._drawn: set[str] = set()                            # names of what is drawn, and of floats calculated from it
-        self._calculated: dict[Any, Float] = {}   # by function and arguments
-        self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}   # by id
-        self.scalars = False                                     # some of the numbers are numpy's
-        self.lazy = False                                        # comparisons are decided when their truth is asked for, not before
+        self.used: list[Any] = []  # numbers that the entry itself mentions
+        self.floats: dict[str, Float] = {}  # by their own name and by the symbol's
+        self.strides: list[tuple[torch.Tensor, int, Any]] = []  # (input, dimension, its stride as a number)
+        self.words: dict[str, str] = {}  # what the user calls a name: x.size(0), n
+        self.promised: dict[str, str] = {}  # names the user declared dynamic -> words for the place
+        self.bounds: dict[str, tuple[int | None, int | None]] = {}  # of these, the least and greatest size declared
+        self.refused: list[str] = []  # inputs that are not what the user declared
+        self.lines: list[Any] = []  # for each guard of the environment, the user's line
+        self.compiling = False  # the rehearsal is over: who asks now is the compiler
+        self._drawn: set[str] = set()  # names of what is drawn, and of floats calculated from it
+        self._calculated: dict[Any, Float] = {}  # by function and arguments
+        self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
+        self.scalars = False  # some of the numbers are numpy's
+        self.lazy = False  # comparisons are decided when their truth is asked for, not before
         self._count = 0
 
     # ---- inputs ----
@@ -175,8 +200,17 @@ class Symbols:
         if all(type(length) is int for length in size) and not marks.strides:
             return facts
         stride = self._strides(tensor, facts, size, marks.strides, words)
-        return symbolic_facts(facts.dtype, facts.device, size, stride, facts.requires_grad, facts.is_leaf, facts.is_conj, facts.is_neg,
-                              facts.is_inference)
+        return symbolic_facts(
+            facts.dtype,
+            facts.device,
+            size,
+            stride,
+            facts.requires_grad,
+            facts.is_leaf,
+            facts.is_conj,
+            facts.is_neg,
+            facts.is_inference,
+        )
 
     def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
         place = _Place(f"{words}#{len(self.meanings)}")
@@ -193,7 +227,7 @@ class Symbols:
                 bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
                 constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
             symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, constraint)
-            if not symbol.is_Symbol:     # sizes 0 and 1 behave unlike others, and have captures of their own
+            if not symbol.is_Symbol:  # sizes 0 and 1 behave unlike others, and have captures of their own
                 return None
             raw = self.env.create_symintnode(symbol, hint=length, source=place)
         self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
@@ -203,8 +237,11 @@ class Symbols:
             self.bounds[str(raw.node.expr)] = (low, high)
         return raw
 
-    def _strides(self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str) -> list[Any]:
-        """Strides that are products of sizes, where they are so in this call; that they are is checked at every call."""
+    def _strides(
+        self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str
+    ) -> list[Any]:
+        """Strides that are products of sizes, where they are so in this call; that they are is checked at every
+        call."""
         stride: list[Any] = list(facts.stride)
         reached: dict[int, Any] = {}
         for dim in sorted(range(len(size)), key=lambda d: (stride[d], facts.size[d], -d)):
@@ -244,7 +281,9 @@ class Symbols:
         return made
 
     def drawn_tensor(self, meaning: Drawn, tensor: torch.Tensor) -> None:
-        """An array that every call draws anew; `tensor` holds what this call will draw, and stands for it among the graph's inputs."""
+        """An array that every call draws anew; `tensor` holds what this call will draw, and stands for it among the
+        graph's inputs.
+        """
         self._count += 1
         name = f"d{self._count}"
         self.meanings[name] = meaning
@@ -310,7 +349,7 @@ class Symbols:
     def unbacked(self, raw: Any, value: Any) -> Any:
         """A number that the graph computes."""
         if not raw.node.expr.is_Symbol and all(str(symbol) in self.meanings for symbol in raw.node.expr.free_symbols):
-            return self.shown(raw)   # calculated from those that are known by name already
+            return self.shown(raw)  # calculated from those that are known by name already
         if type(raw) is torch.SymInt:
             self.meanings.setdefault(str(raw.node.expr), FromGraph(value))
             return Int(raw, self)
@@ -331,7 +370,7 @@ class Symbols:
         meaning = self.meanings[name]
         if type(meaning) is FromSize:
             return int(getattr(meaning.tensor, meaning.what)(meaning.dim))
-        known = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val    # renamed between versions of torch
+        known = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val  # renamed between versions of torch
         return next(int(value) for symbol, value in known.items() if str(symbol) == name)
 
     def hint(self, raw: torch.SymInt) -> int | None:
@@ -382,7 +421,9 @@ class Symbols:
     def _truth(self, answer: Any) -> Any:
         if type(answer) is not torch.SymBool:
             return bool(answer)
-        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(answer.node.expr) is None:
+        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(
+            answer.node.expr
+        ) is None:
             return Bool(answer, self)
         return self.guarded(lambda: bool(answer), "a comparison")
 
@@ -402,18 +443,24 @@ class Symbols:
 
     def int_op(self, func: Callable[..., Any], *args: Any) -> Any:
         """Arithmetic on ints."""
-        if func in (operator.floordiv, operator.mod) and (type(args[1]) is Int and not self.decide(operator.ne, args[1], 0) or args[1] == 0):
-            return func(args[0].value() if type(args[0]) is Int else args[0], 0)    # raises
+        if func in (operator.floordiv, operator.mod) and (
+            type(args[1]) is Int and not self.decide(operator.ne, args[1], 0) or args[1] == 0
+        ):
+            return func(args[0].value() if type(args[0]) is Int else args[0], 0)  # raises
         return self.shown(self.guarded(lambda: func(*map(_raw_int, args)), "arithmetic"))
 
     def float_op(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """A calculation whose result is a float."""
-        if any(type(arg) is Float and arg.hint is None for arg in args) or any(type(arg) is Int and arg.hint is None for arg in args):
+        if any(type(arg) is Float and arg.hint is None for arg in args) or any(
+            type(arg) is Int and arg.hint is None for arg in args
+        ):
             return self._new_float(None, Calculation(func, args), func, args)
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
-        if any(type(arg) is Float and arg.name in self._drawn for arg in args):   # compilers cannot take it for a constant, as some would arithmetic
+        if any(
+            type(arg) is Float and arg.name in self._drawn for arg in args
+        ):  # compilers cannot take it for a constant, as some would arithmetic
             made = self._new_float(hint, Outside(func, args), None, ())
             self._drawn.add(made.name)
             return made
@@ -425,7 +472,9 @@ class Symbols:
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What a calculation gives in this call; that it raises, which captured code may catch, is noted as any comparison is."""
+        """What a calculation gives in this call; that it raises, which captured code may catch, is noted as any
+        comparison is.
+        """
         numbers = tuple(map(_hint, args))
         try:
             return func(*numbers)
@@ -434,12 +483,14 @@ class Symbols:
             raise
 
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
-        """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the graph."""
+        """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the
+        graph.
+        """
         if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
             self.meanings.setdefault(str(number.raw.node.expr), Calculation(_itself, (number,)))
             return self.shown(self.guarded(lambda: func(number.raw), "the value"))
         hint = self._in_this_call(func, (number,))
-        if not -2**62 < hint < 2**62:
+        if not -(2**62) < hint < 2**62:
             return func(number.value())
         return self._new_int(hint, Calculation(func, (number,)), f"{func.__name__}({number.name})")
 
@@ -457,7 +508,7 @@ class Symbols:
             if len(args) == 1:
                 self.words[made.name] = self.words.get(args[0].name, made.name)
             return made
-        if type(hint) is int and -2**62 < hint < 2**62:
+        if type(hint) is int and -(2**62) < hint < 2**62:
             return self._new_int(hint, meaning, f"{func.__name__}()")
         if type(hint) is bool or name_of(type(hint)) in ("bool", "bool_"):
             return self.noted(func, args)
@@ -522,6 +573,7 @@ def _same_text(value: Any, text: str) -> bool:
 def _opposite(func: Callable[..., Any]) -> Callable[..., bool]:
     def opposite(*args: Any) -> bool:
         return not func(*args)
+
     opposite.__name__ = f"not_{func.__name__}"
     return opposite
 
@@ -536,6 +588,7 @@ def _raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
         except Exception as now:  # noqa: BLE001  whatever it is, it is compared
             return type(now) is kind and str(now) == text
         return False
+
     raising.__name__ = f"{func.__name__}_raises"
     return raising
 

@@ -1,6 +1,7 @@
 """Symbolic numbers in a graph: placeholders for those that are external, nodes for what is calculated from them.
 
-The torch API's own convention: a symbolic int is an input of its own, a float is a 0-d tensor of float64 whose `item()` is taken.
+The torch API's own convention: a symbolic int is an input of its own, a float is a 0-d tensor of float64 whose `item()`
+is taken.
 """
 
 from __future__ import annotations
@@ -81,8 +82,10 @@ class _Analysis(PythonReferenceAnalysis):
 
 def _made_int(func: Any) -> Any:
     """A float of the graph made an int, as one node: torch's own analysis would ask the proxy itself."""
+
     def call(value: Any, *_rest: Any) -> Any:
         return Proxy(value.node.graph.call_function(func, (value.node,)), value.tracer)
+
     return staticmethod(call)
 
 
@@ -97,10 +100,12 @@ class NumberNodes:
         self.symbols = symbols
         self.builder = builder
         self.tracer = GraphAppendingTracer(builder.graph)
-        self._nodes: dict[Any, Any] = {}    # by name or expression
+        self._nodes: dict[Any, Any] = {}  # by name or expression
 
     def placeholders(self, numbers: Iterable[Any], inputs: Iterable[Value]) -> list[Any]:
-        """Add the placeholders that numbers and the inputs' sizes need; returns what stands for each: a name or a Float."""
+        """Add the placeholders that numbers and the inputs' sizes need; returns what stands for each: a name or a
+        Float.
+        """
         names = {name for number in numbers for name in _symbols_of(number)}
         for value in with_parts(inputs):
             if type(value.facts) is SymbolicFacts:
@@ -115,7 +120,7 @@ class NumberNodes:
                 if name in self.symbols.floats:
                     number = self.symbols.floats[name]
                     given.append(number)
-                    self._nodes[name] = (node,)   # its item() is taken at the first use
+                    self._nodes[name] = (node,)  # its item() is taken at the first use
                 else:
                     given.append(name)
                     self._nodes[name] = node
@@ -138,23 +143,29 @@ class NumberNodes:
         if found is None:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
             try:
-                with torch._C._EnableTorchFunction():   # by which torch.sym_max and similar functions know a proxy
+                with torch._C._EnableTorchFunction():  # by which torch.sym_max and similar functions know a proxy
                     found = self._nodes[expression] = sympy_interp(_Analysis, leaves, expression).node
             except Exception as error:
                 raise Interrupt("symbolic-number", f"the calculation {expression}") from error
         return found
 
     def assertions(self, live: set[int]) -> None:
-        """Check in the graph what was relied on of numbers that only the graph knows.  `live`: ids of the steps that are in it."""
+        """Check in the graph what was relied on of numbers that only the graph knows.  `live`: ids of the steps that
+        are in it.
+        """
         for asserts in list(self.symbols.env.deferred_runtime_asserts.values()):
             for one in asserts:
                 names = {str(symbol) for symbol in one.expr.free_symbols}
                 if not names <= self.symbols.meanings.keys():
                     continue
-                values = [m.value for n in _closed(self.symbols, names) if type(m := self.symbols.meanings[n]) is FromGraph]
+                values = [
+                    m.value for n in _closed(self.symbols, names) if type(m := self.symbols.meanings[n]) is FromGraph
+                ]
                 if values and all(id(value.step) in live for value in values):
                     condition = self._expression(one.expr)
-                    self.builder.graph.call_function(torch.ops.aten._assert_scalar.default, (condition, f"the program relies on {one.expr}"))
+                    self.builder.graph.call_function(
+                        torch.ops.aten._assert_scalar.default, (condition, f"the program relies on {one.expr}")
+                    )
 
     def _proxy(self, node: Any) -> Any:
         return Proxy(node, self.tracer) if type(node) is Node else node

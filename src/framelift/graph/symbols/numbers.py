@@ -1,9 +1,13 @@
-"""Symbolic numbers as captured code sees them: `Int` and `Float` behave as int and float do, and note what they were asked.
+"""Symbolic numbers as captured code sees them: `Int` and `Float` behave as int and float do, and note what they were
+asked.
 
-Arithmetic gives further symbolic numbers.  Whatever needs the value itself (a comparison, `range`, a list index, text, a hash, any C
-function) gets the value of this call, and a relation is noted that later calls must satisfy.  Nothing is ever taken silently.
+Arithmetic gives further symbolic numbers.  Whatever needs the value itself (a comparison, `range`, a list index, text,
+a hash, any C
+function) gets the value of this call, and a relation is noted that later calls must satisfy.  Nothing is ever taken
+silently.
 
-Ints are torch's SymInt, whose expressions are exact.  Floats keep their own expression, because symbolic algebra reorders
+Ints are torch's SymInt, whose expressions are exact.  Floats keep their own expression, because symbolic algebra
+reorders
 floating point arithmetic; each is evaluated at every call just as the program wrote it.
 """
 
@@ -24,8 +28,14 @@ __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 
 #: whose code keeps tables of new numbers, or carries such tables over
-_KEEPING_TABLES = ("torch.nn.modules.module", "torch.utils.hooks", "torch.optim.optimizer", "framelift.exits.", "framelift.boundary.becomes.containers",
-                   "framelift.autograd.tensor_hooks")
+_KEEPING_TABLES = (
+    "torch.nn.modules.module",
+    "torch.utils.hooks",
+    "torch.optim.optimizer",
+    "framelift.exits.",
+    "framelift.boundary.becomes.containers",
+    "framelift.autograd.tensor_hooks",
+)
 
 
 def concrete(value: Any) -> Any:
@@ -36,7 +46,8 @@ def concrete(value: Any) -> Any:
 class Int(torch.SymInt):
     """A symbolic int.  `raw` is torch's own symbol, `home` the `Symbols` it belongs to.
 
-    `is_new`: it was counted out for the sole purpose of being a key like no other, so a dictionary that it comes into need not know its value.
+    `is_new`: it was counted out for the sole purpose of being a key like no other, so a dictionary that it comes into
+    need not know its value.
     """
 
     is_new = False
@@ -74,7 +85,9 @@ class Int(torch.SymInt):
         return self.home.decide(operator.ne, self, 0)
 
     def __hash__(self) -> int:
-        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(_KEEPING_TABLES):   # the order of a set would show it
+        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(
+            _KEEPING_TABLES
+        ):  # the order of a set would show it
             return hash(self.hint)
         return hash(self.value())
 
@@ -87,7 +100,7 @@ class Int(torch.SymInt):
         return format(self.value(), spec)
 
     real = property(lambda self: self)
-    numerator = property(lambda self: self.value())   # C code that asks for it wants a plain number
+    numerator = property(lambda self: self.value())  # C code that asks for it wants a plain number
     imag = property(lambda self: 0)
     denominator = property(lambda self: 1)
 
@@ -149,7 +162,7 @@ class Float(torch.SymFloat):
         self.hint = hint
         self.func = func
         self.args = args
-        self.raw: Any = None     # torch's symbol for it, once an operation was given it
+        self.raw: Any = None  # torch's symbol for it, once an operation was given it
 
     __class__ = property(lambda self: float)
 
@@ -220,10 +233,18 @@ class Float(torch.SymFloat):
         return self.home.int_of(round, self) if digits is None else self.home.float_op(round, (self, digits))
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(self.value(), other, modulo) if modulo is not None else _float_pow(self, _operand(self, other, "__rpow__"))
+        return (
+            pow(self.value(), other, modulo)
+            if modulo is not None
+            else _float_pow(self, _operand(self, other, "__rpow__"))
+        )
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(other, self.value(), modulo) if modulo is not None else _float_pow(_operand(self, other, "__pow__", True), self)
+        return (
+            pow(other, self.value(), modulo)
+            if modulo is not None
+            else _float_pow(_operand(self, other, "__pow__", True), self)
+        )
 
     def as_float(self) -> Float:
         """float(self)"""
@@ -231,7 +252,9 @@ class Float(torch.SymFloat):
 
 
 class Bool(torch.SymBool):
-    """A comparison that only the graph can answer.  Asking for its truth interrupts, unless what is known already decides it."""
+    """A comparison that only the graph can answer.  Asking for its truth interrupts, unless what is known already
+    decides it.
+    """
 
     def __init__(self, raw: torch.SymBool, home: Any) -> None:
         self.node = raw.node
@@ -279,17 +302,43 @@ class Bool(torch.SymBool):
 
 def _decided(func: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
     """A method of bool's that needs the truth."""
+
     def call(self: Bool, *args: Any) -> Any:
         return func(*args, self.value()) if reflected else func(self.value(), *args)
+
     return call
 
 
 _func: Any
-for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, divmod, operator.pow, operator.lshift,
-              operator.rshift, operator.xor):
+for _func in (
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    divmod,
+    operator.pow,
+    operator.lshift,
+    operator.rshift,
+    operator.xor,
+):
     setattr(Bool, f"__{_func.__name__}__", _decided(_func))
     setattr(Bool, f"__r{_func.__name__}__", _decided(_func, reflected=True))
-for _func in (operator.lt, operator.le, operator.gt, operator.ge, operator.ne, operator.neg, operator.pos, operator.invert, abs, float, format, round):
+for _func in (
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+    operator.ne,
+    operator.neg,
+    operator.pos,
+    operator.invert,
+    abs,
+    float,
+    format,
+    round,
+):
     setattr(Bool, f"__{_func.__name__}__", _decided(_func))
 
 
@@ -309,13 +358,20 @@ _mro = type.__dict__["__mro__"].__get__
 
 
 def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
-    """The plain number that an operand of a class made from int or float is, where Python leaves the operation to int and float.
+    """The plain number that an operand of a class made from int or float is, where Python leaves the operation to int
+    and float.
 
-    `name` is the operand's own method for it.  As `first` operand it was asked already and gave no answer, so the plain number does if it
-    can; as the second it is asked only if its class is one of the plain number's kind, or if that knows nothing of its base.
+    `name` is the operand's own method for it.  As `first` operand it was asked already and gave no answer, so the plain
+    number does if it
+    can; as the second it is asked only if its class is one of the plain number's kind, or if that knows nothing of its
+    base.
     """
     cls = type(other)
-    base = None if _is_number(other) or _is_numpys(other) else next((kind for kind in (int, float) if issubclass(cls, kind)), None)
+    base = (
+        None
+        if _is_number(other) or _is_numpys(other)
+        else next((kind for kind in (int, float) if issubclass(cls, kind)), None)
+    )
     if base is None or name not in members_of(base):
         return other
     inherits = next(members_of(kind)[name] for kind in _mro(cls) if name in members_of(kind)) is members_of(base)[name]
@@ -346,11 +402,13 @@ def _float_pow(left: Any, right: Any) -> Any:
 
 def _is_real(base: Any, exponent: Any) -> bool:
     """Whether a power is a float: of a negative number it may be a complex one."""
-    return type(base ** exponent) is float
+    return type(base**exponent) is float
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Another kind of operand: one whose operators are C code is met as a constant, anything else knows itself what to do."""
+    """Another kind of operand: one whose operators are C code is met as a constant, anything else knows itself what to
+    do.
+    """
     other = right if type(left) in NUMBERS else left
     kind = type(other)
     native = not issubclass(kind, torch.Tensor) and not _core.is_python_class(kind)
@@ -374,7 +432,7 @@ def _both_parts(func: Callable[..., Any], left: Any, right: Any) -> Any:
     if not (_is_number(left) and _is_number(right)):
         return _on_hints(func, left, right)
     if right == 0:
-        return func(1, 0 if _is_integral(left) and _is_integral(right) else 0.0)   # raises, in words of its own
+        return func(1, 0 if _is_integral(left) and _is_integral(right) else 0.0)  # raises, in words of its own
     return left // right, left % right
 
 
@@ -390,6 +448,7 @@ def _method(apply: Callable[..., Any], func: Callable[..., Any], swap: bool) -> 
     def method(self: Any, other: Any) -> Any:
         other = _operand(self, other, name, swap)
         return apply(func, other, self) if swap else apply(func, self, other)
+
     return method
 
 
@@ -398,7 +457,14 @@ def _taken(name: str) -> Any:
     return property(lambda self: getattr(self.value(), name))
 
 
-_MIRRORED = {operator.eq: "__eq__", operator.ne: "__ne__", operator.lt: "__gt__", operator.le: "__ge__", operator.gt: "__lt__", operator.ge: "__le__"}
+_MIRRORED = {
+    operator.eq: "__eq__",
+    operator.ne: "__ne__",
+    operator.lt: "__gt__",
+    operator.le: "__ge__",
+    operator.gt: "__lt__",
+    operator.ge: "__le__",
+}
 
 
 def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -407,11 +473,12 @@ def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         other = _operand(self, other, name)
         return self.home.decide(func, self, other) if _is_number(other) else _on_hints(func, self, other)
+
     return method
 
 
 for _cls in (Int, Float):
-    _cls.__array_ufunc__ = None   # numpy's own operators leave it to the methods here
+    _cls.__array_ufunc__ = None  # numpy's own operators leave it to the methods here
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))
@@ -423,9 +490,11 @@ for _cls in (Int, Float):
 for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
     for _swap in (False, True):
         setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
-        setattr(Float, f"__{'r' * _swap}{_name}__", _method(_on_hints, getattr(operator, _word), _swap))   # torch's symbol knows some of them
+        setattr(
+            Float, f"__{'r' * _swap}{_name}__", _method(_on_hints, getattr(operator, _word), _swap)
+        )  # torch's symbol knows some of them
 for _cls, _kind in ((Int, int), (Float, float)):
-    _cls.__name__ = _kind.__name__   # as CPython's own errors call it
+    _cls.__name__ = _kind.__name__  # as CPython's own errors call it
     for _name in dir(_kind):
         if (not _name.startswith("_") or _name == "__getnewargs__") and _name not in vars(_cls):
             setattr(_cls, _name, _taken(_name))

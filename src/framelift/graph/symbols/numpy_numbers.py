@@ -1,7 +1,10 @@
-"""Scalars of numpy that change from call to call: `NumpyNumber` behaves as numpy's scalar does, and notes what it was asked.
+"""Scalars of numpy that change from call to call: `NumpyNumber` behaves as numpy's scalar does, and notes what it was
+asked.
 
-Numpy's arithmetic is numpy's own affair: what is calculated from such a scalar is calculated by numpy at every call, before the
-graph, just as the program wrote it.  An operation of torch takes it for a plain number, which is then an input of the graph.
+Numpy's arithmetic is numpy's own affair: what is calculated from such a scalar is calculated by numpy at every call,
+before the
+graph, just as the program wrote it.  An operation of torch takes it for a plain number, which is then an input of the
+graph.
 """
 
 from __future__ import annotations
@@ -27,14 +30,30 @@ except ImportError:
 __all__ = ["NumpyNumber", "SCALARS", "given_to_torch", "quiet"]
 
 #: the scalars whose value a plain number holds exactly and that torch takes for one
-SCALARS: frozenset[type] = frozenset() if numpy is None else frozenset(
-    {numpy.int8, numpy.int16, numpy.int32, numpy.int64, numpy.uint8, numpy.uint16, numpy.uint32, numpy.float16, numpy.float32, numpy.float64})
+SCALARS: frozenset[type] = (
+    frozenset()
+    if numpy is None
+    else frozenset(
+        {
+            numpy.int8,
+            numpy.int16,
+            numpy.int32,
+            numpy.int64,
+            numpy.uint8,
+            numpy.uint16,
+            numpy.uint32,
+            numpy.float16,
+            numpy.float32,
+            numpy.float64,
+        }
+    )
+)
 
 
 class NumpyNumber(torch.SymFloat):
     """A scalar of numpy's.  `hint` is its value in this call, `name` what the lines before the graph call it."""
 
-    __array_ufunc__ = None   # numpy's own operators leave it to the methods here
+    __array_ufunc__ = None  # numpy's own operators leave it to the methods here
 
     def __init__(self, home: Any, name: str, hint: Any) -> None:
         self.home = home
@@ -64,10 +83,10 @@ class NumpyNumber(torch.SymFloat):
         return self.home.noted(bool, (self,))
 
     def __iter__(self) -> Any:
-        return iter(self.value())    # raises: without this, `__getitem__` would make it a sequence
+        return iter(self.value())  # raises: without this, `__getitem__` would make it a sequence
 
     def __contains__(self, item: Any) -> bool:
-        return item in self.value()   # raises too
+        return item in self.value()  # raises too
 
     def as_float(self) -> Any:
         """float(self)"""
@@ -98,10 +117,14 @@ def _is_operand(value: Any) -> bool:
 
 
 def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
-    """Whether Python code of an operand's class says what an operator does: numpy gives it a plain number, or leaves all to it."""
+    """Whether Python code of an operand's class says what an operator does: numpy gives it a plain number, or leaves
+    all to it.
+    """
     name = func.__name__.strip("_")
     names = (name, _MIRRORED.get(name, "r" + name))
-    return _core.is_python_class(kind) and any(is_a(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names)
+    return _core.is_python_class(kind) and any(
+        is_a(getattr(kind, f"__{one}__", None), types.FunctionType) for one in names
+    )
 
 
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -112,26 +135,32 @@ def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
         if _is_operand(other):
             return self.home.outside(func, (other, self) if swap else (self, other))
         kind = type(other)
-        if issubclass(kind, torch.Tensor) or any(str(members_of(base).get("__module__")).startswith("torch._numpy") for base in mro_of(kind)):
+        if issubclass(kind, torch.Tensor) or any(
+            str(members_of(base).get("__module__")).startswith("torch._numpy") for base in mro_of(kind)
+        ):
             return NotImplemented
         said = _says_itself(kind, func)
         result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))
         if said or is_a(result, numpy.ndarray):
             raise Interrupt("unknown-callable", f"numpy.{func.__name__.strip('_')} of a scalar and a {name_of(kind)}")
         return result
+
     return method
 
 
 def _unary(func: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: NumpyNumber) -> Any:
         return self.home.outside(func, (self,))
+
     return method
 
 
 def _through(name: str) -> Callable[..., Any]:
     """A method that needs the value itself."""
+
     def method(self: NumpyNumber, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.value(), name)(*args, **kwargs)
+
     return method
 
 
@@ -145,8 +174,21 @@ def _read_through(name: str) -> property:
 
 
 _func: Any
-for _func in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.and_, operator.or_,
-              operator.xor, operator.lshift, operator.rshift, divmod):
+for _func in (
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+    operator.and_,
+    operator.or_,
+    operator.xor,
+    operator.lshift,
+    operator.rshift,
+    divmod,
+):
     setattr(NumpyNumber, f"__{_func.__name__.strip('_')}__", _binary(_func, False))
     setattr(NumpyNumber, f"__r{_func.__name__.strip('_')}__", _binary(_func, True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
@@ -155,8 +197,20 @@ for _func in (operator.neg, operator.pos, abs):
     setattr(NumpyNumber, f"__{_func.__name__}__", _unary(_func))
 for _name in ("dtype", "ndim", "shape", "size", "itemsize", "nbytes"):
     setattr(NumpyNumber, _name, _fact(_name))
-_OWN = frozenset(vars(NumpyNumber)) | frozenset(vars(object)) - {"__hash__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__sizeof__"}
-for _name in {name for kind in (torch.SymFloat, int, *SCALARS) for name in dir(kind)} - _OWN - {"__dict__", "__weakref__", "__module__"}:
+_OWN = frozenset(vars(NumpyNumber)) | frozenset(vars(object)) - {
+    "__hash__",
+    "__repr__",
+    "__str__",
+    "__format__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__sizeof__",
+}
+for _name in (
+    {name for kind in (torch.SymFloat, int, *SCALARS) for name in dir(kind)}
+    - _OWN
+    - {"__dict__", "__weakref__", "__module__"}
+):
     if callable(getattr(next(kind for kind in (int, *SCALARS, torch.SymFloat) if hasattr(kind, _name)), _name)):
         setattr(NumpyNumber, _name, _through(_name))
     else:
@@ -168,7 +222,9 @@ _OF_DATA = frozenset("tensor as_tensor asarray new_tensor scalar_tensor from_num
 
 
 def given_to_torch(func: Any, value: Any) -> Any:
-    """What an operation gets for an argument: the plain number where torch takes the scalar for one, otherwise the scalar of this call."""
+    """What an operation gets for an argument: the plain number where torch takes the scalar for one, otherwise the
+    scalar of this call.
+    """
     kind = type(value)
     if kind is NumpyNumber:
         return value.value() if getattr(func, "__name__", "tensor") in _OF_DATA else value.item()

@@ -5,7 +5,8 @@
     if not (2 <= s64 and s64 == i1): return MISS
     inputs = (s64, i0)
 
-Only the names that something needs are calculated.  A relation that does not hold, or cannot be calculated, means that this
+Only the names that something needs are calculated.  A relation that does not hold, or cannot be calculated, means that
+this
 capture is not for this call.
 """
 
@@ -32,12 +33,31 @@ from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Ou
 
 __all__ = ["NAMESPACE", "Assumptions", "Drawings", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
 
-_INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
-          operator.pow: "**", operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+_INFIX = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.truediv: "/",
+    operator.floordiv: "//",
+    operator.mod: "%",
+    operator.pow: "**",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+}
 
 #: what the text may name besides its own names
-NAMESPACE: dict[str, Any] = {**SYMPY_INTERP, "math": math, "torch": torch, "float64": torch.float64,
-                             "tensor_size": _core.tensor_size, "tensor_stride": _core.tensor_stride}
+NAMESPACE: dict[str, Any] = {
+    **SYMPY_INTERP,
+    "math": math,
+    "torch": torch,
+    "float64": torch.float64,
+    "tensor_size": _core.tensor_size,
+    "tensor_stride": _core.tensor_stride,
+}
 
 _print = PythonPrinter().doprint
 _CALCULATED = (Calculation, Outside)
@@ -45,7 +65,9 @@ _CALCULATED = (Calculation, Outside)
 
 @dataclass(frozen=True, slots=True)
 class Drawings:
-    """The generators that the lines draw from, by their index among `places`; and how many relations are about what was drawn."""
+    """The generators that the lines draw from, by their index among `places`; and how many relations are about what was
+    drawn.
+    """
 
     generators: tuple[int, ...] = ()
     relations: int = 0
@@ -55,7 +77,8 @@ class Drawings:
 class Preamble:
     """Lines to run first, over `tensors` and the numbers at `places`, in this order.
 
-    `names` are those that the lines calculate, `checks` the relations with their user lines (text, or (code, offset)), `words` what
+    `names` are those that the lines calculate, `checks` the relations with their user lines (text, or (code, offset)),
+    `words` what
     the user calls the names.
     """
 
@@ -98,13 +121,13 @@ def _text(value: Any) -> str:
 def _call_text(func: Callable[..., Any], args: Iterable[Any], constants: dict[str, Any]) -> str:
     texts = []
     for arg in args:
-        if type(arg) in SCALARS:   # their text is none of Python's
+        if type(arg) in SCALARS:  # their text is none of Python's
             constants[f"scalar_{id(arg)}"] = arg
         texts.append(_text(arg) if type(arg) not in SCALARS else f"scalar_{id(arg)}")
     if func in _INFIX:
         return f"({texts[0]}) {_INFIX[func]} ({texts[1]})"
     name = f"call_{func.__name__.strip('_')}"
-    while constants.setdefault(name, func) is not func:   # numpy's functions have names of Python's own
+    while constants.setdefault(name, func) is not func:  # numpy's functions have names of Python's own
         name += "_"
     return f"{name}({', '.join(texts)})"
 
@@ -126,12 +149,14 @@ def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
 
 
 def _operands(symbols: Symbols, name: str) -> list[Any]:
-    """What a number is calculated from.  One that was found later to be equal to a name made after it is taken as it was: its own lines come first."""
+    """What a number is calculated from.  One that was found later to be equal to a name made after it is taken as it
+    was: its own lines come first.
+    """
     args = symbols.meanings[name].args
     if not any(type(arg) in (Int, Bool) and arg.node.expr != arg.node._expr for arg in args):
         return list(args)
     order = list(symbols.meanings)
-    later = set(order[order.index(name):])
+    later = set(order[order.index(name) :])
     return [_Unchanged(arg) if type(arg) in (Int, Bool) and _names(arg) & later else arg for arg in args]
 
 
@@ -148,7 +173,7 @@ def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[
     rows = []
     for guard, line in zip(symbols.env.guards, symbols.lines):
         if any(_stands_for_rows(symbols, symbol) for symbol in guard.expr.free_symbols):
-            continue   # which tensor holds the lengths of rows is guarded, and no number is like them
+            continue  # which tensor holds the lengths of rows is guarded, and no number is like them
         names = {str(symbol) for symbol in guard.expr.free_symbols}
         rows.append((_print(guard.expr), names, line))
     for relation in symbols.relations:
@@ -168,8 +193,16 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
     """What the shape environment takes for granted of its symbols."""
     rows = []
     for symbol, bounds in symbols.env.var_to_range.items():
-        if str(symbol) in needed and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, Drawn, *_CALCULATED) and bounds.is_int:
-            low = f"{bounds.lower} <= " if bounds.lower not in (-int_oo, 0) or type(symbols.meanings[str(symbol)]) is not FromSize else ""
+        if (
+            str(symbol) in needed
+            and type(symbols.meanings[str(symbol)]) in (FromSize, FromNumber, Drawn, *_CALCULATED)
+            and bounds.is_int
+        ):
+            low = (
+                f"{bounds.lower} <= "
+                if bounds.lower not in (-int_oo, 0) or type(symbols.meanings[str(symbol)]) is not FromSize
+                else ""
+            )
             low = "" if bounds.lower == -int_oo else low
             high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
             if low or high:
@@ -178,22 +211,31 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
 
 
 def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
-    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None: there is no graph."""
+    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None:
+    there is no graph.
+    """
     constants: dict[str, Any] = {}
-    checks = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])]
+    checks = [
+        row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
+    ]
     names = set().union(*map(_names, used), *(row[1] for row in checks))
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors]
+    tensors: list[torch.Tensor] = [
+        a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors
+    ]
     known = set(map(id, tensors))
     stride_rows = []
-    # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by every answer about its layout
+    # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
+    # every answer about its layout
     # (`is_contiguous`), whether or not a relation names them, and whether or not it is an input of the graph.
     names |= {name for name, meaning in symbols.meanings.items() if type(meaning) is FromSize}
     for tensor, dim, stride in symbols.strides:
         stride_rows.append((tensor, dim, stride))
         names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
-    drawn = {name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn}   # whether or not somebody needs the number
+    drawn = {
+        name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn
+    }  # whether or not somebody needs the number
     needed = _closure(symbols, names | drawn | _may_raise(symbols))
     places: list[Any] = []
     lines: list[str] = []
@@ -219,26 +261,45 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
-    conditions += [f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows]
-    scalars = tuple(name for name in symbols.meanings if name in needed and type(symbols.meanings[name]) is not FromGraph)
+    conditions += [
+        f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows
+    ]
+    scalars = tuple(
+        name for name in symbols.meanings if name in needed and type(symbols.meanings[name]) is not FromGraph
+    )
     holding = " and ".join(f"({condition})" for condition in conditions)
     body = [*lines, *([f"if not ({holding}): return missed({', '.join(scalars)})"] if conditions else [])]
     text = [f"{', '.join(unpack)}{',' * (len(unpack) == 1)} = inputs"] if unpack else []
     if body:
         text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
     if arguments is not None:
-        given = [f"torch.from_numpy({symbols.drawn_tensors[id(a)][0]})" if id(a) in symbols.drawn_tensors
-                 else f"i{_index(tensors, a)}" if is_a(a, torch.Tensor) else a if type(a) is str
-                 else f"torch.tensor({a.name}, dtype=float64)" if type(a) is Float else _text(a) for a in arguments]
+        given = [
+            f"torch.from_numpy({symbols.drawn_tensors[id(a)][0]})"
+            if id(a) in symbols.drawn_tensors
+            else f"i{_index(tensors, a)}"
+            if is_a(a, torch.Tensor)
+            else a
+            if type(a) is str
+            else f"torch.tensor({a.name}, dtype=float64)"
+            if type(a) is Float
+            else _text(a)
+            for a in arguments
+        ]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
-    held = Drawings(tuple(i for i, (name, _) in enumerate(places) if name in generators.values()), sum(1 for row in checks if row[1] & drawn))
-    return Preamble(tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants, held)
+    held = Drawings(
+        tuple(i for i, (name, _) in enumerate(places) if name in generators.values()),
+        sum(1 for row in checks if row[1] & drawn),
+    )
+    return Preamble(
+        tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants, held
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assumptions:
-    """What a rehearsal relied on: `meanings` of the names, in an order in which they can be calculated (text for calculations), and `checks` with
+    """What a rehearsal relied on: `meanings` of the names, in an order in which they can be calculated (text for
+    calculations), and `checks` with
     their user lines."""
 
     meanings: dict[str, Any]
@@ -249,22 +310,41 @@ class Assumptions:
 def assumptions(symbols: Symbols) -> Assumptions:
     """The relations of a rehearsal, for those who make their own lines of them; without what only the graph knows."""
     constants: dict[str, Any] = {}
-    rows = [row for row in _checks(symbols, constants) if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])]
+    rows = [
+        row
+        for row in _checks(symbols, constants)
+        if not any(type(symbols.meanings[name]) is FromGraph for name in row[1])
+    ]
     needed = _closure(symbols, set().union(_may_raise(symbols), *(row[1] for row in rows)))
-    meanings = {name: _call_text(m.func, _operands(symbols, name), constants) if type(m) in _CALCULATED else m for name, m in symbols.meanings.items() if name in needed}
+    meanings = {
+        name: _call_text(m.func, _operands(symbols, name), constants) if type(m) in _CALCULATED else m
+        for name, m in symbols.meanings.items()
+        if name in needed
+    }
     return Assumptions(meanings, tuple((text, line) for text, _, line in rows), constants)
 
 
 #: calculations that succeed with all numbers
-_NEVER_RAISE = frozenset({operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs, float})
+_NEVER_RAISE = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.neg, operator.pos, operator.abs, abs, float}
+)
 _DIVISIONS = frozenset({operator.truediv, operator.floordiv, operator.mod})
 
 
 def _may_raise(symbols: Symbols) -> set[str]:
-    """Calculations that another call's numbers may make fail.  The program may catch that, so they are done whether or not the result is used."""
-    found = {name for name, meaning in symbols.meanings.items() if type(meaning) in _CALCULATED and meaning.func not in _NEVER_RAISE
-             and not (meaning.func in _DIVISIONS and type(meaning.args[1]) in (int, float) and meaning.args[1] != 0)}
-    return {name for name in found if not any(type(symbols.meanings[one]) is FromGraph for one in _closure(symbols, {name}))}
+    """Calculations that another call's numbers may make fail.  The program may catch that, so they are done whether or
+    not the result is used.
+    """
+    found = {
+        name
+        for name, meaning in symbols.meanings.items()
+        if type(meaning) in _CALCULATED
+        and meaning.func not in _NEVER_RAISE
+        and not (meaning.func in _DIVISIONS and type(meaning.args[1]) in (int, float) and meaning.args[1] != 0)
+    }
+    return {
+        name for name in found if not any(type(symbols.meanings[one]) is FromGraph for one in _closure(symbols, {name}))
+    }
 
 
 def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
@@ -272,7 +352,9 @@ def _index(tensors: list[torch.Tensor], tensor: torch.Tensor) -> int:
 
 
 def broken_promises(symbols: Symbols) -> list[str]:
-    """Sizes that the user declared dynamic and that became constants or may not be all they were declared to be, each with the line that did it."""
+    """Sizes that the user declared dynamic and that became constants or may not be all they were declared to be, each
+    with the line that did it.
+    """
     symbols.note_line()
     found = list(symbols.refused)
     for name, words in symbols.promised.items():
@@ -285,7 +367,11 @@ def broken_promises(symbols: Symbols) -> list[str]:
             continue
         (low, high), range_ = symbols.bounds[name], symbols.env.var_to_range[symbol]
         if low is not None and range_.lower > max(low, 2):
-            found.append(f"{words} was marked dynamic from {low}, but what was captured holds from {range_.lower} only{place}")
+            found.append(
+                f"{words} was marked dynamic from {low}, but what was captured holds from {range_.lower} only{place}"
+            )
         if high is not None and range_.upper < high:
-            found.append(f"{words} was marked dynamic up to {high}, but what was captured holds up to {range_.upper} only{place}")
+            found.append(
+                f"{words} was marked dynamic up to {high}, but what was captured holds up to {range_.upper} only{place}"
+            )
     return found

@@ -37,6 +37,7 @@ ATTRIBUTES: dict[str, Answer] = {
     "_has_symbolic_sizes_strides": lambda _, v: False,
 }
 
+
 def _is_on(device: str) -> Answer:
     return lambda _, v: v.facts.device.type == device
 
@@ -58,16 +59,18 @@ for _name in ("T", "mT", "H", "mH", "real", "imag", "data"):
 
 def answer(name: str) -> Callable[[Answer], Answer]:
     """Register the answer to reading attribute `name`."""
+
     def register(function: Answer) -> Answer:
         ATTRIBUTES[name] = function
         return function
+
     return register
 
 
 @answer("grad")
 def _grad(recorder: Recorder, value: Value) -> Any:
     if value.external is None:
-        return None   # no backward runs inside a rehearsal
+        return None  # no backward runs inside a rehearsal
     if recorder.callbacks.grad_of is None:
         raise Interrupt("torch-operation", "Tensor.grad of an input")
     return recorder.callbacks.grad_of(value.external)
@@ -75,7 +78,8 @@ def _grad(recorder: Recorder, value: Value) -> Any:
 
 @answer("grad_fn")
 def _grad_fn(recorder: Recorder, value: Value) -> Any:
-    """That there is a history is known, which object it is is not: so the program may hold one such object at a time."""
+    """That there is a history is known, which object it is is not: so the program may hold one such object at a
+    time."""
     if value.facts.is_leaf:
         return None
     key = (value, sum(one.storage is value.storage for one in recorder.written))
@@ -99,6 +103,8 @@ def _retains_grad(recorder: Recorder, value: Value) -> bool:
 
 def assign(_recorder: Recorder, value: Value, name: str, new: Any) -> None:
     """Assignment to an attribute that torch defines: only what changes nothing is done."""
-    if name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf:   # of others it must not be set at all
+    if (
+        name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf
+    ):  # of others it must not be set at all
         return
     raise Interrupt("torch-operation", f"assignment to Tensor.{name}")

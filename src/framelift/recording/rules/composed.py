@@ -1,4 +1,6 @@
-"""Operations that torch composes in C++ of others, looking at values that sizes alone decide: composed here of the same operations."""
+"""Operations that torch composes in C++ of others, looking at values that sizes alone decide: composed here of the same
+operations.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,36 @@ _MOST_ROWS = 4096
 
 def _plain(recorder: Recorder, tensor: Any, kwargs: dict[str, Any]) -> bool:
     """Whether sizes are plain numbers; and nothing else is asked for."""
-    return recorder.is_stand_in(tensor) and not kwargs and all(type(n) is int for n in recorder.value_of(tensor).facts.size)
+    return (
+        recorder.is_stand_in(tensor)
+        and not kwargs
+        and all(type(n) is int for n in recorder.value_of(tensor).facts.size)
+    )
 
 
 def _combinations(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor, r, again = bound(*args, **kwargs)
-        size: tuple[int, ...] = recorder.value_of(tensor).facts.size if _plain(recorder, tensor, {}) and type(r) is int and type(again) is bool else ()
-        if len(size) != 1 or not 0 < r <= 8 or not 0 < math.comb(size[0] + r - 1 if again else size[0], r) <= _MOST_ROWS:
+        size: tuple[int, ...] = (
+            recorder.value_of(tensor).facts.size
+            if _plain(recorder, tensor, {}) and type(r) is int and type(again) is bool
+            else ()
+        )
+        if (
+            len(size) != 1
+            or not 0 < r <= 8
+            or not 0 < math.comb(size[0] + r - 1 if again else size[0], r) <= _MOST_ROWS
+        ):
             return recorder.record(target_of(func), args, kwargs)
         rows = (itertools.combinations_with_replacement if again else itertools.combinations)(range(size[0]), r)
-        places = recorder.call(torch.tensor, (list(map(list, rows)),), {"device": recorder.value_of(tensor).facts.device})
+        places = recorder.call(
+            torch.tensor, (list(map(list, rows)),), {"device": recorder.value_of(tensor).facts.device}
+        )
         return recorder.call(torch.Tensor.__getitem__, (tensor, places), {})
 
     def bound(input: Any, r: Any = 2, with_replacement: Any = False) -> tuple[Any, Any, Any]:
         return input, r, with_replacement
+
     return handler
 
 
@@ -56,20 +73,34 @@ def _is_simple(recorder: Recorder, tensor: Any, correction: Any) -> bool:
         return False
     facts = recorder.value_of(tensor).facts
     count = facts.size[-1] if facts.size else 1
-    return 0 < len(facts.size) <= 2 and (facts.dtype.is_floating_point or facts.dtype.is_complex) and count - correction > 0
+    return (
+        0 < len(facts.size) <= 2
+        and (facts.dtype.is_floating_point or facts.dtype.is_complex)
+        and count - correction > 0
+    )
 
 
 def _cov(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if len(args) == 1 and not kwargs.keys() - {"correction"} and _is_simple(recorder, args[0], kwargs.get("correction", 1)):
+        if (
+            len(args) == 1
+            and not kwargs.keys() - {"correction"}
+            and _is_simple(recorder, args[0], kwargs.get("correction", 1))
+        ):
             return _covariance(recorder, args[0], kwargs.get("correction", 1))
         return recorder.record(target_of(func), args, kwargs)
+
     return handler
 
 
 def _corrcoef(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if len(args) != 1 or kwargs or not _is_simple(recorder, args[0], 1) or recorder.value_of(args[0]).facts.dtype.is_complex:
+        if (
+            len(args) != 1
+            or kwargs
+            or not _is_simple(recorder, args[0], 1)
+            or recorder.value_of(args[0]).facts.dtype.is_complex
+        ):
             return recorder.record(target_of(func), args, kwargs)
         call = recorder.call
         found = _covariance(recorder, args[0], 1)
@@ -79,6 +110,7 @@ def _corrcoef(func: Any) -> Handler:
         for dim in (1, 0):
             found = call(torch.Tensor.div, (found, call(torch.Tensor.unsqueeze, (deviation, dim), {})), {})
         return call(torch.Tensor.clip, (found, -1, 1), {})
+
     return handler
 
 
@@ -91,12 +123,21 @@ rule(torch.combinations)(_combinations(torch.combinations))
 
 def _kept_whole(func: Any, name: str) -> Handler:
     """Dropout that drops nothing gives its very input, which operations on symbolic sizes would give as a copy."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("input", "p", name, "inplace"), args)) | kwargs
         p, drops = given.get("p", 0.5), given.get(name, True)
-        if type(p) in (int, float) and 0 <= p <= 1 and type(drops) is bool and (p == 0 or not drops) and given.get("inplace", False) is False and recorder.is_stand_in(given.get("input")):
+        if (
+            type(p) in (int, float)
+            and 0 <= p <= 1
+            and type(drops) is bool
+            and (p == 0 or not drops)
+            and given.get("inplace", False) is False
+            and recorder.is_stand_in(given.get("input"))
+        ):
             return given["input"]
         return recorder.record(target_of(func), args, kwargs)
+
     return handler
 
 

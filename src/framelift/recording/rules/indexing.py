@@ -19,17 +19,26 @@ _PLAIN = (int, slice, type(None), type(Ellipsis), Int)
 
 
 def _by_selection(recorder: Recorder, tensor: Any, index: Any) -> Any:
-    """`tensor[index]` where ints in the index are symbolic; None where there are none, or the index is of another kind."""
+    """`tensor[index]` where ints in the index are symbolic; None where there are none, or the index is of another
+    kind."""
     parts = index if type(index) is tuple else (index,)
-    if not any(type(part) is Int for part in parts) or not all(type(part) in _PLAIN for part in parts) or not recorder.is_stand_in(tensor):
+    if (
+        not any(type(part) is Int for part in parts)
+        or not all(type(part) in _PLAIN for part in parts)
+        or not recorder.is_stand_in(tensor)
+    ):
         return None
     rank = len(recorder.value_of(tensor).facts.size)
     taken = sum(part is not None and part is not Ellipsis for part in parts)
     if taken > rank or parts.count(Ellipsis) > 1:
-        return None   # an error, raised by torch
+        return None  # an error, raised by torch
     rest = tuple(slice(None) if type(part) is Int else part for part in parts)
     plain = all(type(part) is slice and part == slice(None) for part in rest)
-    selected = tensor if plain else recorder.call(torch.Tensor.__getitem__, (tensor, rest if type(index) is tuple else rest[0]), {})
+    selected = (
+        tensor
+        if plain
+        else recorder.call(torch.Tensor.__getitem__, (tensor, rest if type(index) is tuple else rest[0]), {})
+    )
     for dim, number in reversed(_places(parts, rank - taken)):
         selected = recorder.call(torch.select, (selected, dim, number), {})
     return selected
@@ -48,12 +57,21 @@ def _places(parts: tuple[Any, ...], skipped: int) -> list[tuple[int, Int]]:
 
 def _indexed(func: Any, otherwise: Handler | None) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        selected = _by_selection(recorder, *args[:2]) if recorder.symbols is not None and len(args) > 1 and not kwargs else None
+        selected = (
+            _by_selection(recorder, *args[:2])
+            if recorder.symbols is not None and len(args) > 1 and not kwargs
+            else None
+        )
         if selected is not None and len(args) == 2:
             return selected
         if selected is not None and len(args) == 3:
             args = (selected, Ellipsis, args[2])
-        return otherwise(recorder, args, kwargs) if otherwise is not None else recorder.record(target_of(func), args, kwargs)
+        return (
+            otherwise(recorder, args, kwargs)
+            if otherwise is not None
+            else recorder.record(target_of(func), args, kwargs)
+        )
+
     return handler
 
 

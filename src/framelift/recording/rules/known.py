@@ -19,8 +19,21 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_TAKES = ("__bool__", "is_nonzero", "__contains__", "item", "tolist", "__int__", "__long__", "__float__", "__complex__", "__index__",
-          "__repr__", "__str__", "__format__")
+_TAKES = (
+    "__bool__",
+    "is_nonzero",
+    "__contains__",
+    "item",
+    "tolist",
+    "__int__",
+    "__long__",
+    "__float__",
+    "__complex__",
+    "__index__",
+    "__repr__",
+    "__str__",
+    "__format__",
+)
 _TEXTS = _TAKES[-3:]
 
 
@@ -28,20 +41,27 @@ _TEXTS = _TAKES[-3:]
 _DRAWS = (torch.rand, torch.rand_like)
 #: types for which torch rounds no draw up to 1
 _EXACT_DRAWS = (torch.float32, torch.float64)
-#: comparison -> (answer, numbers for which it is that, answer, numbers for which it is that), whatever is drawn from [0, 1)
+#: comparison -> (answer, numbers for which it is that, answer, numbers for which it is that), whatever is drawn from
+#: [0, 1)
 _DECIDED: dict[str, tuple[bool, Callable[[Any], bool], bool, Callable[[Any], bool]]] = {
-    "lt": (False, lambda n: n <= 0, True, lambda n: n >= 1), "ge": (True, lambda n: n <= 0, False, lambda n: n >= 1),
-    "le": (False, lambda n: n < 0, True, lambda n: n >= 1), "gt": (True, lambda n: n < 0, False, lambda n: n >= 1),
+    "lt": (False, lambda n: n <= 0, True, lambda n: n >= 1),
+    "ge": (True, lambda n: n <= 0, False, lambda n: n >= 1),
+    "le": (False, lambda n: n < 0, True, lambda n: n >= 1),
+    "gt": (True, lambda n: n < 0, False, lambda n: n >= 1),
 }
 #: the callables behind these names
-_COMPARISONS = {id(func): name for name in _DECIDED
-                for func in (getattr(torch, name), getattr(torch.Tensor, name), getattr(torch.Tensor, f"__{name}__"))}
+_COMPARISONS = {
+    id(func): name
+    for name in _DECIDED
+    for func in (getattr(torch, name), getattr(torch.Tensor, name), getattr(torch.Tensor, f"__{name}__"))
+}
 
 
 def certain(recorder: Recorder, tensor: Any) -> bool | None:
     """The one element of a comparison between a random number and a plain one, where it is the same whatever is drawn.
 
-    `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly one element (such
+    `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly one
+    element (such
     a tensor has no truth and no item), where it was written to since, or where its memory may be the program's.
     """
     value = recorder.value_of(tensor)
@@ -60,8 +80,14 @@ def certain(recorder: Recorder, tensor: Any) -> bool | None:
 
 
 def _is_one_element(value: Value) -> bool:
-    """Whether a result made inside has exactly one element, and is what its step gave: nothing has written to it since."""
-    return type(value.facts) is Facts and value.facts.size.numel() == 1 and not value.storage.written and not value.storage.external
+    """Whether a result made inside has exactly one element, and is what its step gave: nothing has written to it
+    since."""
+    return (
+        type(value.facts) is Facts
+        and value.facts.size.numel() == 1
+        and not value.storage.written
+        and not value.storage.external
+    )
 
 
 def _if_known(func: Any, otherwise: Handler) -> Handler:
@@ -76,16 +102,17 @@ def _if_known(func: Any, otherwise: Handler) -> Handler:
         if known is None:
             try:
                 return otherwise(recorder, args, kwargs)
-            except Interrupt:   # a guard on values is better than a break, but not than what needs no guard
+            except Interrupt:  # a guard on values is better than a break, but not than what needs no guard
                 known = recorder.known(args[0], outside=True)
                 if known is None:
                     raise
         if func.__name__ in _TEXTS:
-            if type(known) is not type(args[0]):   # a text begins with the class
+            if type(known) is not type(args[0]):  # a text begins with the class
                 return otherwise(recorder, args, kwargs)
             if recorder.callbacks.guard_text is not None:
                 recorder.callbacks.guard_text()
         return func(known, *args[1:], **kwargs)
+
     return handler
 
 

@@ -1,6 +1,7 @@
 """Operations that take a Python number and are given a tensor instead: eager torch reads its value, a graph must not.
 
-Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and `value=`.  They are
+Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and
+`value=`.  They are
 recorded as the multiplication they stand for.
 """
 
@@ -35,31 +36,37 @@ def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _scaled(func: Any) -> Handler:
     """add and sub: `alpha` times the other."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2:
             scaled = _record(recorder, torch.Tensor.mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
+
     return handler
 
 
 def _fused(func: Any, combine: Any, add: Any) -> Handler:
     """addcmul and addcdiv: `value` times the combination of the second and the third."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("value")) and len(args) == 3:
             scaled = _record(recorder, torch.Tensor.mul, _record(recorder, combine, args[1], args[2]), kwargs["value"])
             return _record(recorder, add, args[0], scaled, **_without(kwargs, "value"))
         return _record(recorder, func, *args, **kwargs)
+
     return handler
 
 
 def _each_scaled(func: Any) -> Handler:
     """The same for lists of tensors."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2 and type(args[1]) in (list, tuple):
             scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
+
     return handler
 
 
@@ -68,19 +75,30 @@ def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
         given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
         value: Any = given.get("value", given.get("scalars"))
         if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
-            if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:   # one number for each tensor
+            if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:  # one number for each tensor
                 value = list(_record(recorder, torch.Tensor.unbind, value))
             combined = _record(recorder, combine, given["tensor1"], given["tensor2"])
             return _record(recorder, add, given["self"], _record(recorder, torch._foreach_mul, combined, value))
         return _record(recorder, func, *args, **kwargs)
+
     return handler
 
 
 def _each_power(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor of one number to the power of each of a list, where it does not change what dtype comes out."""
-    if not kwargs and len(args) == 2 and recorder.is_stand_in(args[0]) and type(args[1]) in (list, tuple) and all(map(recorder.is_stand_in, args[1])):
+    if (
+        not kwargs
+        and len(args) == 2
+        and recorder.is_stand_in(args[0])
+        and type(args[1]) in (list, tuple)
+        and all(map(recorder.is_stand_in, args[1]))
+    ):
         base = recorder.value_of(args[0]).facts
-        if not base.size and not base.requires_grad and all(recorder.value_of(one).facts.dtype is base.dtype for one in args[1]):
+        if (
+            not base.size
+            and not base.requires_grad
+            and all(recorder.value_of(one).facts.dtype is base.dtype for one in args[1])
+        ):
             return tuple(_record(recorder, torch.pow, args[0], one) for one in args[1])
     return _record(recorder, torch._foreach_pow, *args, **kwargs)
 
@@ -110,9 +128,11 @@ _declare()
 
 
 def _fused_step(func: Any) -> Any:
-    """A step of an optimizer in one kernel, which torch's compilers fail on: some of the lists it writes may be empty, or fakes do not know it.
+    """A step of an optimizer in one kernel, which torch's compilers fail on: some of the lists it writes may be empty,
+    or fakes do not know it.
 
-    A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the value from a tensor.
+    A learning rate that changes: the operator's schema would make a constant of it, but has an overload that takes the
+    value from a tensor.
     """
     takes_tensor = "tensor_lr" in getattr(torch.ops.aten, func.__name__).overloads()
 
@@ -121,8 +141,12 @@ def _fused_step(func: Any) -> Any:
             raise Interrupt("torch-operation", f"torch.{func.__name__}, which the backend could not compile,")
         rate = kwargs.get("lr")
         if type(rate) is Float and takes_tensor:
-            kwargs = {**kwargs, "lr": recorder.call(torch.full, ((), rate), {"dtype": torch.float64, "device": torch.device("cpu")})}
+            kwargs = {
+                **kwargs,
+                "lr": recorder.call(torch.full, ((), rate), {"dtype": torch.float64, "device": torch.device("cpu")}),
+            }
         return recorder.record(target_of(func), args, kwargs)
+
     return handler
 
 
@@ -135,6 +159,7 @@ def _with_changing_momentum(func: Any) -> Handler:
 
     Nothing about the result depends on it, and torch itself takes any number; compilers would make a constant of it.
     """
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         momentum = kwargs.get("momentum", args[6] if len(args) > 6 else None)
         if type(momentum) is not Float:
@@ -147,6 +172,7 @@ def _with_changing_momentum(func: Any) -> Handler:
         step.kwargs.update(named)
         step.inputs.extend(graph_values(recorder.with_symbols(), [momentum]))
         return made
+
     return handler
 
 

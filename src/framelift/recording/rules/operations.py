@@ -41,7 +41,8 @@ def torch_operations() -> Mapping[int, Any]:
     for cls in (torch._C.TensorBase, torch.Tensor):
         for name, member in cls.__dict__.items():
             if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and (
-                    name in OPERATORS or not name.startswith("__")):
+                name in OPERATORS or not name.startswith("__")
+            ):
                 found[id(member)] = member
     for func in (torch.Tensor.__iter__, torch.Tensor.unflatten, torch.functional.broadcast_shapes):
         found[id(func)] = func

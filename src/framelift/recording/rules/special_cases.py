@@ -44,10 +44,12 @@ GIVES_VALUES: dict[int, Any] = {}
 
 def rule(*callables: Any) -> Callable[[Handler], Handler]:
     """Register a handler for exactly these callables."""
+
     def register(handler: Handler) -> Handler:
         for func in callables:
             RULES[id(func)] = (func, handler)
         return handler
+
     return register
 
 
@@ -72,24 +74,41 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "tensor-item": _named("item tolist __int__ __long__ __float__ __complex__ __index__", *_TENSOR),
     "tensor-repr": _named("__repr__ __str__ __format__", torch.Tensor),
     "tensor-data": [
-        *_named("numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
-                "storage_offset set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
-                "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe", *_TENSOR),
-        *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE)],
+        *_named(
+            "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
+            "storage_offset set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
+            "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
+            *_TENSOR,
+        ),
+        *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE),
+    ],
     "torch-operation": [
-        *_named("backward register_post_accumulate_grad_hook apply_ map_ map2_ resize_ "
-                "resize_as_ resize resize_as _make_wrapper_subclass __deepcopy__ "
-                "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
-                "_clear_non_serializable_cached_data _fix_weakref", *_TENSOR),
-        *_named("save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
-                "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
-                "_from_blob _print", *_ANYWHERE),
-        torch.autograd.backward, torch.autograd.grad,
-        torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer],
+        *_named(
+            "backward register_post_accumulate_grad_hook apply_ map_ map2_ resize_ "
+            "resize_as_ resize resize_as _make_wrapper_subclass __deepcopy__ "
+            "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
+            "_clear_non_serializable_cached_data _fix_weakref",
+            *_TENSOR,
+        ),
+        *_named(
+            "save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+            "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
+            "_from_blob _print",
+            *_ANYWHERE,
+        ),
+        torch.autograd.backward,
+        torch.autograd.grad,
+        torch.nn.UninitializedParameter,
+        torch.nn.UninitializedBuffer,
+    ],
     "torch-state": [
-        *_named("seed initial_seed set_default_device set_default_tensor_type "
-                "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
-                "set_deterministic_debug_mode", torch)],
+        *_named(
+            "seed initial_seed set_default_device set_default_tensor_type "
+            "set_num_threads set_num_interop_threads set_flush_denormal set_printoptions set_warn_always "
+            "set_deterministic_debug_mode",
+            torch,
+        )
+    ],
 }
 
 
@@ -98,6 +117,7 @@ def _interrupt(reason: str, func: Any) -> Handler:
 
     def handler(_recorder: Recorder, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
         raise Interrupt(reason, name)
+
     return handler
 
 
@@ -105,12 +125,24 @@ for _reason, _funcs in _INTERRUPTS.items():
     for _func in _funcs:
         RULES[id(_func)] = (_func, _interrupt(_reason, _func))
 
+
 def _of_kind(cls: Any) -> Handler:
-    """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be memory of another tensor."""
+    """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be
+    memory of another tensor.
+    """
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if kwargs or len(args) != 1 or type(args[0]) not in (list, tuple) or _holds_stand_in(recorder, args[0]) or cls.is_cuda or cls.is_sparse:
+        if (
+            kwargs
+            or len(args) != 1
+            or type(args[0]) not in (list, tuple)
+            or _holds_stand_in(recorder, args[0])
+            or cls.is_cuda
+            or cls.is_sparse
+        ):
             raise Interrupt("torch-operation", f"torch.{name_of(cls)}(...)")
         return recorder.record(target_of(torch.tensor), args, {"dtype": cls.dtype, "device": "cpu"})
+
     return handler
 
 
@@ -120,7 +152,8 @@ for _legacy in torch._tensor_classes:
 
 @rule(*_named("__bool__", *_TENSOR))
 def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
-    """Where the other side of a branch only raises, the program is taken to go on; the graph finds out if it does not."""
+    """Where the other side of a branch only raises, the program is taken to go on; the graph finds out if it does
+    not."""
     frame: Any = sys._getframe()
     while frame is not None and is_own_code(frame.f_code):
         frame = frame.f_back
@@ -132,10 +165,12 @@ def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) ->
 
 def _without_generator(func: Any) -> Handler:
     """No generator means the default one: torch's own overloads that name it take no symbolic sizes."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("generator", func) is None:
             kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         return recorder.record(target_of(func), args, kwargs)
+
     return handler
 
 
@@ -145,13 +180,25 @@ for _draws in (torch.rand, torch.randn, torch.randint, torch.randperm):
 
 # ---- answered from metadata ------------------------------------------------------------------------------------------
 
-GIVES_VALUES.update((id(func), func) for func in [
-    *_named("size dim ndimension stride numel nelement is_contiguous element_size is_floating_point is_complex is_signed "
-            "is_conj is_neg is_inference is_same_size get_device type dim_order is_non_overlapping_and_dense is_coalesced "
-            "sym_size sym_stride sym_numel is_distributed has_names __len__", *_ANYWHERE),
-    *_named("result_type can_cast promote_types broadcast_shapes _shape_as_tensor", torch),
-    torch.ops.aten.sym_size.int, torch.ops.aten.sym_size.default, torch.ops.aten.sym_numel.default,
-    torch.ops.aten.sym_stride.int, torch.ops.aten.sym_stride.default])   # as exported graphs ask
+GIVES_VALUES.update(
+    (id(func), func)
+    for func in [
+        *_named(
+            "size dim ndimension stride numel nelement is_contiguous element_size is_floating_point "
+            "is_complex is_signed "
+            "is_conj is_neg is_inference is_same_size get_device type dim_order "
+            "is_non_overlapping_and_dense is_coalesced "
+            "sym_size sym_stride sym_numel is_distributed has_names __len__",
+            *_ANYWHERE,
+        ),
+        *_named("result_type can_cast promote_types broadcast_shapes _shape_as_tensor", torch),
+        torch.ops.aten.sym_size.int,
+        torch.ops.aten.sym_size.default,
+        torch.ops.aten.sym_numel.default,
+        torch.ops.aten.sym_stride.int,
+        torch.ops.aten.sym_stride.default,
+    ]
+)  # as exported graphs ask
 
 
 @rule(*_named("size", *_TENSOR))
@@ -181,11 +228,15 @@ def _reads_strides(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _exact(recorder, args[0], getattr(func, "__name__", "stride"))
         return recorder.record(target_of(func), args, kwargs, True)
+
     return handler
 
 
-for _func in (*_named("stride is_contiguous dim_order is_non_overlapping_and_dense", *_TENSOR), torch.ops.aten.sym_stride.int,
-              torch.ops.aten.sym_stride.default):
+for _func in (
+    *_named("stride is_contiguous dim_order is_non_overlapping_and_dense", *_TENSOR),
+    torch.ops.aten.sym_stride.int,
+    torch.ops.aten.sym_stride.default,
+):
     RULES[id(_func)] = (_func, _reads_strides(_func))
 
 
@@ -268,9 +319,9 @@ def _nest(data: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     if type(data) not in (list, tuple):
         return (), [data]
     rows = [_nest(item) for item in data]
-    if not rows or any(row is None or row[0] != rows[0][0] for row in rows):   # type: ignore[index]  # no row is None
+    if not rows or any(row is None or row[0] != rows[0][0] for row in rows):  # type: ignore[index]  # no row is None
         return None
-    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]   # type: ignore[index]  # no row is None
+    return (len(rows), *rows[0][0]), [item for row in rows for item in row[1]]  # type: ignore[index]  # no row is None
 
 
 def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
@@ -281,11 +332,18 @@ def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
     facts = [recorder.value_of(item).facts for item in found[1] if recorder.is_stand_in(item)]
     if any(one.device.type != "cpu" or type(one) is SymbolicFacts or one.size.numel() != 1 for one in facts):
         return None
-    kinds = {one.dtype for one in facts} | {torch.get_default_dtype() if type(item) is float else torch.int64 if type(item) is int else torch.bool
-                                            for item in found[1] if not recorder.is_stand_in(item)}
+    kinds = {one.dtype for one in facts} | {
+        torch.get_default_dtype() if type(item) is float else torch.int64 if type(item) is int else torch.bool
+        for item in found[1]
+        if not recorder.is_stand_in(item)
+    }
     common = functools.reduce(torch.promote_types, kinds)
-    if dtype is not None and dtype is not common and (dtype.is_complex or common.is_complex or common.is_floating_point and not dtype.is_floating_point):
-        return None   # fractions are refused where integers are wanted
+    if (
+        dtype is not None
+        and dtype is not common
+        and (dtype.is_complex or common.is_complex or common.is_floating_point and not dtype.is_floating_point)
+    ):
+        return None  # fractions are refused where integers are wanted
     wanted = common if dtype is None else dtype
 
     def single(item: Any) -> Any:
@@ -295,16 +353,24 @@ def _stacked(recorder: Recorder, data: Any, dtype: torch.dtype | None) -> Any:
         made = recorder.record(target_of(torch.Tensor.detach), (item,), {})
         made = recorder.record(target_of(torch.Tensor.reshape), (made, ()), {}) if facts.size else made
         # An integer becomes a fraction by way of Python's float.
-        through = () if facts.dtype is wanted else (wanted,) if facts.dtype.is_floating_point or not wanted.is_floating_point else (torch.float64, wanted)
+        through = (
+            ()
+            if facts.dtype is wanted
+            else (wanted,)
+            if facts.dtype.is_floating_point or not wanted.is_floating_point
+            else (torch.float64, wanted)
+        )
         for kind in through:
             made = recorder.record(target_of(torch.Tensor.to), (made, kind), {})
         return made
+
     made = recorder.record(target_of(torch.stack), (list(map(single, found[1])),), {})
     return made if len(found[0]) == 1 else recorder.record(target_of(torch.Tensor.reshape), (made, found[0]), {})
 
 
 def _from_data(func: Any, position: int) -> Handler:
     """Factories that take nested lists read the values of tensors in them."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         data = args[position] if len(args) > position else kwargs.get("data")
         if not recorder.is_stand_in(data) and _holds_stand_in(recorder, data):
@@ -316,22 +382,38 @@ def _from_data(func: Any, position: int) -> Handler:
                 raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
             return data
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
-            return recorder.record(target_of(torch._refs.tensor), args, kwargs)   # the C function takes the numbers' values
-        if func is torch.Tensor.new_tensor and recorder.symbols is not None and len(args) == 2 and not kwargs and numbers_in(data):
+            return recorder.record(
+                target_of(torch._refs.tensor), args, kwargs
+            )  # the C function takes the numbers' values
+        if (
+            func is torch.Tensor.new_tensor
+            and recorder.symbols is not None
+            and len(args) == 2
+            and not kwargs
+            and numbers_in(data)
+        ):
             facts = recorder.value_of(args[0]).facts
-            return recorder.record(target_of(torch._refs.tensor), (data,), {"dtype": facts.dtype, "device": facts.device})
+            return recorder.record(
+                target_of(torch._refs.tensor), (data,), {"dtype": facts.dtype, "device": facts.device}
+            )
         return recorder.record(target_of(func), args, kwargs)
+
     return handler
 
 
 for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray, 0), (torch.Tensor.new_tensor, 1)):
     RULES[id(_func)] = (_func, _from_data(_func, _position))
 
+
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
-    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1:] if name in kwargs))
-    if kwargs.keys() - {"size", "stride"} or len(args) != 3 or not all(type(part) in (tuple, list, torch.Size) for part in args[1:]):
+    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1 :] if name in kwargs))
+    if (
+        kwargs.keys() - {"size", "stride"}
+        or len(args) != 3
+        or not all(type(part) in (tuple, list, torch.Size) for part in args[1:])
+    ):
         raise Interrupt("torch-operation", "as_strided with a storage offset")
     facts = _exact(recorder, args[0], "as_strided")
     args = (args[0], *with_numbers(recorder, args[1:], []))
@@ -363,8 +445,14 @@ def make_leaf(recorder: Recorder, tensor: Any, wanted: Any) -> None:
     """A tensor made inside becomes a leaf that requires grad; the graph has a node for that."""
     value = recorder.value_of(tensor)
     dtype = value.facts.dtype
-    if wanted is not True or value.external is not None or not value.facts.is_leaf or recorder.in_transform() or recorder.tape_is_a_body() or not (
-            dtype.is_floating_point or dtype.is_complex):
+    if (
+        wanted is not True
+        or value.external is not None
+        or not value.facts.is_leaf
+        or recorder.in_transform()
+        or recorder.tape_is_a_body()
+        or not (dtype.is_floating_point or dtype.is_complex)
+    ):
         raise Interrupt("torch-operation", "Tensor.requires_grad_, which changes a tensor's autograd state")
     may_make_leaf(recorder)
     recorder.append(target_of(torch.Tensor.requires_grad_), [value])
@@ -375,24 +463,38 @@ def make_leaf(recorder: Recorder, tensor: Any, wanted: Any) -> None:
 @rule(torch.nn.Parameter)
 def _parameter(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A leaf of its own over the memory of the tensor given; in a graph it is a tensor like any other."""
+
     def bound(data: Any = None, requires_grad: Any = True) -> Any:
         data = recorder.record(target_of(torch.empty), (0,), {}) if data is None else data
-        if not recorder.is_stand_in(data) or type(data) not in (torch.Tensor, torch.nn.Parameter) or type(requires_grad) is not bool:
+        if (
+            not recorder.is_stand_in(data)
+            or type(data) not in (torch.Tensor, torch.nn.Parameter)
+            or type(requires_grad) is not bool
+        ):
             raise Interrupt("torch-operation", "torch.nn.Parameter of something else than a plain tensor")
-        made = recorder.retyped(recorder.record(target_of(torch.Tensor.detach), (data,), {}, keep=True), torch.nn.Parameter)
+        made = recorder.retyped(
+            recorder.record(target_of(torch.Tensor.detach), (data,), {}, keep=True), torch.nn.Parameter
+        )
         if requires_grad:
             make_leaf(recorder, made, True)
         recorder.value_of(made).rooted = "parameter"
         return made
+
     return bound(*args, **kwargs)
 
 
-# ---- native calls: torch state, done for real (the next operation is recorded with the state it meets, graph/state/torch_state.py),
-# ---- and what torch function reports though no tensor is in it ---------------------------------------------------------
+# ---- native calls: torch state, done for real (the next operation is recorded with the state it meets,
+# graph/state/torch_state.py),
+# ---- and what torch function reports though no tensor is in it
+# ---------------------------------------------------------
+
 
 def touch_settings(recorder: Recorder) -> None:
     """A setting is about to be changed that one graph has one choice of."""
-    asking = any(asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs) for step in recorder.tape)
+    asking = any(
+        asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs)
+        for step in recorder.tape
+    )
     body = recorder.tape_is_a_body()
     recorder.settings.touch(bool(recorder.tape) or body, asking or body)
 
@@ -401,6 +503,7 @@ def _setter(func: Any) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         touch_settings(recorder)
         return func(*args, **kwargs)
+
     return handler
 
 
@@ -412,7 +515,7 @@ for _func in SETTERS:
 def _enter_inference(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
     mode = _core.read(args[0], "mode")
     if type(mode) is not bool or _core.is_external(args[0]) or recorder.in_transform():
-        raise Interrupt("torch-state", "this torch.inference_mode")   # that would remember the mode it enters
+        raise Interrupt("torch-state", "this torch.inference_mode")  # that would remember the mode it enters
     touch_settings(recorder)
     recorder.settings.enter_inference(mode)
 
@@ -429,22 +532,36 @@ def _deterministic(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
             raise Interrupt("torch-state", "use_deterministic_algorithms")
         touch_settings(recorder)
         torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+
     bound(*args, **kwargs)
 
 
-_NATIVE = [torch.device, torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled]
+_NATIVE = [
+    torch.device,
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_autocast_cache_enabled,
+]
 
 
 def _native(func: Any) -> Handler:
     def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
+
     return handler
 
 
 for _func in _NATIVE:
     RULES[id(_func)] = (_func, _native(_func))
-RULES[id(torch.autocast_increment_nesting)] = (torch.autocast_increment_nesting, _native(functools.partial(nest_autocast, 1)))
-RULES[id(torch.autocast_decrement_nesting)] = (torch.autocast_decrement_nesting, _native(functools.partial(nest_autocast, -1)))
+RULES[id(torch.autocast_increment_nesting)] = (
+    torch.autocast_increment_nesting,
+    _native(functools.partial(nest_autocast, 1)),
+)
+RULES[id(torch.autocast_decrement_nesting)] = (
+    torch.autocast_decrement_nesting,
+    _native(functools.partial(nest_autocast, -1)),
+)
 RULES[id(torch.clear_autocast_cache)] = (torch.clear_autocast_cache, _native(new_autocast_cache))
 
 
@@ -452,8 +569,13 @@ def _choosing(func: Any) -> Handler:
     def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         choosing_kernels()
         return func(*args, **kwargs)
+
     return handler
 
 
-for _func in [getattr(torch._C, name) for name in dir(torch._C) if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"]:
+for _func in [
+    getattr(torch._C, name)
+    for name in dir(torch._C)
+    if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"
+]:
     RULES[id(_func)] = (_func, _choosing(_func))

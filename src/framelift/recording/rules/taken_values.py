@@ -1,4 +1,6 @@
-"""Values taken out of tensors as numbers that the graph computes: with `config.capture_scalar_outputs`, instead of interrupting."""
+"""Values taken out of tensors as numbers that the graph computes: with `config.capture_scalar_outputs`, instead of
+interrupting.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,17 @@ __all__: list[str] = []
 
 def _item(recorder: Recorder, tensor: Any) -> Any:
     recorder.with_symbols()
-    if recorder.value_of(tensor).facts.dtype is torch.bool:   # a comparison of a number: symbols know no truth values of the graph
-        return recorder.record(target_of(torch.Tensor.item), (recorder.record(target_of(torch.Tensor.to), (tensor, torch.int64), {}),), {}) != 0
+    if (
+        recorder.value_of(tensor).facts.dtype is torch.bool
+    ):  # a comparison of a number: symbols know no truth values of the graph
+        return (
+            recorder.record(
+                target_of(torch.Tensor.item),
+                (recorder.record(target_of(torch.Tensor.to), (tensor, torch.int64), {}),),
+                {},
+            )
+            != 0
+        )
     return recorder.record(target_of(torch.Tensor.item), (tensor,), {})
 
 
@@ -35,6 +46,7 @@ def _if_asked(take: Any, otherwise: Handler) -> Handler:
         if config.capture_scalar_outputs and len(args) == 1 and not kwargs:
             return take(recorder, args[0])
         return otherwise(recorder, args, kwargs)
+
     return handler
 
 
@@ -53,11 +65,26 @@ def _is_mask(recorder: Recorder, index: Any) -> bool:
 
 def _masked(otherwise: Handler | None, func: Any) -> Handler:
     """The gradient of values assigned through a mask has a size that depends on the mask."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if len(args) == 3 and recorder.is_stand_in(args[2]) and recorder.value_of(args[2]).facts.requires_grad and torch.is_grad_enabled() and (
-                not config.capture_dynamic_output_shape_ops and recorder.value_of(args[2]).facts.size and _is_mask(recorder, args[1])):
+        if (
+            len(args) == 3
+            and recorder.is_stand_in(args[2])
+            and recorder.value_of(args[2]).facts.requires_grad
+            and torch.is_grad_enabled()
+            and (
+                not config.capture_dynamic_output_shape_ops
+                and recorder.value_of(args[2]).facts.size
+                and _is_mask(recorder, args[1])
+            )
+        ):
             raise Interrupt("data-dependent-shape", "the gradient of an assignment through a mask")
-        return otherwise(recorder, args, kwargs) if otherwise is not None else recorder.record(target_of(func), args, kwargs)
+        return (
+            otherwise(recorder, args, kwargs)
+            if otherwise is not None
+            else recorder.record(target_of(func), args, kwargs)
+        )
+
     return handler
 
 

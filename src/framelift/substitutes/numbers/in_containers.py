@@ -50,8 +50,12 @@ def _of_subclass(value: Any, solid: type[Any], name: str, above: tuple[int, ...]
     made = _solid(plain, name, above)
     if made is plain:
         return value
-    if any(getattr(type(value), method) is not getattr(base, method) for method in ("__iter__", "items", "__getitem__")
-           for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else solid,) if hasattr(base, method)):
+    if any(
+        getattr(type(value), method) is not getattr(base, method)
+        for method in ("__iter__", "items", "__getitem__")
+        for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else solid,)
+        if hasattr(base, method)
+    ):
         raise Interrupt("callable-on-handle", name)
     return made
 
@@ -59,4 +63,6 @@ def _of_subclass(value: Any, solid: type[Any], name: str, above: tuple[int, ...]
 @substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)  # type: ignore[attr-defined]  # private in typeshed
 def _call(_session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
-    return _core.natively(callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()})
+    return _core.natively(
+        callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()}
+    )

@@ -1,6 +1,7 @@
 """`number in table`, where the number changes from call to call and the table finds its keys by hash.
 
-A hash would make the number itself a fact.  Asked key by key, only which of the keys it is becomes one, or that it is none of them.
+A hash would make the number itself a fact.  Asked key by key, only which of the keys it is becomes one, or that it is
+none of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def contains(number: Any, table: Any) -> bool:
     if len(keys) > _MANY:
         keys.sort()
         after = bisect.bisect(keys, value)
-        return not all([bool(key < number) for key in keys[after - 1:after] if after] + [bool(number < key) for key in keys[after:after + 1]])
+        return not all(
+            [bool(key < number) for key in keys[after - 1 : after] if after]
+            + [bool(number < key) for key in keys[after : after + 1]]
+        )
     return any([bool(number == key) for key in keys])
 
 
@@ -45,7 +49,9 @@ def _keys(table: Any) -> list[Any] | None:
         if table.solid not in (dict, set, frozenset):
             return None
         table = table.plain()
-    walk = next((cls.__iter__ for cls in (dict, set, frozenset) if issubclass(type(table), cls)), iter)   # as C code would, whatever a class made of it says
+    walk = next(
+        (cls.__iter__ for cls in (dict, set, frozenset) if issubclass(type(table), cls)), iter
+    )  # as C code would, whatever a class made of it says
     keys = list(walk(table))
     if not set(map(type, keys)).issubset((*_NUMBERS, *_OTHERS)):
         return None

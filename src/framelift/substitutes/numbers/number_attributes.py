@@ -1,4 +1,6 @@
-"""Attributes of symbolic numbers: captured code finds those of the plain number, and none that framelift's or torch's classes add."""
+"""Attributes of symbolic numbers: captured code finds those of the plain number, and none that framelift's or torch's
+classes add.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def read_number(_world: Any, number: Any, name: str) -> Any:
     if outside is ABSENT:
         raise AttributeError(f"{_shown_name(plain)!r} object has no attribute {name!r}", name=name, obj=number)
     if not has_member(type(outside), "__get__"):
-        return outside    # text of the class
+        return outside  # text of the class
     own = _core.type_lookup(type(number), name, ABSENT)
     if name != "__class__" and (own is ABSENT or own is None or own is object.__dict__.get(name)):
         return getattr(number.value(), name)

@@ -1,4 +1,5 @@
-"""Calls of pure C functions with symbolic numbers: those that keep them symbolic, and all others, which get this call's values.
+"""Calls of pure C functions with symbolic numbers: those that keep them symbolic, and all others, which get this call's
+values.
 
 `handle` is asked by the call rule for every pure callable that is given a symbolic number directly.
 """
@@ -39,23 +40,57 @@ __all__ = ["handle", "taken_by_c_code"]
 Handler = Callable[["Session", tuple[Any, ...]], Any]
 
 #: only pass numbers on, or use them by Python's own protocols, which the numbers answer themselves
-_PASS = """abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next pow print
-    property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object"""
+_PASS = """
+    abs all any callable dict divmod enumerate filter format frozenset hash issubclass iter list map max min next
+    pow print property repr reversed round set slice sorted sum super tuple zip str staticmethod classmethod object
+"""
 _ALIKE: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _PASS.split()}
-_ALIKE.update((id(f), f) for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains"))
-_ALIKE.update((id(f), f) for f in vars(itertools).values() if is_a(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations"))
-_ALIKE.update((id(f), f) for f in (math.prod, math.floor, math.ceil, math.trunc, functools.reduce, collections.deque, torch.Size, type.__instancecheck__, types.CellType))
-_ERRORS = [cls for cls in vars(builtins).values() if is_a(cls, type) and issubclass(cls, BaseException)
-           and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))]   # those look at what they are given
+_ALIKE.update(
+    (id(f), f)
+    for f in vars(operator).values()
+    if is_a(f, types.BuiltinFunctionType) and f.__name__ not in ("index", "length_hint", "contains")
+)
+_ALIKE.update(
+    (id(f), f)
+    for f in vars(itertools).values()
+    if is_a(f, type) and f.__name__ not in ("islice", "repeat", "combinations", "permutations")
+)
+_ALIKE.update(
+    (id(f), f)
+    for f in (
+        math.prod,
+        math.floor,
+        math.ceil,
+        math.trunc,
+        functools.reduce,
+        collections.deque,
+        torch.Size,
+        type.__instancecheck__,
+        types.CellType,
+    )
+)
+_ERRORS = [
+    cls
+    for cls in vars(builtins).values()
+    if is_a(cls, type)
+    and issubclass(cls, BaseException)
+    and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))
+]  # those look at what they are given
 _ALIKE.update((id(cls), cls) for cls in _ERRORS)
 
 #: what makes and fills instances without a look at what it is given, but for the built-in types' own rules
-_MAKERS = frozenset(getattr(cls, name) for cls in (object, dict, list, tuple, *_ERRORS) for name in ("__new__", "__init__"))
+_MAKERS = frozenset(
+    getattr(cls, name) for cls in (object, dict, list, tuple, *_ERRORS) for name in ("__new__", "__init__")
+)
 
 #: functions of floats that give floats
-_REAL = """acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10 log1p log2 pow radians
-    sin sinh sqrt tan tanh copysign cbrt"""
-_FLOATS: dict[int, Any] = {id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)}
+_REAL = """
+    acos acosh asin asinh atan atan2 atanh cos cosh degrees erf erfc exp exp2 expm1 fabs fmod hypot lgamma log log10
+    log1p log2 pow radians sin sinh sqrt tan tanh copysign cbrt
+"""
+_FLOATS: dict[int, Any] = {
+    id(getattr(math, name)): getattr(math, name) for name in _REAL.split() if hasattr(math, name)
+}
 
 
 #: functions that give ints, by methods which numpy's scalars do not have
@@ -66,7 +101,9 @@ _PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint"
 
 
 def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
-    """What a method gives: the plain number where the receiver's class has it as a special method that must not give anything else."""
+    """What a method gives: the plain number where the receiver's class has it as a special method that must not give
+    anything else.
+    """
     if type(result) not in (Int, Float, Bool):
         return result
     for base in mro_of(type(receiver)):
@@ -80,33 +117,62 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
 def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
     key = id(callable_)
-    if key in _ALIKE and not _wants_plain(callable_, args, kwargs) and not (key in _WHOLE and type(args[0]) is NumpyNumber) or key in HIGHER_ORDER or _passes_on(callable_):
+    if (
+        key in _ALIKE
+        and not _wants_plain(callable_, args, kwargs)
+        and not (key in _WHOLE and type(args[0]) is NumpyNumber)
+        or key in HIGHER_ORDER
+        or _passes_on(callable_)
+    ):
         return _core.natively(callable_, args, kwargs)
     if not kwargs and key in _OWN:
         answer = _OWN[key][1](session, args)
         if answer is not NotImplemented:
             return answer
-    if not kwargs and (key in _FLOATS or key in _WHOLE) and NumpyNumber in map(type, args) and all(type(arg) in _OPERANDS for arg in args):
+    if (
+        not kwargs
+        and (key in _FLOATS or key in _WHOLE)
+        and NumpyNumber in map(type, args)
+        and all(type(arg) in _OPERANDS for arg in args)
+    ):
         return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
     if not kwargs and key in _FLOATS and all(type(arg) in NUMBERS or type(arg) in (int, float) for arg in args):
         home = next(arg.home for arg in args if type(arg) in NUMBERS)
         return home.float_op(callable_, args)
     plain = tuple(arg.value() if type(arg) in _SYMBOLIC else arg for arg in args)
-    return _core.natively(callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()})
+    return _core.natively(
+        callable_, plain, {name: arg.value() if type(arg) in _SYMBOLIC else arg for name, arg in kwargs.items()}
+    )
 
 
 def _passes_on(callable_: Any) -> bool:
-    """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a dictionary with one value."""
+    """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a
+    dictionary with one value.
+    """
     if is_a(callable_, type):
-        made = [found.__func__ if type(found) is staticmethod else found for found in map(functools.partial(member, callable_), ("__new__", "__init__"))]
-        return _core.is_python_class(callable_) and all(type(found) is types.FunctionType or found in _MAKERS for found in made)
+        made = [
+            found.__func__ if type(found) is staticmethod else found
+            for found in map(functools.partial(member, callable_), ("__new__", "__init__"))
+        ]
+        return _core.is_python_class(callable_) and all(
+            type(found) is types.FunctionType or found in _MAKERS for found in made
+        )
     name = getattr(callable_, "__name__", "")
     return name == "__instancecheck__" or name == "fromkeys" and is_a(getattr(callable_, "__self__", None), type)
 
 
 def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`, or asks only the first for its method."""
-    return callable_ is collections.deque or callable_ is pow and len(args) + len(kwargs) > 2 or callable_ is round and type(args[0]) not in _SYMBOLIC and not _core.is_python_class(type(args[0]))
+    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`, or asks only
+    the first for its method.
+    """
+    return (
+        callable_ is collections.deque
+        or callable_ is pow
+        and len(args) + len(kwargs) > 2
+        or callable_ is round
+        and type(args[0]) not in _SYMBOLIC
+        and not _core.is_python_class(type(args[0]))
+    )
 
 
 _SYMBOLIC = (*NUMBERS, NumpyNumber)
@@ -120,6 +186,7 @@ def _own(*callables: Any) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         _OWN.update((id(c), (c, handler)) for c in callables)
         return handler
+
     return register
 
 
@@ -137,17 +204,31 @@ def _int(_session: Session, args: tuple[Any, ...]) -> Any:
 
 def _taken(session: Session, value: Any) -> Any:
     """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
-    if session.recorder.is_stand_in(value) and config.capture_scalar_outputs and not is_overridden(session, (value,), {}):
+    if (
+        session.recorder.is_stand_in(value)
+        and config.capture_scalar_outputs
+        and not is_overridden(session, (value,), {})
+    ):
         return session.recorder.call(torch.Tensor.item, (value,), {})
     return value
 
 
 def _as_double(session: Session, value: Any) -> Any:
-    """A tensor of integers whose item will be a float: as a tensor of floats, since symbols know no calculation from one to the other."""
-    if not session.recorder.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
+    """A tensor of integers whose item will be a float: as a tensor of floats, since symbols know no calculation from
+    one to the other.
+    """
+    if (
+        not session.recorder.is_stand_in(value)
+        or not config.capture_scalar_outputs
+        or is_overridden(session, (value,), {})
+    ):
         return value
     dtype = session.recorder.value_of(value).facts.dtype
-    return value if dtype.is_floating_point or dtype.is_complex else session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
+    return (
+        value
+        if dtype.is_floating_point or dtype.is_complex
+        else session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
+    )
 
 
 @_own(float)
@@ -162,8 +243,14 @@ def _isinstance(_session: Session, args: tuple[Any, ...]) -> Any:
     if len(args) != 2:
         return NotImplemented
     classes = args[1] if type(args[1]) is tuple else (args[1],)
-    number = args[0].__class__() if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes) else args[0]
-    return _core.natively(isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None)   # a number's class decides
+    number = (
+        args[0].__class__()
+        if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes)
+        else args[0]
+    )
+    return _core.natively(
+        isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None
+    )  # a number's class decides
 
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -177,12 +264,16 @@ def _bool(_session: Session, args: tuple[Any, ...]) -> Any:
 @_own(operator.contains)
 def _contains(_session: Session, args: tuple[Any, ...]) -> Any:
     """In a list the number is compared, in a table looked up."""
-    return _core.PROBES["contains"](args[1], args[0]) if len(args) == 2 else _core.natively(operator.contains, args, None)
+    return (
+        _core.PROBES["contains"](args[1], args[0]) if len(args) == 2 else _core.natively(operator.contains, args, None)
+    )
 
 
 @_own(itertools.repeat)
 def _repeat(_session: Session, args: tuple[Any, ...]) -> Any:
-    return _core.natively(itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None)
+    return _core.natively(
+        itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None
+    )
 
 
 @_own(math.isnan, math.isinf)
@@ -197,29 +288,52 @@ def _always_of_ints(_session: Session, args: tuple[Any, ...]) -> Any:
 
 @_own(len)
 def _len(session: Session, args: tuple[Any, ...]) -> Any:
-    """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be symbolic."""
-    if not session.recorder.is_stand_in(args[0]) or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__:
+    """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be
+    symbolic.
+    """
+    if (
+        not session.recorder.is_stand_in(args[0])
+        or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__
+    ):
         return NotImplemented
     length = torch_call(session, torch.Tensor.__len__, args, {})
-    if type(length) not in (int, Int):   # of an override, which C code may not want
-        raise Interrupt("unknown-callable", f"len() of a tensor, where __torch_function__ gives a {qualname_of(type(length))}")
+    if type(length) not in (int, Int):  # of an override, which C code may not want
+        raise Interrupt(
+            "unknown-callable", f"len() of a tensor, where __torch_function__ gives a {qualname_of(type(length))}"
+        )
     return length
 
 
 def _extreme(builtin: Any, symbolic: Any) -> None:
-    """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one more such float."""
+    """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one
+    more such float.
+    """
     otherwise = calling_back(None, "key")
 
     @substitute(builtin)
     def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if len(args) == 1 and not kwargs and type(args[0]) in (types.GeneratorType, list, tuple) and session.recorder.symbols is not None:
+        if (
+            len(args) == 1
+            and not kwargs
+            and type(args[0]) in (types.GeneratorType, list, tuple)
+            and session.recorder.symbols is not None
+        ):
             items = _core.natively(tuple, args, None)
-            if len(items) > 1 and all(type(item) in (Int, int) for item in items) and any(type(item) is Int and item.hint is None for item in items):
+            if (
+                len(items) > 1
+                and all(type(item) in (Int, int) for item in items)
+                and any(type(item) is Int and item.hint is None for item in items)
+            ):
                 return functools.reduce(lambda left, right: handler(session, callable_, (left, right), {}), items)
             args = (items,)
         if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
             return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
-        if len(args) == 2 and not kwargs and all(type(arg) in (Float, float) for arg in args) and any(type(a) is Float and a.hint is None for a in args):
+        if (
+            len(args) == 2
+            and not kwargs
+            and all(type(arg) in (Float, float) for arg in args)
+            and any(type(a) is Float and a.hint is None for a in args)
+        ):
             return next(arg.home for arg in args if type(arg) is Float).float_op(symbolic, args)
         return otherwise(session, callable_, args, kwargs)
 
@@ -233,13 +347,19 @@ _extreme(min, torch.sym_min)
 
 def _symbolic(func: Any, count: int) -> Callable[..., Any]:
     def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if kwargs or len(args) != count or not any(type(arg) is Int for arg in args) or not all(type(arg) in (Int, int) for arg in args):
+        if (
+            kwargs
+            or len(args) != count
+            or not any(type(arg) is Int for arg in args)
+            or not all(type(arg) in (Int, int) for arg in args)
+        ):
             plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
             if not all(type(arg) in (int, float, bool) for arg in plain):
                 raise Interrupt("unknown-callable", f"torch.{callable_.__name__}")
-            return callable_(*plain, **kwargs)   # paused: as captured code it would come here again
+            return callable_(*plain, **kwargs)  # paused: as captured code it would come here again
         home = next(arg.home for arg in args if type(arg) is Int)
         return home.int_op(func, *args)
+
     return handler
 
 
@@ -272,8 +392,12 @@ def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 #: the same without the substitute, which is found by code as well
-_plain_check = types.FunctionType(torch._check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
-                                  torch._check_tensor_all_with.__globals__, "_check_tensor_all_with", torch._check_tensor_all_with.__defaults__)
+_plain_check = types.FunctionType(
+    torch._check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
+    torch._check_tensor_all_with.__globals__,
+    "_check_tensor_all_with",
+    torch._check_tensor_all_with.__defaults__,
+)
 
 
 @substitute(torch._check_tensor_all_with)
@@ -281,7 +405,12 @@ def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], k
     """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
     recorder = session.recorder
     cond: Any = args[1] if len(args) > 1 else kwargs.get("cond")
-    if recorder.is_stand_in(cond) and cond.dtype is torch.bool and not session.exporting and recorder.known(cond) is None:
+    if (
+        recorder.is_stand_in(cond)
+        and cond.dtype is torch.bool
+        and not session.exporting
+        and recorder.known(cond) is None
+    ):
         if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
             return None
     return _core.captured(_plain_check, args, kwargs)
@@ -289,7 +418,12 @@ def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], k
 
 @substitute(torch._check_is_size)
 def _check_is_size(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _check(session, torch._check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"})
+    return _check(
+        session,
+        torch._check,
+        (args[0] >= 0, *args[1:]),
+        {name: value for name, value in kwargs.items() if name != "max"},
+    )
 
 
 @substitute(torch.sym_int)

@@ -1,6 +1,7 @@
 """What numpy itself would give for a call: asked of arrays of the same kinds and sizes with arbitrary values.
 
-torch's implementation of numpy has rules of its own for kinds (an int divided by an int is of torch's default kind) and for when a result
+torch's implementation of numpy has rules of its own for kinds (an int divided by an int is of torch's default kind) and
+for when a result
 without dimensions is a scalar.  Where numpy's answer is of another kind, the call is not captured.
 """
 
@@ -21,7 +22,7 @@ from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_
 
 __all__ = ["Differs", "ask", "shown"]
 
-_MOST = 1 << 22   # elements of an array that is worth making
+_MOST = 1 << 22  # elements of an array that is worth making
 
 
 class Differs(Exception):
@@ -50,7 +51,9 @@ def _alike(value: Any) -> Any:
             raise Differs("an array of that size is not made to ask numpy")
         if dtype.kind not in "fc":
             return numpy.zeros(size, dtype)
-        return (numpy.random.Generator(numpy.random.PCG64(0)).random(size) + 0.5).astype(dtype)   # no matrix of these is singular
+        return (numpy.random.Generator(numpy.random.PCG64(0)).random(size) + 0.5).astype(
+            dtype
+        )  # no matrix of these is singular
     return value
 
 
@@ -59,7 +62,8 @@ def _dtype(tensor: torch.Tensor) -> Any:
 
 
 def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
-    """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the arguments."""
+    """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the
+    arguments."""
     kind = type(value)
     if kind is tnp.ndarray:
         if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:

@@ -1,4 +1,5 @@
-"""numpy's functions on arrays: torch's own implementation of the same name runs unwatched, and its torch calls are recorded.
+"""numpy's functions on arrays: torch's own implementation of the same name runs unwatched, and its torch calls are
+recorded.
 
 What it lacks, or does otherwise than numpy, interrupts.  Scalars without any array among them are numpy's own affair.
 """
@@ -36,14 +37,24 @@ if TYPE_CHECKING:
 __all__ = ["constant_array", "numpy_frame"]
 
 #: differs from numpy: copies less, looks at memory, or is another operation
-_REFUSED = frozenset("""resize data nbytes view flags flat tobytes ctypes base setflags itemset dump dumps tofile byteswap random from_dlpack
-    save load frombuffer may_share_memory shares_memory empty empty_like""".split())
+_REFUSED = frozenset(
+    """
+    resize data nbytes view flags flat tobytes ctypes base setflags itemset dump dumps tofile byteswap random
+    from_dlpack save load frombuffer may_share_memory shares_memory empty empty_like
+""".split()
+)
 #: functions that make arrays without dimensions as such
-_MAKERS = frozenset("""array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape squeeze
-    copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to""".split())
+_MAKERS = frozenset(
+    """
+    array asarray ascontiguousarray zeros ones full eye arange linspace zeros_like ones_like full_like reshape
+    squeeze copy transpose expand_dims astype ravel flatten atleast_1d broadcast_to
+""".split()
+)
 
 #: functions that make arrays of plain values, which torch calculates otherwise or not at all
-_OF_VALUES = frozenset("linspace logspace geomspace full hanning hamming bartlett blackman kaiser vander tri indices".split())
+_OF_VALUES = frozenset(
+    "linspace logspace geomspace full hanning hamming bartlett blackman kaiser vander tri indices".split()
+)
 _MOST_NUMBERS = 4096
 
 #: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
@@ -68,7 +79,7 @@ def _given(value: Any) -> Any:
         return tnp.dtype(numpy.dtype(value).name)
     if kind is NumpyNumber:
         value, kind = value.value(), type(value.hint)
-    if issubclass(kind, numpy.generic):   # a stand-in for one says that it is, too
+    if issubclass(kind, numpy.generic):  # a stand-in for one says that it is, too
         return _core.unwatched(tnp.array, (value.item(),), {"dtype": value.dtype.name})
     return value
 
@@ -92,8 +103,9 @@ def _run(session: Session, function: Any, name: str, theirs: Any, args: tuple[An
         return _run_unseen(session, function, name, theirs, args, kwargs)
 
 
-def _run_unseen(session: Session, function: Any, name: str, theirs: Any, args: tuple[Any, ...],
-                kwargs: dict[str, Any]) -> Any:
+def _run_unseen(
+    session: Session, function: Any, name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Torch's implementation of one of numpy's functions, `theirs`, whose word on what it gives is final."""
     if name in _REFUSED:
         raise _refuse(name)
@@ -104,14 +116,17 @@ def _run_unseen(session: Session, function: Any, name: str, theirs: Any, args: t
     if name in _SUBTRACT and any(is_a(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
         raise _refuse(name, "of truth values, which tensors refuse")
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
-    given, named = _given(args), {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")}
+    given, named = (
+        _given(args),
+        {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")},
+    )
     try:
         result = _core.unwatched(function, given, named)
         expected = ask(theirs, args, kwargs)
-    except Exception as error:   # numpy may know how, or say it in other words
+    except Exception as error:  # numpy may know how, or say it in other words
         raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     if name == "astype" and tensor_of(result) is tensor_of(args[0]):
-        result = _core.unwatched(tnp.ndarray.copy, (result,), None)   # numpy's always copies
+        result = _core.unwatched(tnp.ndarray.copy, (result,), None)  # numpy's always copies
     if any(result is arg for arg in args):
         return result
     try:
@@ -173,7 +188,11 @@ def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
             return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
         args = _of_this_call(args)
-    if not _has_array((*args, *kwargs.values())) and name not in _MAKERS and all(map(_is_value, (*args, *kwargs.values()))):
+    if (
+        not _has_array((*args, *kwargs.values()))
+        and name not in _MAKERS
+        and all(map(_is_value, (*args, *kwargs.values())))
+    ):
         result = callable_(*args, **kwargs)
         if is_a(result, numpy.generic) or is_leaf(result):
             return result
@@ -196,8 +215,14 @@ def _of_this_call(value: Any) -> Any:
 
 
 def constant_array(session: Session, result: Any) -> Any:
-    """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that tensors do not have."""
-    dtype: Any = getattr(torch, result.dtype.name, None) if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim else None
+    """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that
+    tensors do not have.
+    """
+    dtype: Any = (
+        getattr(torch, result.dtype.name, None)
+        if type(result) is numpy.ndarray and 0 < result.size <= _MOST_NUMBERS and result.ndim
+        else None
+    )
     if type(dtype) is not torch.dtype or dtype.is_complex:
         return None
     return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
@@ -214,9 +239,16 @@ def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[An
         raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     dtype = getattr(torch, expected.dtype.name, None)
     symbolic = kinds.intersection(NUMBERS)
-    if type(dtype) is not torch.dtype or not expected.size or symbolic and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds)):
+    if (
+        type(dtype) is not torch.dtype
+        or not expected.size
+        or symbolic
+        and (args[1:] or kwargs or any(issubclass(kind, complex) for kind in kinds))
+    ):
         return None
-    return array_over(session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True)
+    return array_over(
+        session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True
+    )
 
 
 def _kinds(value: Any) -> Iterator[type]:
@@ -229,7 +261,12 @@ def _kinds(value: Any) -> Iterator[type]:
 
 
 def _is_value(value: Any) -> bool:
-    return is_leaf(value) or is_a(value, (numpy.generic, numpy.dtype)) or is_a(value, type) and (issubclass(value, numpy.generic) or value in _KINDS)
+    return (
+        is_leaf(value)
+        or is_a(value, (numpy.generic, numpy.dtype))
+        or is_a(value, type)
+        and (issubclass(value, numpy.generic) or value in _KINDS)
+    )
 
 
 #: classes of numbers that arrays are made of
@@ -244,13 +281,25 @@ def _pairs() -> Any:
     for ours, theirs in ((tnp, numpy), (tnp.linalg, numpy.linalg), (tnp.fft, numpy.fft)):
         for name, function in vars(ours).items():
             found = getattr(theirs, name, None)
-            if callable(function) and callable(found) and not name.startswith("_") and not is_a(found, type) and not is_a(function, type):
+            if (
+                callable(function)
+                and callable(found)
+                and not name.startswith("_")
+                and not is_a(found, type)
+                and not is_a(function, type)
+            ):
                 yield found, function
 
 
 def _value(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A scalar or dtype made of values is one; a scalar made of one number that changes is one that changes."""
-    if len(args) == 1 and not kwargs and callable_ in SCALARS and type(args[0]) in (Int, Float, NumpyNumber) and args[0].hint is not None:
+    if (
+        len(args) == 1
+        and not kwargs
+        and callable_ in SCALARS
+        and type(args[0]) in (Int, Float, NumpyNumber)
+        and args[0].hint is not None
+    ):
         return args[0].home.outside(callable_, args)
     if not all(map(_is_value, (*args, *kwargs.values()))):
         raise _refuse(callable_.__name__, "of other than values")
@@ -265,7 +314,10 @@ def _plain_number(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 def _scalar_types() -> Any:
-    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and module_of(kind) == "numpy"} - {numpy.object_, numpy.void}
+    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and module_of(kind) == "numpy"} - {
+        numpy.object_,
+        numpy.void,
+    }
 
 
 def _limits(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -280,17 +332,25 @@ if tnp is not None:
     substitute(numpy.generic.item, numpy.generic.tolist)(_plain_number)
     _BASE = tnp.ndarray
     for _theirs, _ours in _pairs():
-        if id(_theirs) not in SUBSTITUTES:   # numpy gives some of Python's own functions again
+        if id(_theirs) not in SUBSTITUTES:  # numpy gives some of Python's own functions again
             _TWIN[id(_theirs)] = _ours
             substitute(_theirs)(_function)
 
 
 # ---- from tensor to array and back ----------------------------------------------------------------------------------
 
+
 def _numpy_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     facts = recorder.value_of(tensor).facts
-    if len(args) > 1 or kwargs or facts.requires_grad or facts.device.type != "cpu" or tnp is None or facts.dtype is torch.bfloat16:
+    if (
+        len(args) > 1
+        or kwargs
+        or facts.requires_grad
+        or facts.device.type != "cpu"
+        or tnp is None
+        or facts.dtype is torch.bfloat16
+    ):
         raise Interrupt("tensor-data", "Tensor.numpy")
     return array_over(tensor)
 
@@ -314,7 +374,7 @@ def _are_alike(data: Any) -> bool:
 
 def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.from_numpy and similar functions, given an array."""
-    if session.recorder.modes and callable_ is not torch.from_numpy:   # which torch shows to no mode
+    if session.recorder.modes and callable_ is not torch.from_numpy:  # which torch shows to no mode
         return torch_call(session, callable_, args, kwargs)
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
@@ -327,7 +387,7 @@ def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
         copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
         return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
-    with torch._C.DisableTorchFunction():   # another tensor over the array's memory each time
+    with torch._C.DisableTorchFunction():  # another tensor over the array's memory each time
         tensor = session.recorder.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
     if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
         return tensor

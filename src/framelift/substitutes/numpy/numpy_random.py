@@ -1,6 +1,8 @@
-"""numpy's Generator and RandomState, and numpy.random's functions, which are methods of one: every call draws from the real generator, before the graph.
+"""numpy's Generator and RandomState, and numpy.random's functions, which are methods of one: every call draws from the
+real generator, before the graph.
 
-Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and states are left to eager mode.
+Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and
+states are left to eager mode.
 What captured code makes with a seed of its own gives constants.
 """
 
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between what bounds
-_DRAWS = """rand randn random random_sample ranf sample uniform normal standard_normal randint integers random_integers choice permutation exponential
-    standard_exponential beta gamma standard_gamma poisson binomial geometric laplace logistic lognormal gumbel triangular vonmises weibull rayleigh
-    chisquare pareto power multinomial dirichlet"""
+#: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between
+#: what bounds
+_DRAWS = """
+    rand randn random random_sample ranf sample uniform normal standard_normal randint integers random_integers
+    choice permutation exponential standard_exponential beta gamma standard_gamma poisson binomial geometric laplace
+    logistic lognormal gumbel triangular vonmises weibull rayleigh chisquare pareto power multinomial dirichlet
+"""
 
 
 def _is_plain(value: Any) -> bool:
@@ -38,7 +43,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _copy(session: Session, generator: Any) -> Any:
-    """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it cannot be copied."""
+    """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it
+    cannot be copied.
+    """
     source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
     legacy = type(generator) is numpy.random.RandomState
     if type(source) not in ((numpy.random.MT19937,) if legacy else _SOURCES):
@@ -48,7 +55,7 @@ def _copy(session: Session, generator: Any) -> Any:
         copies[id(source)].state = source.state
     if id(generator) not in copies:
         made = copies[id(generator)] = type(generator)(copies[id(source)])
-        if legacy:   # it keeps a number for the next time
+        if legacy:  # it keeps a number for the next time
             made.set_state({**generator.get_state(legacy=False), **made._bit_generator.state})
     return copies[id(generator)]
 
@@ -60,7 +67,11 @@ def _frozen(value: Any) -> Any:
 
 def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A generator with a seed: what it draws is known."""
-    if len(args) + len(kwargs) != 1 or kwargs.keys() - {"seed"} or type(next(iter((*args, *kwargs.values())))) is not int:
+    if (
+        len(args) + len(kwargs) != 1
+        or kwargs.keys() - {"seed"}
+        or type(next(iter((*args, *kwargs.values())))) is not int
+    ):
         raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} without a plain seed")
     made = callable_(*args, **kwargs)
     session.notes.setdefault("numpy.random made", {})[id(made)] = made
@@ -72,7 +83,9 @@ def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
     shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
     if shown is None:
-        raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} of many numbers, or of other than plain values,")
+        raise Interrupt(
+            "unknown-callable", f"numpy.random.{callable_.__name__} of many numbers, or of other than plain values,"
+        )
     return shown
 
 
@@ -87,11 +100,18 @@ def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise Interrupt("unknown-callable", f"{name} of other than plain values")
     given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
     hint = callable_(copy, *given, **named)
-    tensor = torch.from_numpy(hint) if type(hint) is numpy.ndarray and type(getattr(torch, hint.dtype.name, None)) is torch.dtype else None
-    number = type(hint) is float or type(hint) in SCALARS or type(hint) is int and -2**62 < hint < 2**62
+    tensor = (
+        torch.from_numpy(hint)
+        if type(hint) is numpy.ndarray and type(getattr(torch, hint.dtype.name, None)) is torch.dtype
+        else None
+    )
+    number = type(hint) is float or type(hint) in SCALARS or type(hint) is int and -(2**62) < hint < 2**62
     if not may_follow(session, "numpy's generator") or tensor is None and not number:
         raise Interrupt("random-state", "numpy's generator")
-    symbols, meaning = recorder.with_symbols(), Drawn(functools.partial(callable_, **named) if named else callable_, given, record.origin)
+    symbols, meaning = (
+        recorder.with_symbols(),
+        Drawn(functools.partial(callable_, **named) if named else callable_, given, record.origin),
+    )
     if tensor is None:
         return symbols.drawn(meaning, hint, f"{name}()")
     symbols.drawn_tensor(meaning, tensor)
@@ -100,7 +120,11 @@ def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 _SOURCES: tuple[type, ...] = ()
 if numpy is not None:
-    _SOURCES = tuple(getattr(numpy.random, _name) for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64") if hasattr(numpy.random, _name))
+    _SOURCES = tuple(
+        getattr(numpy.random, _name)
+        for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+        if hasattr(numpy.random, _name)
+    )
     substitute(numpy.random.RandomState, numpy.random.default_rng)(_make)
     for _kind in (numpy.random.RandomState, numpy.random.Generator):
         substitute(*(getattr(_kind, _name) for _name in _DRAWS.split() if hasattr(_kind, _name)))(_draw)

@@ -1,6 +1,7 @@
 """Questions to abstract base classes: the answer depends on what was registered where, which no attribute shows.
 
-CPython counts registrations in one number for the process.  While it stays, all answers do; when it moved, they are asked again.
+CPython counts registrations in one number for the process.  While it stays, all answers do; when it moved, they are
+asked again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
 class _Answers:
     """What abstract classes answered in one rehearsal, as one guard."""
 
-    holds_until_registration = True   # the native program need not call it while the process's number stays
+    holds_until_registration = True  # the native program need not call it while the process's number stays
 
     def __init__(self) -> None:
         self.token = _abc.get_cache_token()
@@ -74,12 +75,13 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> Non
     def fact() -> bool:
         now, those = asked(), [reference() for reference in given]
         return now is None or None in those or any(_is_subclass(now, cls) for cls in those if cls is not None) == answer
+
     registry_fact(session, fact)
 
 
 @substitute(_abc._abc_instancecheck)
 def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):   # the class of the placeholder is nobody's business
+    if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (args[1].__class__, args[0]), None)
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1].__class__, type(args[1])}, answer)

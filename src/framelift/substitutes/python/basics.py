@@ -1,6 +1,7 @@
 """Callables that read external objects past the probes, and what runs instead of them.
 
-A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back into
+A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back
+into
 captured code.  One small function per callable.
 """
 
@@ -45,13 +46,16 @@ __all__ = ["exactly", "torch_call"]
 
 def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """For a callable of a fixed number of arguments: with another number, or with names, it raises by itself."""
+
     def wrap(handler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(handler)
         def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if len(args) != count or kwargs:
                 return callable_(*args, **kwargs)
             return handler(session, callable_, args, kwargs)
+
         return checked
+
     return wrap
 
 
@@ -104,7 +108,9 @@ def _interned(name: Any) -> str:
         raise TypeError(f"attribute name must be string, not {name_of(type(name))!r}")
     if type(name) is not str:
         if any(_core.type_lookup(type(name), asked, None) is not vars(str)[asked] for asked in ("__hash__", "__eq__")):
-            raise Interrupt("callable-on-handle", "an attribute whose name hashes itself")   # tables of attributes ask it
+            raise Interrupt(
+                "callable-on-handle", "an attribute whose name hashes itself"
+            )  # tables of attributes ask it
         name = str.__str__(name)
     return sys.intern(name)
 
@@ -112,7 +118,9 @@ def _interned(name: Any) -> str:
 @substitute(object.__getattribute__)
 @exactly(2)
 def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is guarded."""
+    """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is
+    guarded.
+    """
     obj, name = args
     cls = type(obj)
     if not is_a(name, str):
@@ -138,7 +146,9 @@ def _known(obj: Any, name: str) -> None:
     """Interrupt where a stand-in's own attributes are not those of the object it stands for."""
     if type(obj) is Opaque:
         raise refused(obj)
-    if type(obj) in (Array, Scalar, NumpyNumber) or is_a(obj, _thread._local):   # whose attributes `object` does not know
+    if type(obj) in (Array, Scalar, NumpyNumber) or is_a(
+        obj, _thread._local
+    ):  # whose attributes `object` does not know
         raise Interrupt("callable-on-handle", name)
 
 
@@ -177,7 +187,11 @@ def _object_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         return tensor_attributes.generic_store(session, obj, _interned(name), value)
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return instances.generic_write(session.world, obj, _interned(name), value)
-    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__:
+    if (
+        not _core.is_internal(obj)
+        and not is_a(obj, type)
+        and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__
+    ):
         return _core.natively(_STORE, (value, obj, _interned(name)), None)
     return _core.natively(callable_, args, None)
 
@@ -191,7 +205,11 @@ def _object_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         return tensor_attributes.generic_delete(session, obj, _interned(name))
     if _core.is_external(obj) or is_a(obj, types.ModuleType):
         return instances.generic_delete(session.world, obj, _interned(name))
-    if not _core.is_internal(obj) and not is_a(obj, type) and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__:
+    if (
+        not _core.is_internal(obj)
+        and not is_a(obj, type)
+        and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__
+    ):
         return _core.natively(_DELETE, (obj, _interned(name)), None)
     return _core.natively(callable_, args, None)
 
@@ -201,7 +219,7 @@ def _object_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 def _type_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls, name, value = args
     if not is_a(cls, type):
-        return callable_(*args)   # raises
+        return callable_(*args)  # raises
     return generic_write_class(session.world, cls, _interned(name), value)
 
 
@@ -220,9 +238,15 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if len(args) == 1 and not kwargs:
         if issubclass(type(args[0]), View):
             return args[0].solid
-        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):   # outside, a method of C code
+        if type(args[0]) is types.MethodType and issubclass(
+            type(args[0].__self__), (View, Array)
+        ):  # outside, a method of C code
             return types.BuiltinFunctionType
-        return args[0].__class__ if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS else type(args[0])
+        return (
+            args[0].__class__
+            if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS
+            else type(args[0])
+        )
     return made_class(session, callable_, args, kwargs)
 
 
@@ -245,6 +269,7 @@ def _frames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 def _import(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         return session.import_name(globals or {}, level, fromlist, name)
+
     return bound(*args, **kwargs)
 
 
@@ -258,7 +283,8 @@ def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     return session.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
 
 
-#: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there is no nested tensor.
+#: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there
+#: is no nested tensor.
 #: Only who asks for one graph gets that.
 _OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
@@ -268,6 +294,8 @@ def _exporting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     return session.exporting
 
 
-@substitute(torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
+@substitute(
+    torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing
+)
 def _not_here(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False

@@ -1,4 +1,6 @@
-"""functools.lru_cache and partial: a cache made inside works by itself; an external one is called through (call_rule.py)."""
+"""functools.lru_cache and partial: a cache made inside works by itself; an external one is called through
+(call_rule.py).
+"""
 
 from __future__ import annotations
 
@@ -32,25 +34,34 @@ _ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)  # ty
 
 
 def is_own_cache(wrapper: Any) -> bool:
-    """Whether a cache was made inside, around a Python function: what it calls is watched, and what it keeps is nobody else's."""
+    """Whether a cache was made inside, around a Python function: what it calls is watched, and what it keeps is nobody
+    else's.
+    """
     return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 
 def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An external cache: what it wraps is captured, in case its answer is not kept; but what that changes, it changes once, not at each call."""
+    """An external cache: what it wraps is captured, in case its answer is not kept; but what that changes, it changes
+    once, not at each call.
+    """
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
     numbers: list[Any] = []
     given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
     for others, result in given:
-        if all(a == b for a, b in zip(others, numbers)):   # symbolic ones note what was found
+        if all(a == b for a, b in zip(others, numbers)):  # symbolic ones note what was found
             return result
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
     recorder = session.recorder
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
     result = _core.captured(function, args, kwargs)
-    changed = around.changed() or len(recorder.written) > written and "a tensor" or any(
-        step.effect for step in recorder.tape[steps:]) and "random numbers or tensors"
+    changed = (
+        around.changed()
+        or len(recorder.written) > written
+        and "a tensor"
+        or any(step.effect for step in recorder.tape[steps:])
+        and "random numbers or tensors"
+    )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
     if not _is_value(result) and not _is_torchs(function):
@@ -58,7 +69,9 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
     if type(result) in _CONTENTS:
-        session.world.finishing.append(functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result)))
+        session.world.finishing.append(
+            functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result))
+        )
     return result
 
 
@@ -68,7 +81,9 @@ def _is_torchs(function: Any) -> bool:
 
 
 def _is_value(result: Any) -> bool:
-    """Whether it does not matter which object a result is: values, functions and external classes, and tensors, which are calculated again."""
+    """Whether it does not matter which object a result is: values, functions and external classes, and tensors, which
+    are calculated again.
+    """
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
     if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, *_ALIASES)):
@@ -82,14 +97,14 @@ def _check_hashable(values: tuple[Any, ...]) -> None:
         if type(value) is tuple:
             _check_hashable(value)
         elif type(value).__hash__ is None:
-            hash(value)   # raises
+            hash(value)  # raises
 
 
 def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:
     """What the cache asks by, objects by their identity: two calls of one key and of equal numbers give one object."""
     parameters = getattr(callable_, "cache_parameters", None)
     typed = parameters is None or bool(parameters()["typed"])
-    alone = len(args) == 1 and not kwargs   # an int alone is a key of its own kind
+    alone = len(args) == 1 and not kwargs  # an int alone is a key of its own kind
     seen = [_key_part(value, numbers, typed or alone) for value in args]
     named = {name: _key_part(value, numbers, typed) for name, value in kwargs.items()}
     return id(callable_), functools._make_key(tuple(seen), named, typed)
@@ -97,40 +112,56 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers:
 
 def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
     """The value, with numbers taken out: those may be symbolic."""
-    if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):   # those of different types may be equal
+    if _is_plain(value) and (
+        type(value) in NUMBERS or is_a(value, (int, float, complex))
+    ):  # those of different types may be equal
         numbers.append(value)
         return _key_part, value.__class__ if typed else None
     if type(value) in (tuple, torch.Size) and _is_plain(value):
-        return tuple([_key_part(one, numbers, False) for one in value])   # types are looked at outermost only
+        return tuple([_key_part(one, numbers, False) for one in value])  # types are looked at outermost only
     return value if _is_plain(value) else (_key, id(value))
 
 
 def _is_plain(value: Any) -> bool:
     """Whether a value is asked for by what it is."""
-    return type(value) in (Int, Float) or is_leaf(value) or type(value) in (tuple, torch.Size) and all(map(_is_plain, value))
+    return (
+        type(value) in (Int, Float)
+        or is_leaf(value)
+        or type(value) in (tuple, torch.Size)
+        and all(map(_is_plain, value))
+    )
 
 
 #: containers whose change would stay in the cache: type -> what they hold
-_CONTENTS: dict[type, Any] = {list: tuple, collections.deque: tuple, set: tuple, dict: lambda value: tuple(value.items())}
+_CONTENTS: dict[type, Any] = {
+    list: tuple,
+    collections.deque: tuple,
+    set: tuple,
+    dict: lambda value: tuple(value.items()),
+}
 
 
 def _check_unchanged(function: Any, result: Any, before: tuple[Any, ...]) -> None:
     now = _CONTENTS[type(result)](result)
     pairs = zip(now, before, strict=False)
-    same = all(a[0] is b[0] and a[1] is b[1] for a, b in pairs) if type(result) is dict else all(a is b for a, b in pairs)
+    same = (
+        all(a[0] is b[0] and a[1] is b[1] for a, b in pairs) if type(result) is dict else all(a is b for a, b in pairs)
+    )
     if len(now) != len(before) or not same:
         raise _denied(function, "its result is changed, and would stay so")
 
 
 def _denied(function: Any, why: str) -> Interrupt:
-    return Interrupt("unknown-callable", f"{getattr(function, '__qualname__', 'a function')} under functools.lru_cache ({why})")
+    return Interrupt(
+        "unknown-callable", f"{getattr(function, '__qualname__', 'a function')} under functools.lru_cache ({why})"
+    )
 
 
 @substitute(_WRAPPER)
 def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = _core.natively(callable_, args, kwargs)
     _core.mark_internal(made)
-    made.__wrapped__ = args[0]   # functools sets it a moment later
+    made.__wrapped__ = args[0]  # functools sets it a moment later
     return made
 
 

@@ -1,6 +1,7 @@
 """Callables that call an argument from C, and what they are given instead of a C callable that must not run unwatched.
 
-`map(str, xs)` would call `str` past the probes.  A small captured function takes its place, whose one call is seen by the call rule
+`map(str, xs)` would call `str` past the probes.  A small captured function takes its place, whose one call is seen by
+the call rule
 like any other.  Only callbacks that no table declares pure are replaced.
 """
 
@@ -24,30 +25,56 @@ if TYPE_CHECKING:
 
 __all__ = ["CALLBACKS", "calling_back", "watched"]
 
-#: where each of them takes its callback: position, and name where it can be given by name (max and min: numbers/pure_calls.py)
+#: where each of them takes its callback: position, and name where it can be given by name (max and min:
+#: numbers/pure_calls.py)
 CALLBACKS: tuple[tuple[Any, int | None, str | None], ...] = (
-    (map, 0, None), (filter, 0, None), (sorted, None, "key"), (list.sort, None, "key"),
-    (functools.reduce, 0, None), (functools.cmp_to_key, 0, "mycmp"),
-    (itertools.accumulate, 1, "func"), (itertools.starmap, 0, None), (itertools.groupby, 1, "key"), (itertools.takewhile, 0, None),
-    (itertools.dropwhile, 0, None), (itertools.filterfalse, 0, None),
-    (re.Pattern.sub, 1, "repl"), (re.Pattern.subn, 1, "repl"),
-    (bisect.bisect_left, None, "key"), (bisect.bisect_right, None, "key"), (operator.call, 0, None),
+    (map, 0, None),
+    (filter, 0, None),
+    (sorted, None, "key"),
+    (list.sort, None, "key"),
+    (functools.reduce, 0, None),
+    (functools.cmp_to_key, 0, "mycmp"),
+    (itertools.accumulate, 1, "func"),
+    (itertools.starmap, 0, None),
+    (itertools.groupby, 1, "key"),
+    (itertools.takewhile, 0, None),
+    (itertools.dropwhile, 0, None),
+    (itertools.filterfalse, 0, None),
+    (re.Pattern.sub, 1, "repl"),
+    (re.Pattern.subn, 1, "repl"),
+    (bisect.bisect_left, None, "key"),
+    (bisect.bisect_right, None, "key"),
+    (operator.call, 0, None),
 )
 
-_FREE = frozenset({1, 5, 6, 8})   # Kind in csrc/calls.cpp: Pure, Higher, Bound, Native
+_FREE = frozenset({1, 5, 6, 8})  # Kind in csrc/calls.cpp: Pure, Higher, Bound, Native
 
 # Not framelift's own file, so that its frames are captured code.
 _scope: dict[str, Any] = {}
-exec(compile("def watch(callback):\n    def call(*args, **kwargs):\n        return callback(*args, **kwargs)\n    return call\n",
-             "<callback>", "exec"), _scope)
+exec(
+    compile(
+        (
+            "def watch(callback):\n    def call(*args, **kwargs):\n        return callback(*args, **kwargs)\n "
+            "   return call\n"
+        ),
+        "<callback>",
+        "exec",
+    ),
+    _scope,
+)
 
 
 def watched(session: Session, callback: Any) -> Any:
     """The callback itself where C may call it unseen, else a captured function that calls it."""
     if issubclass(type(callback), type) and _core.is_python_class(callback):
-        session.world.note_class(callback)   # C code makes its instances
+        session.world.note_class(callback)  # C code makes its instances
     function = callback.__func__ if type(callback) is types.MethodType else callback
-    if type(function) is types.FunctionType or not callable(function) or type(function) is str or session.classify(callback)[0] in _FREE:
+    if (
+        type(function) is types.FunctionType
+        or not callable(function)
+        or type(function) is str
+        or session.classify(callback)[0] in _FREE
+    ):
         return callback
     made = _scope["watch"](callback)
     _core.mark_internal(made)
@@ -56,12 +83,14 @@ def watched(session: Session, callback: Any) -> Any:
 
 def calling_back(place: int | None, name: str | None) -> Callable[..., Any]:
     """A handler that gives C code a callback it may call."""
+
     def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if place is not None and len(args) > place:
-            args = (*args[:place], watched(session, args[place]), *args[place + 1:])
+            args = (*args[:place], watched(session, args[place]), *args[place + 1 :])
         if name in kwargs:
             kwargs[name] = watched(session, kwargs[name])
         return natively(callable_, args, kwargs)
+
     return call
 
 

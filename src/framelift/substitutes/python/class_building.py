@@ -38,9 +38,9 @@ def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     cls = args[0] if args else None
     if not is_a(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
-    if not _core.is_plain_class(cls):   # an instance could be looked for in no table
+    if not _core.is_plain_class(cls):  # an instance could be looked for in no table
         raise Interrupt("unknown-callable", type.__dict__["__qualname__"].__get__(cls))
-    found = session.world.lookup(cls, "__new__")   # read off the class, it could be the metaclass's own
+    found = session.world.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
     if is_a(made, cls):
         start = session.world.lookup(type(made), "__init__")
@@ -69,7 +69,9 @@ def _type_mro(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 @substitute(type.__subclasses__)
 @exactly(1)
 def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would be there at another call."""
+    """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would
+    be there at another call.
+    """
     cls = args[0]
     found = _core.natively(callable_, args, None)
     if not is_a(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
@@ -79,7 +81,10 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
     def same(now: type) -> bool:
         there: list[type] = type.__subclasses__(now)
         return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
-    session.world.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
+
+    session.world.guard(
+        const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses"
+    )
     return found
 
 
@@ -87,7 +92,7 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
 @exactly(2)
 def _type_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not is_a(args[0], type):
-        return callable_(*args)   # raises
+        return callable_(*args)  # raises
     return generic_delete_class(session.world, *args)
 
 
@@ -119,7 +124,7 @@ def _changed_property(session: Session, callable_: Any, args: tuple[Any, ...], k
 def _bound_to_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`method.__get__(instance, cls)` of a classmethod object."""
     if kwargs or not 2 <= len(args) <= 3 or not is_a(args[0], classmethod):
-        return callable_(*args, **kwargs)   # raises
+        return callable_(*args, **kwargs)  # raises
     method, instance, owner = (*args, None)[:3]
     if _core.is_external(method) or instance is owner is None:
         raise Interrupt("callable-on-handle", "classmethod.__get__")

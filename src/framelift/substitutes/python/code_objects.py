@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_called"]
 
-_FUTURE = 0x1FE0000 | 0x2000   # the bits of code flags that compile() inherits
+_FUTURE = 0x1FE0000 | 0x2000  # the bits of code flags that compile() inherits
 _RESULT = ".result"
-_WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200   # code of functions, generators, coroutines
+_WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200  # code of functions, generators, coroutines
 #: an expression without these reads nothing but its own constants
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
 #: whether the probes leave globals alone that were made inside
@@ -54,7 +54,7 @@ def optimizer_break(callable_: Any) -> bool:
     if getattr(callable_, "__name__", "") != "graph_break":
         return False
     frame: types.FrameType | None = caller()
-    while frame is not None and frame.f_code.co_name == "graph_break":   # its own frame, where the hook met it
+    while frame is not None and frame.f_code.co_name == "graph_break":  # its own frame, where the hook met it
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == _OPTIMIZER
 
@@ -71,7 +71,16 @@ def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 @substitute(compile)
 def _compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code made of constant text is a value."""
-    def bound(source: Any, filename: Any, mode: Any, flags: Any = 0, dont_inherit: Any = False, optimize: Any = -1, **more: Any) -> Any:
+
+    def bound(
+        source: Any,
+        filename: Any,
+        mode: Any,
+        flags: Any = 0,
+        dont_inherit: Any = False,
+        optimize: Any = -1,
+        **more: Any,
+    ) -> Any:
         if is_a(source, ast.AST):
             check_tree(session, source)
         elif type(source) not in (str, bytes):
@@ -80,11 +89,14 @@ def _compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
             raise Interrupt("unsupported-code", "compile() for a file that is no text")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
         return _made(session, source, filename, mode, flags | inherited, optimize, **more)
+
     return as_called(bound, callable_, args, kwargs)
 
 
 def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
-    """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is the compiler's to put in words."""
+    """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is
+    the compiler's to put in words.
+    """
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -96,7 +108,9 @@ def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, o
             unheard = is_unheard(session, str(row.message), row.category)
         except row.category:
             with warnings.catch_warnings():
-                cast(list[Any], warnings.filters)[:] = [("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)]
+                cast(list[Any], warnings.filters)[:] = [
+                    ("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)
+                ]
                 compile(source, filename, mode, flags, True, optimize, **more)
             raise
         if not unheard:
@@ -108,7 +122,10 @@ def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, o
 
 def _check_code(code: types.CodeType) -> None:
     """Code that was compiled as a line of a dialogue shows what it calculates."""
-    if any(step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1 for step in dis.get_instructions(code)):
+    if any(
+        step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1
+        for step in dis.get_instructions(code)
+    ):
         raise Interrupt("unsupported-code", "code that prints what it calculates")
 
 
@@ -122,12 +139,17 @@ def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], local
 
 def _binds(code: types.CodeType) -> bool:
     """Whether module-level code binds or unbinds names of its own."""
-    return any(step.opname in ("STORE_NAME", "DELETE_NAME", "IMPORT_STAR", "SETUP_ANNOTATIONS") or "IMPORT_STAR" in step.argrepr
-               for step in dis.get_instructions(code))
+    return any(
+        step.opname in ("STORE_NAME", "DELETE_NAME", "IMPORT_STAR", "SETUP_ANNOTATIONS")
+        or "IMPORT_STAR" in step.argrepr
+        for step in dis.get_instructions(code)
+    )
 
 
 def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
-    """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made inside."""
+    """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made
+    inside.
+    """
     if globals_ is None:
         frame = caller()
         globals_ = module_globals(session, frame)
@@ -169,6 +191,7 @@ def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             raise Interrupt("unsupported-code", "exec() of other than text or plain code")
         where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
         _run(session, code, where, names)
+
     as_called(bound, callable_, args, kwargs)
 
 
@@ -188,17 +211,20 @@ def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
         module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
         if names is where:
-            names = {}   # an expression binds no name but by `:=`, which is then a global
+            names = {}  # an expression binds no name but by `:=`, which is then a global
             if named:
                 raise Interrupt("unsupported-code", "eval() of an assignment")
         own = _Result(names)
         _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
         return own.result
+
     return as_called(bound, callable_, args, kwargs)
 
 
 def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
-    """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its value there."""
+    """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its
+    value there.
+    """
     where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
     if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")
@@ -217,10 +243,19 @@ def _leaving_its_value(code: types.CodeType) -> types.CodeType:
     """The code of an expression that stores its value under a name instead of returning it."""
     ends = [step.offset for step in dis.get_instructions(code) if step.opname.startswith("RETURN")]
     last = len(code.co_code) - 2
-    if ends != [last] or code.co_code[last] != opmap["RETURN_VALUE"] or len(code.co_names) > 255 or len(code.co_consts) > 255:
+    if (
+        ends != [last]
+        or code.co_code[last] != opmap["RETURN_VALUE"]
+        or len(code.co_names) > 255
+        or len(code.co_consts) > 255
+    ):
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")
-    tail = bytes((opmap["STORE_NAME"], len(code.co_names), opmap["LOAD_CONST"], len(code.co_consts), opmap["RETURN_VALUE"], 0))
-    return code.replace(co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None))
+    tail = bytes(
+        (opmap["STORE_NAME"], len(code.co_names), opmap["LOAD_CONST"], len(code.co_consts), opmap["RETURN_VALUE"], 0)
+    )
+    return code.replace(
+        co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None)
+    )
 
 
 class _Result(dict):

@@ -42,12 +42,12 @@ class Token:
 def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     variable, *default = args
     if kwargs or len(default) > 1:
-        return callable_(*args, **kwargs)   # raises
+        return callable_(*args, **kwargs)  # raises
     world = session.world
     pending = world.overlay.get((id(variable), ""), ABSENT)
     if pending is not ABSENT:
         return pending
-    if variable.get(_UNSET) is _UNSET:   # not set, and with a default of its own `get()` gives that
+    if variable.get(_UNSET) is _UNSET:  # not set, and with a default of its own `get()` gives that
         world.guard(const(variable), "CHECK", (lambda now: now.get(_UNSET) is _UNSET, "is not set"), "unset")
         if default:
             return default[0]
@@ -59,7 +59,7 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 @substitute(contextvars.ContextVar.set)
 def _set(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs or len(args) != 2:
-        return callable_(*args, **kwargs)   # raises
+        return callable_(*args, **kwargs)  # raises
     variable, value = args
     world = session.world
     token = Token(variable, world.overlay.get((id(variable), ""), ABSENT))
@@ -74,7 +74,7 @@ def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         raise Interrupt("effect-object", "a context variable reset with an external token")
     variable, token = args
     world = session.world
-    if token.old_value is ABSENT:   # as it was at the start: nothing is left to be written
+    if token.old_value is ABSENT:  # as it was at the start: nothing is left to be written
         world.overlay.pop((id(variable), ""), None)
         world.effects[:] = [change for change in world.effects if change.owner is not variable]
     else:
@@ -82,8 +82,17 @@ def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         world.write("setvar", variable, None, token.old_value)
 
 
-@substitute(decimal.Decimal, vars(decimal.Decimal)["from_float"], decimal.Context, decimal.getcontext, decimal.setcontext, decimal.localcontext)
+@substitute(
+    decimal.Decimal,
+    vars(decimal.Decimal)["from_float"],
+    decimal.Context,
+    decimal.getcontext,
+    decimal.setcontext,
+    decimal.localcontext,
+)
 def _decimal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
     plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
-    return natively(callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()})
+    return natively(
+        callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()}
+    )

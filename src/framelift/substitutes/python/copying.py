@@ -1,4 +1,6 @@
-"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read through the probes instead."""
+"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read through the probes
+instead.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_MAKERS: Any = copyreg   # its functions that make objects are private in typeshed
+_MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 
 
-_OVER_OTHERS = (enumerate, zip, map, filter)   # and those of itertools
+_OVER_OTHERS = (enumerate, zip, map, filter)  # and those of itertools
 
 
 def _is_handle(obj: Any) -> bool:
@@ -72,9 +74,14 @@ def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 def _check_reads(session: Session, obj: Any) -> None:
     """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
-    if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (ABSENT, torch.nn.Module.__getattr__):
+    if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (
+        ABSENT,
+        torch.nn.Module.__getattr__,
+    ):
         raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
-    if session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:   # copyreg asks the class for its slots
+    if (
+        session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__
+    ):  # copyreg asks the class for its slots
         raise Interrupt("callable-on-handle", "a copy of an object whose class answers reads itself")
 
 
@@ -88,7 +95,9 @@ def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
         if is_a(obj, torch.Generator):
             raise Interrupt("torch-operation", "that copies a torch.Generator")
         if (type(obj) in _OVER_OTHERS or module_of(type(obj)) == "itertools") and session.shadow_of(obj) is not None:
-            raise Interrupt("callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator")
+            raise Interrupt(
+                "callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator"
+            )
         return _core.natively(callable_, args, None)
     if _overridden(session, obj, "__reduce__"):
         return _core.captured(_core.read(obj, "__reduce__"), (), None)

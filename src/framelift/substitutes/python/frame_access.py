@@ -1,6 +1,7 @@
 """Access to frames: those of captured code only, and through the same views that attribute reads use.
 
-A frame of captured code is its twin's: it shows the original's code, and its own locals with what closures hold imported.
+A frame of captured code is its twin's: it shows the original's code, and its own locals with what closures hold
+imported.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS"]
 
+
 def _back(session: Session, frame: types.FrameType) -> Any:
     found = frame.f_back
     while found is not None and found.f_code.co_filename.startswith(FRAMELIFT):
@@ -37,8 +39,11 @@ def _code(session: Session, frame: types.FrameType) -> types.CodeType:
 
 
 _FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
-    "f_globals": module_globals, "f_locals": frame_locals, "f_back": _back, "f_code": _code,
-    "f_lineno": lambda session, frame: frame.f_lineno,   # twins keep the lines of their originals
+    "f_globals": module_globals,
+    "f_locals": frame_locals,
+    "f_back": _back,
+    "f_code": _code,
+    "f_lineno": lambda session, frame: frame.f_lineno,  # twins keep the lines of their originals
     "clear": lambda session, frame: frame.clear,
     "__class__": lambda session, frame: types.FrameType,
 }
@@ -59,14 +64,17 @@ def _read_generator(session: Session, generator: Any, name: str) -> Any:
 def _read_traceback(session: Session, traceback: types.TracebackType, name: str) -> Any:
     if _core.is_external(traceback):
         raise Interrupt("opaque-object", f"traceback.{name} of an exception that was raised outside")
-    if name == "tb_lasti":   # of the twin
+    if name == "tb_lasti":  # of the twin
         raise Interrupt("unsupported-code", "a look at tb_lasti of a traceback")
     return getattr(traceback, name)
 
 
 #: C types made inside whose attributes show twins
 READERS: dict[type, Callable[[Session, Any, str], Any]] = {
-    types.FrameType: _read_frame, types.GeneratorType: _read_generator, types.TracebackType: _read_traceback}
+    types.FrameType: _read_frame,
+    types.GeneratorType: _read_generator,
+    types.TracebackType: _read_traceback,
+}
 
 
 @substitute(sys._getframe)
@@ -78,10 +86,12 @@ def _getframe(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 if hasattr(sys, "_getframemodulename"):
+
     @substitute(sys._getframemodulename)
     def _getframemodulename(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         def bound(depth: int = 0) -> Any:
             return module_globals(session, caller(depth))["__name__"]
+
         return as_called(bound, callable_, args, kwargs)
 
 

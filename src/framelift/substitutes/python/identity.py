@@ -1,6 +1,8 @@
-"""`is`, id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside, none may leave.
+"""`is`, id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside,
+none may leave.
 
-An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a result that shows
+An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a
+result that shows
 such a number cannot be rebuilt (exits/leaves.py asks the scene).
 """
 
@@ -38,7 +40,7 @@ __all__ = ["hashed_parts", "same_object"]
 
 def same_object(session: Session, left: Any, right: Any) -> bool:
     """`left is right`, as a fact of the capture where it may differ for equal values."""
-    if type(left) is Bool or type(right) is Bool:   # there are two truth values
+    if type(left) is Bool or type(right) is Bool:  # there are two truth values
         left, right = (one.value() if type(one) is Bool else one for one in (left, right))
         return left is right
     if type(left) in NUMBERS or type(right) in NUMBERS:
@@ -87,7 +89,7 @@ def _original(session: Session, obj: Any) -> Any:
             world.guard(record.origin, "IS", record.original)
         return record.original
     if is_constant(obj) and not _core.is_internal(obj):
-        return obj   # its identity was guarded where it was met
+        return obj  # its identity was guarded where it was met
     return obj if is_leaf(obj) and _identities(session).pin(obj) else None
 
 
@@ -116,9 +118,11 @@ def hashed_parts(obj: Any) -> tuple[Any, ...]:
 
 
 def _check_elements(session: Session, obj: Any) -> bool:
-    """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are addresses inside."""
+    """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are
+    addresses inside.
+    """
     inside = False
-    if is_a(obj, weakref.ref):   # a dead one has no hash, unless it was asked for before
+    if is_a(obj, weakref.ref):  # a dead one has no hash, unless it was asked for before
         pin_reference(session.world, obj)
     for element in hashed_parts(obj):
         if is_leaf(element) or is_constant(element):
@@ -128,7 +132,7 @@ def _check_elements(session: Session, obj: Any) -> bool:
             raise Interrupt("unknown-callable", "hash of an object by its address")
         if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
             original = _original(session, element)
-            if original is not None and original is not element:   # a copy inside lies elsewhere
+            if original is not None and original is not element:  # a copy inside lies elsewhere
                 raise Interrupt("unknown-callable", "hash of an object by its address")
             inside |= original is None
         else:
@@ -162,7 +166,9 @@ def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _is_copying(session: Session) -> bool:
-    """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any address would do."""
+    """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any
+    address would do.
+    """
     frame: Any = sys._getframe(2)
     while is_own_code(frame.f_code):
         frame = frame.f_back
@@ -170,8 +176,6 @@ def _is_copying(session: Session) -> bool:
         return False
     memo = frame.f_locals.get("memo")
     return type(memo) is dict and id(memo) not in session.world.by_seen
-
-
 
 
 @substitute(hash)

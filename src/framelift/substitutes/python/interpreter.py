@@ -1,4 +1,5 @@
-"""Substitutes for the standard library: caches, settings of the process, and questions about the running interpreter."""
+"""Substitutes for the standard library: caches, settings of the process, and questions about the running
+interpreter."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_RE: Any = re   # its cache is private in typeshed
+_RE: Any = re  # its cache is private in typeshed
 
 
 @substitute(_RE._compile)
@@ -56,25 +57,33 @@ def _tools(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """They are others in a rehearsal."""
     if args or kwargs:
-        return callable_(*args, **kwargs)   # raises
+        return callable_(*args, **kwargs)  # raises
     value = thresholds()
     session.world.guard(const(thresholds), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
     return value
 
 
-@substitute(sys.get_int_max_str_digits, sys.getrecursionlimit, sys.getswitchinterval, threading.get_ident, threading.get_native_id)
+@substitute(
+    sys.get_int_max_str_digits,
+    sys.getrecursionlimit,
+    sys.getswitchinterval,
+    threading.get_ident,
+    threading.get_native_id,
+)
 def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
-    value = callable_(*args, **kwargs)   # any argument makes it raise
+    value = callable_(*args, **kwargs)  # any argument makes it raise
     session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
     return value
 
 
 @substitute(inspect.unwrap)
 def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches it."""
+    """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches
+    it.
+    """
     if len(args) != 1 or kwargs.keys() - {"stop"}:
-        return callable_(*args, **kwargs)   # raises
+        return callable_(*args, **kwargs)  # raises
     stop = kwargs.get("stop")
     function, seen = args[0], [args[0]]
     while (wrapped := _wrapped(function)) is not _END and (stop is None or not _core.captured(stop, (function,), {})):
@@ -83,7 +92,7 @@ def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
             raise Interrupt("unknown-callable", "inspect.unwrap of a wrapper loop")
         seen.append(function)
     length = len(seen)
-    if length > 2:   # no smaller limit lets this very call happen
+    if length > 2:  # no smaller limit lets this very call happen
         session.world.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"))
     return function
 
@@ -120,6 +129,7 @@ def _exc_info(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 if hasattr(sys, "exception"):
+
     @substitute(sys.exception)
     def _exception(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = sys.exception()
@@ -128,7 +138,9 @@ if hasattr(sys, "exception"):
 
 
 def _check_handled_inside(session: Session, error: BaseException | None) -> None:
-    """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the caller handle one."""
+    """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the
+    caller handle one.
+    """
     if error is None:
         session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
         return

@@ -1,6 +1,8 @@
-"""Containers that import an entry when it is asked for (`handle.__dict__`, large tables, tables whose keys change, lists that grow).
+"""Containers that import an entry when it is asked for (`handle.__dict__`, large tables, tables whose keys change,
+lists that grow).
 
-To C code that looks inside they are empty, so a native call may be given one only where it asks by Python's own protocols.  The methods of
+To C code that looks inside they are empty, so a native call may be given one only where it asks by Python's own
+protocols.  The methods of
 `dict` and `list` themselves, called on one, are its own methods.
 """
 
@@ -33,8 +35,10 @@ __all__ = ["VIEWS", "natively", "own_method", "refusal"]
 VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
-_ASKS = """all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next print repr reversed set sorted str
-    sum tuple zip"""
+_ASKS = """
+    all any bool callable enumerate filter frozenset hash id isinstance issubclass iter len list map max min next
+    print repr reversed set sorted str sum tuple zip
+"""
 _PROTOCOL: dict[int, Any] = {id(getattr(builtins, name)): getattr(builtins, name) for name in _ASKS.split()}
 _PROTOCOL.update((id(f), f) for f in vars(operator).values() if is_a(f, types.BuiltinFunctionType))
 _PROTOCOL.update((id(f), f) for f in vars(itertools).values() if is_a(f, type))
@@ -45,11 +49,18 @@ _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
-    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method with its arguments, as a call to be made; or None."""
+    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method with its arguments, as a call to
+    be made; or None.
+    """
     receiver = getattr(callable_, "__self__", None)
     if is_a(receiver, VIEWS):
         args = (receiver, *args)
-    elif not (is_a(callable_, _DESCRIPTORS) and args and is_a(args[0], VIEWS) and callable_.__objclass__ in (args[0].solid, object)):
+    elif not (
+        is_a(callable_, _DESCRIPTORS)
+        and args
+        and is_a(args[0], VIEWS)
+        and callable_.__objclass__ in (args[0].solid, object)
+    ):
         return None
     method = getattr(type(args[0]), callable_.__name__, None)
     if not is_a(method, types.FunctionType):
@@ -74,13 +85,19 @@ def _call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         return own[0](*own[1], **kwargs)
     if callable_ is len and len(args) == 1 and is_a(args[0], VIEWS) and not kwargs:
         return args[0].length()
-    if _PROTOCOL.get(id(callable_)) is callable_ or is_a(callable_, types.BuiltinMethodType) and is_a(callable_.__self__, _RECEIVERS):
+    if (
+        _PROTOCOL.get(id(callable_)) is callable_
+        or is_a(callable_, types.BuiltinMethodType)
+        and is_a(callable_.__self__, _RECEIVERS)
+    ):
         return _core.natively(callable_, args, kwargs)
     raise refusal(getattr(callable_, "__qualname__", str(callable_)), (*args, *kwargs.values()))
 
 
 def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A native call.  Where it fails and was given a placeholder, that is what it did not want: of the object itself nothing is known."""
+    """A native call.  Where it fails and was given a placeholder, that is what it did not want: of the object itself
+    nothing is known.
+    """
     try:
         return _core.natively(callable_, args, kwargs)
     except Exception as error:
@@ -91,7 +108,9 @@ def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _asks_itself(classes: Any) -> bool:
-    """Whether code of the program says which objects are instances of a class.  It is not asked for objects of just that class."""
+    """Whether code of the program says which objects are instances of a class.  It is not asked for objects of just
+    that class.
+    """
     if type(classes) is tuple:
         return any(map(_asks_itself, classes))
     check = _core.type_lookup(type(classes), "__instancecheck__", None)
@@ -99,7 +118,9 @@ def _asks_itself(classes: Any) -> bool:
 
 
 def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is true of the placeholder alone."""
+    """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is
+    true of the placeholder alone.
+    """
     if callable_ is callable or callable_ is isinstance and len(args) == 2 and _asks_itself(args[1]):
         raise refused(unknown)
     parts = (*args, *kwargs.values())

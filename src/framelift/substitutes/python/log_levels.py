@@ -1,4 +1,5 @@
-"""logging: whether a message would be logged is a fact about levels, and asking changes nothing but a cache of answers."""
+"""logging: whether a message would be logged is a fact about levels, and asking changes nothing but a cache of
+answers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def _is_enabled_for(session: Session, callable_: Any, args: tuple[Any, ...], kwa
             return False
         below: bool = _core.read(_core.read(self, "manager"), "disable") >= level
         answer = not below and level >= _core.captured(_core.read(self, "getEffectiveLevel"), (), None)
-        if self._cache.get(level, answer) is not answer:   # type: ignore[attr-defined]  # private in typeshed
+        if self._cache.get(level, answer) is not answer:  # type: ignore[attr-defined]  # private in typeshed
             raise Interrupt("unknown-callable", "Logger.isEnabledFor (a level was changed without clearing its cache)")
         return answer
+
     return bound(*args, **kwargs)

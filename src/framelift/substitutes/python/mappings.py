@@ -1,4 +1,6 @@
-"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked through the probes instead."""
+"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked through the
+probes instead.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,19 @@ __all__ = ["as_dict"]
 
 
 def as_dict(mapping: Any) -> Any:
-    """What C code would make of a mapping that is a handle: its `keys()`, and `mapping[key]` for each.  Others as they are."""
+    """What C code would make of a mapping that is a handle: its `keys()`, and `mapping[key]` for each.  Others as they
+    are.
+    """
     if not _core.is_external(mapping):
         return mapping
     try:
         keys = _core.read(mapping, "keys")
     except AttributeError:
         return mapping
-    return {key: _core.natively(operator.getitem, (mapping, key), None) for key in _core.captured(list, (_core.captured(keys, (), None),), None)}
+    return {
+        key: _core.natively(operator.getitem, (mapping, key), None)
+        for key in _core.captured(list, (_core.captured(keys, (), None),), None)
+    }
 
 
 def _handler(place: int) -> Any:
@@ -40,21 +47,30 @@ def _handler(place: int) -> Any:
         if own is not None:
             return own[0](*own[1], **kwargs)
         if len(args) > place:
-            args = (*args[:place], as_dict(args[place]), *args[place + 1:])
+            args = (*args[:place], as_dict(args[place]), *args[place + 1 :])
         for part in args:
             if issubclass(type(part), type) and _core.is_python_class(part):
-                session.world.note_class(part)   # a factory, whose instances C code makes
+                session.world.note_class(part)  # a factory, whose instances C code makes
         word = lookup.verdict(callable_, args, kwargs)
         if word not in ("pure", "internals"):
-            raise Interrupt("unknown-callable", f"{getattr(callable_, '__qualname__', callable_)} ({lookup.reason(word)})")
+            raise Interrupt(
+                "unknown-callable", f"{getattr(callable_, '__qualname__', callable_)} ({lookup.reason(word)})"
+            )
         if word == "internals" and any(_core.is_external(part) for part in args):
             raise Interrupt("callable-on-handle", getattr(callable_, "__qualname__", str(callable_)))
         return _core.natively(callable_, args, kwargs)
+
     return call
 
 
 substitute(dict, collections.OrderedDict)(_handler(0))
-substitute(dict.__init__, dict.update, collections.OrderedDict.__init__, collections.OrderedDict.update, collections.defaultdict.__init__)(_handler(1))
+substitute(
+    dict.__init__,
+    dict.update,
+    collections.OrderedDict.__init__,
+    collections.OrderedDict.update,
+    collections.defaultdict.__init__,
+)(_handler(1))
 substitute(collections.defaultdict)(_handler(1))
 
 
@@ -77,7 +93,7 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
         return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
-    claimed = _core.read(obj, "__class__")    # as CPython does: an object may say another class
+    claimed = _core.read(obj, "__class__")  # as CPython does: an object may say another class
     names = dict.fromkeys(_names_of_class(world, claimed)) if is_a(claimed, type) else {}
     if dictoffset_of(type(obj)) or hasattr(obj, "__dict__"):
         names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))

@@ -1,6 +1,7 @@
 """Class statements in captured code: a class made inside is internal from the moment it exists.
 
-`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark in the namespace,
+`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark
+in the namespace,
 whose `__set_name__` runs before any other, registers the new class with the probes.
 """
 
@@ -42,7 +43,9 @@ def marked(namespace: Any) -> Any:
 
 
 def _with_module(session: Session, namespace: Any) -> Any:
-    """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of ours."""
+    """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of
+    ours.
+    """
     if not is_a(namespace, dict) or "__module__" in namespace:
         return namespace
     try:
@@ -56,7 +59,7 @@ def made_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
     if _makes_plainly(meta):
         args = (*args[:2], marked(_with_module(session, args[2])))
-    elif meta is not None and _is_new_of_type(meta):   # only its `__init__` sees the namespace
+    elif meta is not None and _is_new_of_type(meta):  # only its `__init__` sees the namespace
         cls = _type_new(session, type.__new__, (callable_, *args), kwargs)
         return _started(session, cls, callable_, args, kwargs)
     cls = _core.natively(callable_, args, kwargs)
@@ -173,7 +176,7 @@ def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
             if not issubclass(kind, meta):
                 return None
             meta = kind
-    if member(meta, "mro") is not member(type, "mro"):   # it is called with a class that is none yet
+    if member(meta, "mro") is not member(type, "mro"):  # it is called with a class that is none yet
         raise Interrupt("unsupported-code", f"a class of {qualname_of(meta)}, which has an mro() of its own,")
     return meta if meta is type or _core.is_python_class(meta) else None
 
@@ -184,6 +187,8 @@ def _check_cell(cell: Any, name: str, cls: type) -> None:
     try:
         found = cell.cell_contents
     except ValueError:
-        raise RuntimeError(f"__class__ not set defining {name!r} as {cls!r}. Was __classcell__ propagated to type.__new__?") from None
+        raise RuntimeError(
+            f"__class__ not set defining {name!r} as {cls!r}. Was __classcell__ propagated to type.__new__?"
+        ) from None
     if found is not cls:
         raise TypeError(f"__class__ set to {found!r} defining {name!r} as {cls!r}")

@@ -1,4 +1,6 @@
-"""operator.attrgetter, itemgetter and methodcaller: they read attributes and call methods from C, so their work is done by captured code."""
+"""operator.attrgetter, itemgetter and methodcaller: they read attributes and call methods from C, so their work is done
+by captured code.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]
 def _attrgetter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     getter, *rest = args
     if len(rest) != 1 or kwargs:
-        return getter(*rest, **kwargs)   # raises
+        return getter(*rest, **kwargs)  # raises
     found = []
     for path in getter.__reduce__()[1]:
         value = rest[0]
@@ -37,10 +39,10 @@ def _attrgetter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 def _methodcaller(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     caller, *rest = args
     if len(rest) != 1 or kwargs:
-        return caller(*rest, **kwargs)   # raises
+        return caller(*rest, **kwargs)  # raises
     made, arguments = caller.__reduce__()
     keywords = {}
-    if is_a(made, partial):   # made with keywords: partial(methodcaller, name, **keywords)
+    if is_a(made, partial):  # made with keywords: partial(methodcaller, name, **keywords)
         arguments, keywords = (*made.args, *arguments), made.keywords
     name, *arguments = arguments
     return _core.captured(_core.read(rest[0], name), tuple(arguments), keywords)

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_SAFE = frozenset({*lookup.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller})
-_REGISTERED = frozenset({complex, re.Pattern, types.UnionType})   # reducers that the standard library itself registers
+_SAFE = frozenset(
+    {*lookup.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller}
+)
+_REGISTERED = frozenset({complex, re.Pattern, types.UnionType})  # reducers that the standard library itself registers
 _BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
@@ -70,8 +72,8 @@ def _guard_name(session: Session, obj: Any) -> None:
     if holder is not None:
         _check_pending(session, holder, name)
     if _core.is_internal(obj):
-        return   # no module has it: pickling fails by itself
-    renamed = (id(obj), "__module__") in session.world.overlay   # pending: the pickler would not see it
+        return  # no module has it: pickling fails by itself
+    renamed = (id(obj), "__module__") in session.world.overlay  # pending: the pickler would not see it
     extensions = copyreg._extension_registry  # type: ignore[attr-defined]  # private in typeshed
     if renamed or holder is None or "." in name or (module, name) in extensions or vars(holder).get(name) is not obj:
         raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
@@ -98,6 +100,7 @@ def _dumps(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         file = io.BytesIO()
         _core.natively(_Pickler(session, file, protocol=protocol, fix_imports=fix_imports).dump, (obj,), None)
         return file.getvalue()
+
     return as_called(bound, callable_, args, kwargs)
 
 
@@ -126,7 +129,12 @@ class _Unpickler(pickle.Unpickler):
         _check_pending(self._session, sys.modules.get(module), name)
         found: Any = super().find_class(module, name)
         holder = sys.modules.get(getattr(found, "__module__", None) or module)
-        if holder is None or "." in name or not is_a(found, _BY_NAME) or vars(holder).get(own := found.__qualname__) is not found:
+        if (
+            holder is None
+            or "." in name
+            or not is_a(found, _BY_NAME)
+            or vars(holder).get(own := found.__qualname__) is not found
+        ):
             raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
         _guard_entry(self._session, holder, own)
         if is_a(found, type):

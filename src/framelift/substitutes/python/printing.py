@@ -33,12 +33,14 @@ def _writes_under_watch(file: Any) -> bool:
 def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     file = kwargs.get("file")
     if file is None:
-        file = session.world.overlay.get((id(vars(sys)), "stdout"))   # captured code redirected it
+        file = session.world.overlay.get((id(vars(sys)), "stdout"))  # captured code redirected it
     if file is None or not _writes_under_watch(file):
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
     separator, end = (kwargs.get(name) for name in ("sep", "end"))
     if not all(part is None or type(part) is str for part in (separator, end)) or kwargs.keys() - _NAMES:
-        return callable_(file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"})   # raises
+        return callable_(
+            file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"}
+        )  # raises
     write = _core.read(file, "write")
     for place, value in enumerate(args):
         if place:

@@ -1,7 +1,9 @@
 """Python's random generators: their state is read and written as any other, never a number frozen into a graph.
 
-Captured code draws from a private copy (boundary/becomes/copied_objects.py).  What it draws from a generator outside is a symbolic number: every call draws it anew, from the
-real one, before the graph.  After a seed given inside it is a value like any other, and the new state is written back at the exit.  Where symbols do
+Captured code draws from a private copy (boundary/becomes/copied_objects.py).  What it draws from a generator outside is
+a symbolic number: every call draws it anew, from the
+real one, before the graph.  After a seed given inside it is a value like any other, and the new state is written back
+at the exit.  Where symbols do
 not do, a number that depends on the state outside is a fact of that state, and guarded as such.
 """
 
@@ -62,13 +64,17 @@ def _depend(session: Session, generator: Any) -> None:
     if _is_known(session, generator):
         return
     code = session.function.__code__
-    if code in _guarded and not session.fullgraph:   # the state changes with every draw: one more capture would be as short-lived
+    if (
+        code in _guarded and not session.fullgraph
+    ):  # the state changes with every draw: one more capture would be as short-lived
         raise Interrupt("random-state", qualname_of(type(generator)))
     _guarded.add(code)
     _known(session)[id(generator)] = generator
     record = session.world.by_seen[id(generator)]
     state = _read_state(record.original)
-    session.world.guard(record.origin, "CHECK", (lambda now: _read_state(now) == state, "has the state it had"), "random state")
+    session.world.guard(
+        record.origin, "CHECK", (lambda now: _read_state(now) == state, "has the state it had"), "random state"
+    )
 
 
 def _given(session: Session, generator: Any) -> None:
@@ -81,12 +87,23 @@ def _given(session: Session, generator: Any) -> None:
 
 def _may_follow(session: Session, generator: Any) -> bool:
     """Whether what is drawn now may be a symbolic number."""
-    return not _is_known(session, generator) and session.shadow_of(generator) is not None and may_follow(session, qualname_of(type(generator)))
+    return (
+        not _is_known(session, generator)
+        and session.shadow_of(generator) is not None
+        and may_follow(session, qualname_of(type(generator)))
+    )
 
 
 def may_follow(session: Session, generator: str) -> bool:
-    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt where eager mode is to draw it."""
-    if session.exporting or session.world.dynamism is NOTHING or session.recorder.tape_is_a_body() or session.recorder.in_transform():
+    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt
+    where eager mode is to draw it.
+    """
+    if (
+        session.exporting
+        or session.world.dynamism is NOTHING
+        or session.recorder.tape_is_a_body()
+        or session.recorder.in_transform()
+    ):
         return False
     if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.fullgraph:
         raise Interrupt("random-state", generator)
@@ -101,7 +118,7 @@ def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any,
     hint = callable_(generator, *args)
     shadow = session.shadow_of(generator)
     assert shadow is not None
-    shadow.before[:] = [_read_state(generator)]   # the real one gets there by itself
+    shadow.before[:] = [_read_state(generator)]  # the real one gets there by itself
     record = session.world.by_seen[id(generator)]
     return session.recorder.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
 
@@ -109,7 +126,11 @@ def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any,
 @substitute(_random.Random.random, _random.Random.getrandbits)
 def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rest = args[1:]
-    plain = not kwargs and (not rest if callable_ is _random.Random.random else len(rest) == 1 and type(rest[0]) is int and 0 < rest[0] <= _MOST_BITS)
+    plain = not kwargs and (
+        not rest
+        if callable_ is _random.Random.random
+        else len(rest) == 1 and type(rest[0]) is int and 0 < rest[0] <= _MOST_BITS
+    )
     if args and plain and _may_follow(session, args[0]):
         return _followed(session, callable_, args[0], rest)
     if args:
@@ -119,14 +140,23 @@ def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 _below = random.Random._randbelow_with_getrandbits  # type: ignore[attr-defined]  # private in typeshed
 #: the same function, not substituted
-_captured_below = types.FunctionType(_below.__code__.replace(co_name="_randbelow"), _below.__globals__, "_randbelow", _below.__defaults__)
+_captured_below = types.FunctionType(
+    _below.__code__.replace(co_name="_randbelow"), _below.__globals__, "_randbelow", _below.__defaults__
+)
 
 
 @substitute(_below)
 def _draw_below(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """It draws until the number is small enough: as one draw, how often does not matter."""
-    if not kwargs and len(args) == 2 and type(args[0]) is random.Random and type(args[1]) is int and 1 <= args[1] < 1 << _MOST_BITS and (
-            type(_core.read(args[0], "getrandbits")) is types.BuiltinMethodType) and _may_follow(session, args[0]):
+    if (
+        not kwargs
+        and len(args) == 2
+        and type(args[0]) is random.Random
+        and type(args[1]) is int
+        and 1 <= args[1] < 1 << _MOST_BITS
+        and (type(_core.read(args[0], "getrandbits")) is types.BuiltinMethodType)
+        and _may_follow(session, args[0])
+    ):
         return _followed(session, callable_, args[0], args[1:])
     return _core.captured(_captured_below, args, kwargs)
 
@@ -140,7 +170,9 @@ def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(_random.Random.seed)
 def _seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or len(args) != 2 or type(args[1]) not in (int, float):   # other seeds are hashed, by their address perhaps
+    if (
+        kwargs or len(args) != 2 or type(args[1]) not in (int, float)
+    ):  # other seeds are hashed, by their address perhaps
         raise Interrupt("random-state", "a generator seeded by the system")
     result = _core.natively(callable_, args, None)
     _given(session, args[0])

@@ -1,9 +1,11 @@
 """warnings.warn: what happens to a warning is decided by filters, which are facts like any other.
 
-An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is raised and shown
+An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is
+raised and shown
 inside.  All others are shown outside, by the program itself: they interrupt.
 
-C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal rows stand before these (`quiet_capture.py`): one
+C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal
+rows stand before these (`quiet_capture.py`): one
 that asks the session, and one for what is to be shown inside.  They match nothing where no captured code runs.
 """
 
@@ -37,7 +39,10 @@ def _told_outside(why: str = "") -> Interrupt:
 @substitute(_warnings.warn)
 def _warn(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None) -> None:
-        text, kind = _text_of(message), type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category
+        text, kind = (
+            _text_of(message),
+            type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category,
+        )
         if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
             raise _told_outside()
         action = _decided(session, text, kind)
@@ -48,6 +53,7 @@ def _warn(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             raise made
         frame = caller(max(stacklevel, 1) - 1)
         heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
+
     if kwargs.keys() - {"message", "category", "stacklevel", "source"}:
         raise _told_outside()
     return bound(*args, **kwargs)
@@ -60,7 +66,9 @@ def heard(message: Any, kind: type, filename: str, line: int, source: Any = None
 
 
 def is_unheard(session: Session, text: str, kind: type) -> bool:
-    """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some raise."""
+    """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some
+    raise.
+    """
     action = _decided(session, text, kind)
     if action == "error":
         raise _core.captured(kind, (text,), None)
@@ -71,7 +79,8 @@ def _decided(session: Session, text: str, kind: type) -> str:
     """What the filters that captured code sees say: ignore, error or always; others interrupt."""
     filters = _core.read(warnings, "filters")
     action = _action(filters, text, kind)
-    # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set inside are new.
+    # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set
+    # inside are new.
     if action != "ignore" and (action not in ("error", "always") or session.shadow_of(filters) is not None):
         raise _told_outside(f"by a filter with {action}")
     return action

@@ -1,4 +1,5 @@
-"""functools.singledispatch: the choice of an implementation, without the cache of weak references that keeps earlier choices.
+"""functools.singledispatch: the choice of an implementation, without the cache of weak references that keeps earlier
+choices.
 
 What the choice depends on is the registry, read and guarded like any dictionary, and what abstract classes answer.
 """
@@ -27,7 +28,11 @@ def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
     registry = function.__closure__[index].cell_contents
     if not _core.is_internal(function):
         world = session.world
-        registry = let_in(world, registry, (world.function_origins.get(id(function)) or const(function)).to("cell", index).to("contents"))
+        registry = let_in(
+            world,
+            registry,
+            (world.function_origins.get(id(function)) or const(function)).to("cell", index).to("contents"),
+        )
     cls = args[0] if args else kwargs["cls"]
     return registry[cls] if cls in registry else _core.captured(functools._find_impl, (cls, registry), None)  # type: ignore[attr-defined]  # private in typeshed
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["check_tree"]
 
 #: CPython's own classes of nodes; those that are kept for old programs make nodes of others
-_NODES = frozenset(cls for cls in vars(ast).values()
-                   if type(cls) is type and issubclass(cls, ast.AST) and not is_a(members_of(cls).get("__new__"), (staticmethod, types.FunctionType)))
+_NODES = frozenset(
+    cls
+    for cls in vars(ast).values()
+    if type(cls) is type
+    and issubclass(cls, ast.AST)
+    and not is_a(members_of(cls).get("__new__"), (staticmethod, types.FunctionType))
+)
 
 
 @substitute(*_NODES)

@@ -1,6 +1,8 @@
-"""Weak references and the collector: what a reference still leads to is a fact only where something is known to hold the object.
+"""Weak references and the collector: what a reference still leads to is a fact only where something is known to hold
+the object.
 
-A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers), never shorter.  So a
+A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers), never
+shorter.  So a
 dead referent is dead in the program too; a live one must be seen to be held by captured code itself.
 """
 
@@ -48,12 +50,18 @@ def _is_in_a_frame(target: Any) -> bool:
 
 
 def _living(session: Session, target: Any) -> Any:
-    """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it alive."""
+    """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it
+    alive.
+    """
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
     record = session.world.by_seen.get(id(target))
     root = root_of(session.world, target)
-    if root is not None and not _is_in_a_frame(root) or may_have_died(session.world, target if record is None else record.original):
+    if (
+        root is not None
+        and not _is_in_a_frame(root)
+        or may_have_died(session.world, target if record is None else record.original)
+    ):
         raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
     return target
 
@@ -62,31 +70,63 @@ def _holds(session: Session, target: Any) -> bool:
     """Whether a running frame of captured code, or an object of the program, holds the target."""
     if _is_in_a_frame(target):
         return True
-    if is_a(target, torch.Tensor):   # the recorder holds them too
+    if is_a(target, torch.Tensor):  # the recorder holds them too
         return False
     own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
-    for holder in gc.get_objects(0):   # what was made lately is soon gone through
-        if type(holder) not in (tuple, types.FrameType) and id(holder) not in own and _is_among(target, gc.get_referents(holder)):
+    for holder in gc.get_objects(0):  # what was made lately is soon gone through
+        if (
+            type(holder) not in (tuple, types.FrameType)
+            and id(holder) not in own
+            and _is_among(target, gc.get_referents(holder))
+        ):
             return True
-    return any(type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target))
+    return any(
+        type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target)
+    )
 
 
 #: what a class may define that no operator asks for
-_SILENT = frozenset({"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__", "__init__", "__new__",
-                     "__init_subclass__", "__class_getitem__", "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__"})
+_SILENT = frozenset(
+    {
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__slots__",
+        "__annotations__",
+        "__init__",
+        "__new__",
+        "__init_subclass__",
+        "__class_getitem__",
+        "__orig_bases__",
+        "__parameters__",
+        "__static_attributes__",
+        "__firstlineno__",
+    }
+)
 
 
 @substitute(weakref.proxy)
 def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not, so there must be none."""
-    made = callable_(*args, **kwargs)   # raises where an object knows no weak references
+    """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not,
+    so there must be none.
+    """
+    made = callable_(*args, **kwargs)  # raises where an object knows no weak references
     target, *callback = args
     cls = type(target)
     if any(one is not None for one in callback):
         raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
-    if id(target) in session.world.by_seen or _core.is_external(target) or type(made) is not weakref.ProxyType or not is_handle_class(cls):
+    if (
+        id(target) in session.world.by_seen
+        or _core.is_external(target)
+        or type(made) is not weakref.ProxyType
+        or not is_handle_class(cls)
+    ):
         raise Interrupt("unsupported-code", f"weakref.proxy() of this {qualname_of(cls)}")
-    if any(name[:2] == "__" == name[-2:] and name not in _SILENT for base in mro_of(cls)[:-1] for name in members_of(base)):
+    if any(
+        name[:2] == "__" == name[-2:] and name not in _SILENT for base in mro_of(cls)[:-1] for name in members_of(base)
+    ):
         raise Interrupt("unsupported-code", f"weakref.proxy() of a {qualname_of(cls)}, which has special methods,")
     reference = weakref.ref(target)
 
@@ -97,6 +137,7 @@ def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         if not _holds(session, found):
             raise Interrupt("unsupported-code", "a weak proxy of an object that may be dead by now")
         return found
+
     _core.mark_external(made)
     session.world.keep.append(made)
     session.world.proxied[id(made)] = living
@@ -107,7 +148,7 @@ def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     reference, *more = args
     if more or kwargs:
-        return reference(*more, **kwargs)   # raises
+        return reference(*more, **kwargs)  # raises
     world = session.world
     record = world.by_seen.get(id(reference))
     if record is not None:
@@ -115,7 +156,7 @@ def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     target = target_of(reference)
     if target is None or id(target) in world.by_seen:
         return _living(session, target)
-    if is_constant(target):   # functions and classes are kept until the end
+    if is_constant(target):  # functions and classes are kept until the end
         if _core.is_internal(target) and "collected" in session.notes:
             raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
         return target
@@ -137,7 +178,8 @@ _CONTAINERS = ("weakref", "_weakrefset")
 
 
 def _keep_alive(session: Session, reference: Any) -> None:
-    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until the end.
+    """A callback must not run at a moment of our own: the referent is held, and must be held by the program too until
+    the end.
 
     The entries of weak containers may go with the frames of the program, when all is over; not before.
     """
@@ -151,7 +193,9 @@ def _keep_alive(session: Session, reference: Any) -> None:
     if "dead" not in session.notes:
         session.notes["dead"] = []
         session.world.finishing.append(lambda: _check_alive(session, held))
-    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not is_a(target, torch.Tensor):   # the recorder holds those
+    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not is_a(
+        target, torch.Tensor
+    ):  # the recorder holds those
         session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
     else:
         held.append(target)
@@ -166,6 +210,7 @@ def _check_living(session: Session, reference: Any) -> None:
 
 def _watched(target: Any, dead: list[str]) -> Any:
     """Notes the end of an object while captured code runs."""
+
     def note(_reference: Any) -> None:
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
@@ -173,6 +218,7 @@ def _watched(target: Any, dead: list[str]) -> Any:
                 dead.append(frame.f_code.co_name)
                 return
             frame = frame.f_back
+
     return weakref.ref(target, note)
 
 
@@ -192,7 +238,7 @@ def _check_alive(session: Session, held: list[Any]) -> None:
 
 
 def _is_among(target: Any, held: list[Any]) -> bool:
-    for other in held:   # no generator: its cell would be one more holder
+    for other in held:  # no generator: its cell would be one more holder
         if other is target:
             return True
     return False

@@ -1,1 +1,2 @@
-"""Substitutes for torch's Python functions that are no operations on tensors: settings, generators, CUDA, optimizers."""
+"""Substitutes for torch's Python functions that are no operations on tensors: settings, generators, CUDA,
+optimizers."""

@@ -1,4 +1,6 @@
-"""Substitutes for questions about CUDA devices.  What a device can do is a constant of the process; which one is current is a guard."""
+"""Substitutes for questions about CUDA devices.  What a device can do is a constant of the process; which one is
+current is a guard.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_current = getattr(torch._C, "_cuda_getDevice", None)   # builds without CUDA have none
+_current = getattr(torch._C, "_cuda_getDevice", None)  # builds without CUDA have none
 
 
 def _guard_current(session: Session) -> int:
@@ -27,7 +29,7 @@ def _guard_current(session: Session) -> int:
 
 
 def _current_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return callable_(*args, **kwargs) if args or kwargs else _guard_current(session)   # any argument makes it raise
+    return callable_(*args, **kwargs) if args or kwargs else _guard_current(session)  # any argument makes it raise
 
 
 def _of_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

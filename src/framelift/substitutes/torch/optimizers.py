@@ -1,6 +1,8 @@
-"""Steps of torch's optimizers that look at how many steps there were: while compiling, torch leaves that number a tensor.
+"""Steps of torch's optimizers that look at how many steps there were: while compiling, torch leaves that number a
+tensor.
 
-The same step as torch writes it for CUDA graphs (`capturable`) chooses by tensors too, so one capture serves every step.  RAdam's does so in single
+The same step as torch writes it for CUDA graphs (`capturable`) chooses by tensors too, so one capture serves every
+step.  RAdam's does so in single
 precision, which is not enough for it: its steps are left as they are.
 """
 
@@ -27,7 +29,13 @@ _STEPS: tuple[Any, ...] = (_single_tensor_asgd, _multi_tensor_asgd)
 def _own(function: types.FunctionType) -> types.FunctionType:
     """The function as captured code; its own code is a substitute's."""
     code = function.__code__
-    made = types.FunctionType(code.replace(co_name=f"{code.co_name} "), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(
+        code.replace(co_name=f"{code.co_name} "),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 
@@ -37,7 +45,11 @@ _OWN = {step: _own(step) for step in _STEPS}
 
 @substitute(*_STEPS)
 def _step(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    devices = {session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)}
-    if kwargs.get("capturable") is False and len(devices) == 1:   # with steps elsewhere than the parameters it is not meant for this
+    devices = {
+        session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)
+    }
+    if (
+        kwargs.get("capturable") is False and len(devices) == 1
+    ):  # with steps elsewhere than the parameters it is not meant for this
         kwargs = {**kwargs, "capturable": True}
     return _core.captured(_OWN[callable_], args, kwargs)

@@ -27,17 +27,31 @@ __all__: list[str] = []
 def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A lazy module gets its parameters when it is first called.
 
-    torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random numbers were drawn by then, which
-    the program draws first, or a mode or setting of the program's is on, such as inference mode, which parameters made in it belong to.
+    torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random
+    numbers were drawn by then, which
+    the program draws first, or a mode or setting of the program's is on, such as inference mode, which parameters made
+    in it belong to.
     """
+
     def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
         return module, args, kwargs or {}
+
     module, given, named = bound(*args, **kwargs)
     stop = Interrupt("lazy-module", qualname_of(type(args[0])))
     recorder = session.recorder
-    own = type(module).initialize_parameters.__module__.startswith("torch.nn.modules.") and callable_ is type(module)._infer_parameters
-    if (own and _core.is_external(module) and not recorder.stays and not recorder.settings.touched and not session.active_modes
-            and not session.world.effects and all(map(recorder.is_stand_in, (*given, *named.values())))):
+    own = (
+        type(module).initialize_parameters.__module__.startswith("torch.nn.modules.")
+        and callable_ is type(module)._infer_parameters
+    )
+    if (
+        own
+        and _core.is_external(module)
+        and not recorder.stays
+        and not recorder.settings.touched
+        and not session.active_modes
+        and not session.world.effects
+        and all(map(recorder.is_stand_in, (*given, *named.values())))
+    ):
         stop.first = functools.partial(callable_, module, module, given, named)
     raise stop
 
@@ -51,10 +65,19 @@ def _deepcopy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     recorder = session.recorder
     value, record = recorder.value_of(tensor), session.world.by_seen.get(id(tensor))
     parameter = type(tensor) is torch.nn.Parameter
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or len(value.storage.values) > 1 or not value.facts.is_contiguous() or (
-            value.facts.requires_grad and not parameter) or any(key[0] == id(tensor) for key in session.world.overlay):
+    if (
+        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+        or len(value.storage.values) > 1
+        or not value.facts.is_contiguous()
+        or (value.facts.requires_grad and not parameter)
+        or any(key[0] == id(tensor) for key in session.world.overlay)
+    ):
         raise Interrupt("torch-operation", "Tensor.__deepcopy__")
-    if record is not None and not parameter and let_in(session.world, record.original.__dict__, record.origin.to("dict")):
+    if (
+        record is not None
+        and not parameter
+        and let_in(session.world, record.original.__dict__, record.origin.to("dict"))
+    ):
         raise Interrupt("torch-operation", "Tensor.__deepcopy__ of a tensor with attributes of its own")
     if parameter:
         data = recorder.call(torch.Tensor.clone, (recorder.call(torch.Tensor.detach, (tensor,), {}),), {})
@@ -69,21 +92,33 @@ _MOST_OF_A_MASK = 1 << 16
 
 @substitute(torch.nn.modules.transformer._detect_is_causal_mask)
 def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Which kernel of attention is taken depends on what the mask holds.  Masks hardly ever change, so that is guarded."""
+    """Which kernel of attention is taken depends on what the mask holds.  Masks hardly ever change, so that is
+    guarded."""
+
     def bound(mask: Any, is_causal: Any = None, size: Any = None) -> tuple[Any, Any, Any]:
         return mask, is_causal, size
+
     mask, is_causal, size = bound(*args, **kwargs)
     recorder = session.recorder
     if is_causal is None and recorder.is_stand_in(mask) and type(size) in (int, type(None)):
         value = recorder.value_of(mask)
-        if value.external is not None and not value.storage.written and value.external.numel() <= _MOST_OF_A_MASK and recorder.known_values.may_know([value]):
+        if (
+            value.external is not None
+            and not value.storage.written
+            and value.external.numel() <= _MOST_OF_A_MASK
+            and recorder.known_values.may_know([value])
+        ):
             with torch._C.DisableTorchFunction():
                 return callable_(value.external, None, size)
     return _core.captured(_detect, args, kwargs)
 
 
-_detect = types.FunctionType(torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
-                             vars(torch.nn.modules.transformer), "_detect_is_causal_mask", (None, None))   # its own code is this substitute's
+_detect = types.FunctionType(
+    torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
+    vars(torch.nn.modules.transformer),
+    "_detect_is_causal_mask",
+    (None, None),
+)  # its own code is this substitute's
 
 
 @substitute(torch._ops.OpOverloadPacket.__getattr__)
@@ -95,23 +130,35 @@ def _overload(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(torch._C._group_tensors_by_device_and_dtype)
 def _group(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Columns of equal length, sorted by the device and dtype of the first one's tensors; the order of the groups is torch's own."""
+    """Columns of equal length, sorted by the device and dtype of the first one's tensors; the order of the groups is
+    torch's own.
+    """
+
     def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
         facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
         with torch._C.DisableTorchFunction():
             alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
             groups = callable_([[alike[one] for one in facts]], True)
-        return {key: ([[column[i] for i in indices] for column in columns], indices if with_indices else [])
-                for key, (_, indices) in groups.items()}
+        return {
+            key: ([[column[i] for i in indices] for column in columns], indices if with_indices else [])
+            for key, (_, indices) in groups.items()
+        }
+
     return bound(*args, **kwargs)
 
 
 @substitute(torch.autograd.profiler.record_function.__init__)
 def _record_function_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """A profiler range has no result; in a captured graph it names nothing.  Outside of one it is what it is."""
+
     def bound(self: Any, name: Any, args: Any = None) -> None:
-        for attribute, value in {**vars(torch.autograd.profiler.record_function("")), "name": name, "args": args}.items():
+        for attribute, value in {
+            **vars(torch.autograd.profiler.record_function("")),
+            "name": name,
+            "args": args,
+        }.items():
             _core.captured(setattr, (self, attribute, value), None)
+
     bound(*args, **kwargs)
 
 
@@ -130,6 +177,7 @@ def _record_function_exit(session: Session, callable_: Any, args: tuple[Any, ...
 
 
 if hasattr(torch.fx.traceback, "annotate"):
+
     @substitute(torch.fx.traceback.annotate)
     def _annotate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Notes for whoever reads the graph; ours carries none."""

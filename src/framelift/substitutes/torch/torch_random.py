@@ -1,4 +1,5 @@
-"""Torch's generators of random numbers in captured code: seeds and states.  What draws is an operation like any other (recorder.py).
+"""Torch's generators of random numbers in captured code: seeds and states.  What draws is an operation like any other
+(recorder.py).
 
 A state is never looked at: captured code gets a token for it that can be set again and handed on.
 """
@@ -25,7 +26,8 @@ _SEEDS = range(-1 << 63, 1 << 64)
 
 
 def _drawing(session: Session, callable_: Any) -> Drawing:
-    """What this rehearsal does to generators; not inside a body, which may run when and as often as its operator likes."""
+    """What this rehearsal does to generators; not inside a body, which may run when and as often as its operator
+    likes."""
     recorder = session.recorder
     if recorder.tape_is_a_body() or recorder.in_transform():
         raise Interrupt("torch-state", f"{callable_.__name__} inside the body of an operator")
@@ -73,6 +75,7 @@ def _manual_seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         held = _drawing(session, callable_)
         held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
         return generator
+
     return bound(*args, **kwargs)
 
 
@@ -86,6 +89,7 @@ def _set_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     def bound(generator: Any, new_state: Any) -> Any:
         _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
         return generator
+
     return bound(*args, **kwargs)
 
 
@@ -94,6 +98,7 @@ def _manual_seed_all(session: Session, callable_: Any, args: tuple[Any, ...], kw
     def bound(seed: Any) -> Any:
         _drawing(session, callable_).act(random_draws.seed_all, DEFAULT, _seed_of(callable_, seed))
         return torch.default_generator
+
     return bound(*args, **kwargs)
 
 
@@ -106,14 +111,15 @@ def _get_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwar
 def _set_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(new_state: Any) -> None:
         _set(session, callable_, random_draws.set_state, DEFAULT, new_state)
-    bound(*args, **kwargs)
 
+    bound(*args, **kwargs)
 
 
 @substitute(torch.cuda.get_rng_state)
 def _get_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(device: Any = "cuda") -> Any:
         return _take(session, callable_, random_draws.take_cuda_state, DEFAULT, _device(callable_, device))
+
     return bound(*args, **kwargs)
 
 
@@ -121,4 +127,5 @@ def _get_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 def _set_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(new_state: Any, device: Any = "cuda") -> None:
         _set(session, callable_, random_draws.set_cuda_state, DEFAULT, new_state, _device(callable_, device))
+
     bound(*args, **kwargs)

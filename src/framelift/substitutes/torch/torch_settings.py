@@ -1,4 +1,6 @@
-"""Substitutes for settings of torch that the native snapshot of its state does not hold: reading one guards it, setting a precision guards them all."""
+"""Substitutes for settings of torch that the native snapshot of its state does not hold: reading one guards it, setting
+a precision guards them all.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_LEVELS = ("highest", "high", "medium")   # others make torch warn
+_LEVELS = ("highest", "high", "medium")  # others make torch warn
 
 
 def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
@@ -66,7 +68,15 @@ def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 #: settings, and who answers for those of their readers that the native snapshot does not
 _ANSWERS = {"precision": _precision, **dict.fromkeys(("kernels", "autograd", "threads", "warnings"), _setting)}
-_NATIVE = frozenset(map(found, (f"torch._C._get_{name}" for name in "cudnn_enabled cudnn_benchmark cudnn_deterministic mkldnn_enabled".split())))
+_NATIVE = frozenset(
+    map(
+        found,
+        (
+            f"torch._C._get_{name}"
+            for name in "cudnn_enabled cudnn_benchmark cudnn_deterministic mkldnn_enabled".split()
+        ),
+    )
+)
 
 for _name, _answer in _ANSWERS.items():
     for _func in map(found, STATE[_name]):
