@@ -16,7 +16,6 @@ import time
 from typing import Any
 
 import torch
-
 from common import FRONT_ENDS, PROGRAMS, Program, Row, cpu_seconds, median, print_rows, reset, stored_outputs
 
 _WARM = 20

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 
 import torch
-
 from common import FRONT_ENDS, PROGRAMS, Program, Row, cpu_seconds, median, print_rows, reset
 
 

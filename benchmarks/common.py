@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
-
-import framelift  # noqa: E402
 from models import MODELS  # noqa: E402
 from stack import stack  # noqa: E402
+
+import framelift  # noqa: E402
 
 __all__ = ["FRONT_ENDS", "PROGRAMS", "Program", "Row", "cpu_seconds", "print_rows", "reset", "stored_outputs"]
 

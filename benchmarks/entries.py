@@ -14,7 +14,6 @@ import functools
 from typing import Any
 
 import torch
-
 from common import FRONT_ENDS, Row, cpu_seconds, median, print_rows, reset, stored_outputs
 from stack import stack
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy
 import torch
+from common import reset
 
 import framelift
-from common import reset
 
 __all__ = ["PROGRAMS", "count"]
 

@@ -20,9 +20,9 @@ import torch
 from transformers import BertConfig, BertModel
 
 import framelift
-from framelift.graph.fx import tape
 from framelift.capture import driver
 from framelift.capture.records import record
+from framelift.graph.fx import tape
 
 PARTS = {
     (tape, "places"): lambda: (),

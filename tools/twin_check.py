@@ -23,9 +23,9 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_ROOT / "src" / "framelift"), str(_ROOT / "tests" / "bytecode")]
 
-from twin_support.checker import check_round_trip, check_structure, library_code  # noqa: E402
 from bytecode.decode import instructions  # noqa: E402
 from bytecode.maker import AnyProbe, make_twin  # noqa: E402
+from twin_support.checker import check_round_trip, check_structure, library_code  # noqa: E402
 from twin_support.trial import Trial  # noqa: E402
 
 TESTS = """

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from .surface.compiling import compile
 from .backends.builtin import aot_autograd, boxed
 from .backends.registry import lookup
 from .report import report
+from .surface.compiling import compile
 
 __all__ = [
     "AotEagerAndRecordGraphs",

@@ -19,20 +19,20 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import name_of, qualname_of
-from ..graph.metadata.facts import new_stand_in
+from ..boundary.becomes.leaves import LEAF_TYPES
+from ..boundary.facts.unwatched_reads import UnwatchedReads
+from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import apply_function
-from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Body, Value
-from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.leaves import LEAF_TYPES
-from ..boundary.facts.unwatched_reads import UnwatchedReads
-from ..substitutes import marks
+from ..graph.metadata.facts import new_stand_in
+from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
 from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
-from ..calls.call_tables import substitute
+from ..substitutes import marks
+from ..vocabulary.class_reads import name_of, qualname_of
+from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.metadata.facts import Facts, facts_of, new_stand_in
-from ..graph.fx.values import AFTER_DATA, Storage, Value
-from ..vocabulary.reasons import Interrupt
-from ..higher_order.operators import record_step
-from .tensor_hooks import REGISTERING
 from ..calls.call_tables import substitute
+from ..graph.fx.values import AFTER_DATA, Storage, Value
+from ..graph.metadata.facts import Facts, facts_of, new_stand_in
+from ..higher_order.operators import record_step
 from ..recording.retained_gradients import retain, retained
 from ..recording.tensor_writes import store_attribute
+from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
+from .tensor_hooks import REGISTERING
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

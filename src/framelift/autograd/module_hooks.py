@@ -18,16 +18,16 @@ from torch.utils.hooks import BackwardHook
 
 from .. import _core
 from .._core import is_a
-from ..graph.metadata.facts import Facts, new_stand_in
+from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import hooked_argument, hooked_result
 from ..graph.fx.values import Body, Value
+from ..graph.metadata.facts import Facts, new_stand_in
+from ..higher_order.bodies import fresh, values_in
+from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..higher_order.operators import pure_body, record_step
 from ..vocabulary.reasons import Interrupt
 from .autograd_function import backward_state
-from ..higher_order.bodies import fresh, values_in
-from ..higher_order.operators import pure_body, record_step
 from .tensor_hooks import Handle
-from ..higher_order.deferred_code import looks_at_nothing_outside
-from ..calls.call_tables import substitute
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

@@ -18,16 +18,16 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.metadata.facts import Facts, facts_of
+from ..boundary.becomes.leaves import LEAF_TYPES
+from ..calls.call_tables import substitute
 from ..graph.fx.saved_tensor_nodes import Pair, SavedHooks, enter_hooks, kind_of, leave_hooks
 from ..graph.fx.tape import Step
 from ..graph.fx.values import Body, Value
-from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.leaves import LEAF_TYPES
+from ..graph.metadata.facts import Facts, facts_of
 from ..higher_order.bodies import fresh, parts_of
-from ..higher_order.operators import pure_body, record_step
 from ..higher_order.deferred_code import looks_at_nothing_outside
-from ..calls.call_tables import substitute
+from ..higher_order.operators import pure_body, record_step
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

@@ -17,14 +17,14 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from .. import _core
-from ..graph.fx.node_functions import hook_gradient
-from ..graph.symbols.numbers import Int
-from ..graph.fx.values import Body
-from ..vocabulary.reasons import Interrupt
-from ..higher_order.bodies import fresh, values_in
-from ..higher_order.operators import pure_body, record_step
-from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..calls.call_tables import substitute
+from ..graph.fx.node_functions import hook_gradient
+from ..graph.fx.values import Body
+from ..graph.symbols.numbers import Int
+from ..higher_order.bodies import fresh, values_in
+from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..higher_order.operators import pure_body, record_step
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

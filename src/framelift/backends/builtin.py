@@ -17,10 +17,10 @@ from ..graph.symbols.environment import source_called
 from ..vocabulary.log import topic
 from .disk_caches import accepted_by_caches
 from .elsewhere import fakes_of, pack
-from .repeated_layers import fold_repeated_layers, one_schema_per_layer
-from .symbolic_floats import following_floats, takes_floats
 from .registrations import register
+from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .surroundings import settings_kept
+from .symbolic_floats import following_floats, takes_floats
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 

@@ -26,30 +26,30 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
-from ..graph.symbols.numpy_numbers import SCALARS
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
+from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.kinds import PLAIN_TENSORS, TensorFacts, dunders, tensor_facts
+from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
+from .attributes.special_methods import unwatched_method
+from .attributes.wrapper_classes import note_wrapper_class
+from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.arrays import import_array, numpy
 from .becomes.combined_iterators import HOLDERS, STEPPERS, import_holder, import_stepper
-from .facts.decimal_state import enter_decimal
-from .dynamism import is_argument
+from .becomes.containers import import_attributes, import_container, is_container
+from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, value_kind
 from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
-from .lazy.lazy_dict import LargeDict
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
 from .becomes.opaque import Opaque, opaque_for
-from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.reloaded_types import for_life, known_kind
+from .dynamism import is_argument
+from .facts.decimal_state import enter_decimal
+from .lazy.lazy_dict import LargeDict
 from .records import Shadow
-from .becomes.containers import import_attributes, import_container, is_container
-from .attributes.special_methods import unwatched_method
-from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, value_kind
 from .world import World
-from .attributes.wrapper_classes import note_wrapper_class
 
 __all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "pin_reference", "rule"]
 

@@ -11,17 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 from .. import _core
-from ..vocabulary.class_reads import module_of, qualname_of
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.kinds import Guard, dunders
+from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
-from .dynamism import STATIC, Dynamism
+from .attributes.owners import Owners
+from .attributes.special_methods import unwatched_method
 from .becomes.leaves import LEAF_TYPES
 from .becomes.opaque import opaque_for
-from .attributes.owners import Owners
+from .dynamism import STATIC, Dynamism
 from .records import DELETED, Effect, External, Shadow
-from .attributes.special_methods import unwatched_method
 
 __all__ = ["ABSENT", "World", "type_lookup"]
 

@@ -7,9 +7,9 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from ..boundary.gateway import looked_at
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.reasons import Interrupt
-from ..boundary.gateway import looked_at
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

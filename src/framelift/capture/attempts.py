@@ -9,19 +9,19 @@ from typing import Any
 
 from .. import _core, config
 from .._core import is_a
-from ..exits import plan_return
+from ..boundary.dynamism import NOTHING, STATIC, Dynamism
 from ..exc import InternalError
+from ..exits import plan_return
 from ..graph.state.random_draws import graphs_may_hold
-from ..vocabulary.quiet_capture import no_collections, watching_warnings
-from ..vocabulary.reasons import Interrupt
 from ..overriding.modes import Moment
 from ..rehearsal.session import Session
-from ..boundary.dynamism import NOTHING, STATIC, Dynamism
+from ..vocabulary.quiet_capture import no_collections, watching_warnings
+from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist
-from .breaks import Breaks, Stopping, Tried
 from .around.failing import place_of
-from .profiling import profiled
+from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
+from .profiling import profiled
 
 __all__ = ["break_off", "rehearsed", "taking_values"]
 

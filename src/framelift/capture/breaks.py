@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ..vocabulary.reasons import Interrupt
+from ..boundary.facts.finalisers import end_acts, end_is_seen
 from ..bytecode import layout, make_twin
 from ..bytecode.dialects import current
 from ..bytecode.flow import Flow
@@ -33,11 +33,11 @@ from ..bytecode.resume import (
     unread,
     untouched,
 )
-from ..boundary.facts.finalisers import end_acts, end_is_seen
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
     from .._core import Compiled
+    from ..rehearsal.session import Session
 
 __all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
 

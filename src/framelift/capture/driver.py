@@ -19,58 +19,41 @@ from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.graph import _engine_run_backward
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.autograd.graph import _engine_run_backward
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core, config
 from .._core import is_a
-from ..exits import PLAIN, build_entry
+from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
+from ..exits import PLAIN, build_entry
+from ..graph.analysis.replay import with_histories
 from ..graph.fx.examples import examples_for, without_alpha
 from ..graph.fx.placeholder_names import name_placeholders
-from ..graph.symbols.numbers import Float
-from ..graph.analysis.replay import with_histories
 from ..graph.fx.targets import OneNode
-from ..guards.sentences import explain
+from ..graph.symbols.numbers import Float
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
+from ..guards.sentences import explain
+from ..overriding.modes import Moment, at_rest, unseen, without_modes
+from ..overriding.subclasses import with_types
+from ..rehearsal.session import Session
+from ..substitutes.python.python_random import note_decided
 from ..vocabulary.log import topic, warn
 from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
-from ..overriding.modes import Moment, at_rest, unseen, without_modes
-from ..rehearsal.session import Session
-from ..overriding.subclasses import with_types
-from ..substitutes.python.python_random import note_decided
-from ..boundary.dynamism import NOTHING, Dynamism
 from . import background, policy
-from .breaks import Breaks, handing_over
-from .records.callbacks import capturing, entry_made
-from .records.counters import note
-from .records.defects import is_defect, report_defect
 from .around.failing import raising, runnable, undoing
-from .frames import muted, resolve_code, skipped
-from .freezing import frozen
-from .resumed import resumed_from
-from .records.guard_hooks import Hooks
-from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .around.leaving import leaving, unseen_by_hooks
-from .records.missed import GONE, cause, watching_hooks, watching_memory
-from .records.names import MODULE_CALLS, Names
 from .around.ranges import Parts
-from .records.recompiles import what_was_done
-from .records.record import Capture, Record, counts, ending, spent
-from .attempts import break_off, rehearsed as rehearse, taking_values
-from .learned_shapes import Learned, dynamism_for, rehearse_with
-from .equal_graphs import compile_once
-from .sharing import Pool, Settings, pool_of
 from .around.symbolic_entries import (
     Relations,
     check_promises,
@@ -80,12 +63,30 @@ from .around.symbolic_entries import (
     preamble_of,
     putting_back,
 )
+from .attempts import break_off, taking_values
+from .attempts import rehearsed as rehearse
+from .breaks import Breaks, handing_over
+from .equal_graphs import compile_once
+from .frames import muted, resolve_code, skipped
+from .freezing import frozen
+from .learned_shapes import Learned, dynamism_for, rehearse_with
+from .records.callbacks import capturing, entry_made
+from .records.counters import note
+from .records.defects import is_defect, report_defect
+from .records.guard_hooks import Hooks
+from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
+from .records.missed import GONE, cause, watching_hooks, watching_memory
+from .records.names import MODULE_CALLS, Names
+from .records.recompiles import what_was_done
+from .records.record import Capture, Record, counts, ending, spent
+from .resumed import resumed_from
+from .sharing import Pool, Settings, pool_of
 
 if TYPE_CHECKING:
-    from ..recording.finished import Finished
     from .._core import Compiled, Entry
     from ..exits.entry import EntryPlan
     from ..graph.symbols.environment import Symbols
+    from ..recording.finished import Finished
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 

@@ -14,17 +14,17 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..vocabulary.origins import Origin
+from ..boundary.world import World
+from ..bytecode import make_twin
+from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from ..recording.recorder import torch_operations
 from ..substitutes.marks import disabled, forbidden, guard_mark, guard_unmarked, handler_of, refusing
-from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
-from ..vocabulary.own_code import FRAMELIFT, own_file
-from ..vocabulary.reasons import Interrupt
+from ..substitutes.numpy.functions import numpy_frame
 from ..substitutes.python.basics import torch_call
 from ..substitutes.python.code_objects import optimizer_break
-from ..substitutes.numpy.functions import numpy_frame
-from ..bytecode import make_twin
-from ..boundary.world import World
+from ..vocabulary.origins import Origin
+from ..vocabulary.own_code import FRAMELIFT, own_file
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

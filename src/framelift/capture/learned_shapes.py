@@ -16,19 +16,19 @@ import torch
 
 from .. import config
 from .._core import is_a
+from ..boundary.becomes.leaves import is_constant
+from ..boundary.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..exc import BackendCompilerFailed, InternalError
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..guards.kinds import TensorFacts, class_name
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
-from ..boundary.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
-from ..boundary.becomes.leaves import is_constant
 from .zero_one_sizes import is_same_graph
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
     from ..boundary.world import World
+    from ..rehearsal.session import Session
 
 __all__ = ["Learned", "dynamism_for", "rehearse_with"]
 

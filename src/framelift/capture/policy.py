@@ -16,8 +16,8 @@ from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guards.misses import Miss
 from ..vocabulary.log import topic, warn
 from . import stance
-from .records.names import MODULE_CALLS, Names, names_in
 from .learned_shapes import Learned
+from .records.names import MODULE_CALLS, Names, names_in
 
 __all__ = [
     "Asked",

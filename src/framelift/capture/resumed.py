@@ -9,11 +9,11 @@ import re
 import types
 from dataclasses import dataclass, replace
 
-from ..guards.misses import Miss
-from ..vocabulary.places import Place, expression, place_of
 from ..bytecode.flow import Flow
 from ..bytecode.producers import producers
 from ..bytecode.resume import stops_after
+from ..guards.misses import Miss
+from ..vocabulary.places import Place, expression, place_of
 from .breaks import Breaks
 
 __all__ = ["Resumed", "resumed_from"]

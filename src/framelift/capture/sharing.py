@@ -27,9 +27,9 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..vocabulary.options import OPTIONS
 from ..bytecode.resume import parameter_count
 from ..rehearsal.break_errors import Blocks
+from ..vocabulary.options import OPTIONS
 from .learned_shapes import Learned
 from .records.guard_hooks import Hooks
 from .records.record import Note

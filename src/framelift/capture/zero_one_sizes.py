@@ -13,9 +13,9 @@ from typing import Any
 import sympy
 import torch
 
-from ..graph.symbols.numbers import NUMBERS, Float
-from ..graph.symbols.environment import Symbols
 from ..graph.fx.values import Value
+from ..graph.symbols.environment import Symbols
+from ..graph.symbols.numbers import NUMBERS, Float
 
 __all__ = ["is_same_graph"]
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import torch
 
-from ..vocabulary.class_reads import module_of, name_of
-from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.arrays import Array, Scalar, numpy, owns_memory, tensor_of
 from ..boundary.becomes.opaque import Opaque
+from ..vocabulary.class_reads import module_of, name_of
+from ..vocabulary.reasons import Interrupt
 from .recipe import Node, Recipe, Walk, base, exact, type_name
 
 __all__: list[str] = []

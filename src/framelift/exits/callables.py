@@ -13,10 +13,10 @@ import types
 import weakref
 from typing import Any
 
-from ..vocabulary.class_reads import name_of
-from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.arrays import Array
 from ..boundary.lazy.view import View
+from ..vocabulary.class_reads import name_of
+from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
 from .typefacts import is_shared, lookup, mro_of, namespace

@@ -23,11 +23,11 @@ from typing import Any
 from ..exc import InternalError
 from ..vocabulary.origins import Origin
 from . import arrays, callables, classes, iterators, numbers  # noqa: F401  (registers their recipes)
-from .write_back import difference
 from .effects import effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
 from .scene import Scene
+from .write_back import difference
 
 __all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
 from ..vocabulary.class_reads import bases_of, name_of
 from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name

@@ -7,10 +7,10 @@ import gc
 import itertools
 from typing import Any
 
+from ..boundary.becomes.iterators import exhausted, is_within
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.quiet_capture import quietly
 from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.iterators import exhausted, is_within
 from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 __all__: list[str] = []

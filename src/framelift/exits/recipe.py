@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from .._core import is_a
-from ..guards.sentences import name_of
 from ..guards.kinds import class_name
+from ..guards.sentences import name_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
 from .scene import Scene

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
-from ..vocabulary.origins import Origin
 from ..boundary.records import Effect, Shadow
+from ..vocabulary.origins import Origin
 
 __all__ = ["Effect", "Scene", "Shadow"]
 

@@ -11,6 +11,7 @@ import sys
 import types
 from dataclasses import dataclass
 from typing import Any
+
 from ..vocabulary.class_reads import (
     basicsize_of,
     dictoffset_of,

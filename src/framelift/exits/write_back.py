@@ -20,9 +20,8 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import members_of, module_of, name_of
-from ..vocabulary.reasons import Interrupt
 from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
+from ..boundary.becomes.copied_objects import is_held
 from ..boundary.becomes.iterators import (
     SEQUENCE_ITERATORS,
     count_of,
@@ -32,7 +31,8 @@ from ..boundary.becomes.iterators import (
     source_of,
     steps_between,
 )
-from ..boundary.becomes.copied_objects import is_held
+from ..vocabulary.class_reads import members_of, module_of, name_of
+from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .hashing import check_keys, has_fixed_order
 from .instances import is_of_outside

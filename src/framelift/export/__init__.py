@@ -16,8 +16,9 @@ import sys
 import types
 from typing import Any
 
+from .exported_program import _export as _export
+from .exported_program import export
 from .graph_export import ExportGuard, ExportResult, export_graph
-from .exported_program import _export as _export, export
 
 __all__ = ["ExportGuard", "ExportResult", "export", "export_graph", "legacy"]
 

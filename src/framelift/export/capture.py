@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..graph.fx.placeholder_names import source_name
-from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.environment import FromNumber, FromSize
+from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
 from .shape_relations import Relied, relied_on

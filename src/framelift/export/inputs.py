@@ -18,11 +18,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
+from ..boundary.dynamism import Dynamism, marks_of
 from ..graph.symbols.environment import NO_MARKS, Marks
 from ..guards.sentences import where
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT
-from ..boundary.dynamism import Dynamism, marks_of
 from ..vocabulary.scopes import scope
 
 __all__ = [

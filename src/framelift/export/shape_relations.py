@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from ..graph.symbols.environment import FromNumber, FromSize, Symbols
 from ..graph.symbols.relations import NAMESPACE, assumptions
 from ..guards.sentences import where
-from ..graph.symbols.environment import FromNumber, FromSize, Symbols
 from .inputs import Call
 
 __all__ = ["Relied", "relied_on"]

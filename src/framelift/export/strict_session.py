@@ -22,19 +22,19 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import config
-from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
-from ..graph.symbols.numbers import NUMBERS
-from ..vocabulary.own_code import is_own_code
-from ..vocabulary.reasons import Interrupt
-from ..overriding.modes import at_rest
-from ..rehearsal.session import Session
+from ..boundary.dynamism import Dynamism
 from ..capture.driver import capture_lock, rehearse
 from ..capture.records.messages import break_of, full_graph_message, uncaptured_message
-from ..boundary.dynamism import Dynamism
+from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..graph.symbols.numbers import NUMBERS
+from ..overriding.modes import at_rest
+from ..rehearsal.session import Session
+from ..vocabulary.own_code import is_own_code
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..overriding.modes import Moment
     from ..graph.fx.tape import Step
+    from ..overriding.modes import Moment
 
 __all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "rehearse_call"]
 

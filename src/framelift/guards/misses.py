@@ -9,8 +9,8 @@ from .. import _core
 from .._core import is_a
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import Place, place_of
-from .sentences import _show, explain, path
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
+from .sentences import _show, explain, path
 
 if TYPE_CHECKING:
     from .._core import GuardProgram

@@ -11,9 +11,9 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.class_reads import module_of
 from ..vocabulary.origins import step_text
+from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from ..graph.metadata.facts import Facts, intern_facts
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Body, Value
+from ..graph.metadata.facts import Facts, intern_facts
 from .bodies import Rehearsed, fresh, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 

@@ -17,16 +17,16 @@ from torch.fx.graph_module import GraphModule
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import name_of
-from ..graph.metadata.arguments import take
-from ..graph.metadata.facts import Facts, new_stand_in
-from ..graph.symbols.numbers import NUMBERS
-from ..graph.symbols.numpy_numbers import NumpyNumber
-from ..graph.state.torch_state import State, read_state
+from ..boundary.becomes.leaves import LEAF_TYPES
 from ..graph.fx.tape import Step, build_body
 from ..graph.fx.values import Storage, Value
+from ..graph.metadata.arguments import take
+from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.state.torch_state import State, read_state
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.leaves import LEAF_TYPES
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

@@ -14,11 +14,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
-from ..vocabulary.class_reads import name_of
+from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import NUMBERS, Bool
-from ..graph.fx.values import Body, Value
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse

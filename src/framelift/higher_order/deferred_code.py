@@ -16,9 +16,9 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..boundary.becomes.leaves import LEAF_TYPES
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.leaves import LEAF_TYPES
 from .bodies import contents_of, portrait_of
 
 if TYPE_CHECKING:

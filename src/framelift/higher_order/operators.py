@@ -16,12 +16,12 @@ import torch
 from torch._ops import HigherOrderOperator
 
 from .._core import is_a
-from ..vocabulary.class_reads import name_of
-from ..graph.metadata.facts import Facts, new_stand_in
-from ..graph.state.torch_state import read_state
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
+from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.state.torch_state import read_state
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, rehearse_body
 

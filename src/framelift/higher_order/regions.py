@@ -21,13 +21,13 @@ from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import module_of, name_of
+from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import checkpoint_region, compile_region
 from ..graph.fx.values import Body, Value
+from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
 from .operators import family, operator, pure_body, record_step
-from ..calls.call_tables import substitute
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

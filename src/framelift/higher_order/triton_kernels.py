@@ -15,17 +15,17 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import module_of, qualname_of
-from ..graph.metadata.arguments import take
-from ..graph.metadata.fakes import UNKNOWN
-from ..graph.symbols.number_nodes import graph_values, numbers_in
-from ..graph.symbols.numbers import NUMBERS
-from ..graph.state.torch_state import read_state
+from ..calls.call_tables import CODE_HANDLERS, substitute
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.arguments import take
+from ..graph.metadata.fakes import UNKNOWN
+from ..graph.state.torch_state import read_state
+from ..graph.symbols.number_nodes import graph_values, numbers_in
+from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.reasons import Interrupt
-from ..calls.call_tables import CODE_HANDLERS, substitute
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

@@ -18,24 +18,24 @@ from torch.utils._device import DeviceContext
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import qualname_of
+from ..boundary.attributes.classes import read_of_type
+from ..boundary.becomes.leaves import is_constant
+from ..boundary.becomes.opaque import refuse_opaque
+from ..boundary.gateway import let_in
+from ..calls.call_tables import substitute
 from ..graph.metadata.live_fakes import described_transforms, transforms_off
-from ..graph.symbols.numbers import Bool, Float
-from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..graph.state.patched import notice_patches
 from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
+from ..graph.symbols.numbers import Bool, Float
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..recording.rules.special_cases import RULES
+from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
-from ..boundary.gateway import let_in
-from ..boundary.becomes.opaque import refuse_opaque
 from ..vocabulary.scopes import scope
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_class
-from ..calls.call_tables import substitute
-from ..boundary.attributes.classes import read_of_type
-from ..boundary.becomes.leaves import is_constant
 from .subclasses import call_override, overriding
-from ..recording.rules.special_cases import RULES
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

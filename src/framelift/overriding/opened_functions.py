@@ -16,8 +16,8 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.metadata.facts import is_overriding
 from ..boundary.world import ABSENT
+from ..graph.metadata.facts import is_overriding
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

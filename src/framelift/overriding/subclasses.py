@@ -17,14 +17,14 @@ from torch.overrides import get_default_nowrap_functions
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import name_of
-from ..graph.metadata.facts import is_overriding, is_tensor_like, new_stand_in
+from ..calls.call_tables import substitute
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.facts import is_overriding, is_tensor_like, new_stand_in
 from ..graph.metadata.wrappers import asks_first
-from ..vocabulary.reasons import Interrupt
-from ..calls.call_tables import substitute
 from ..recording.rules.special_cases import rule
+from ..vocabulary.class_reads import name_of
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder

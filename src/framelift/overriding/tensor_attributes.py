@@ -14,19 +14,19 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import has_member, module_of, name_of, qualname_of
-from ..graph.metadata.facts import is_overriding
-from ..graph.metadata.wrappers import asks_first, is_wrapper
-from ..guards.kinds import PLAIN_TENSORS
-from ..vocabulary.origins import const
-from ..vocabulary.reasons import Interrupt
 from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is_data_descriptor
 from ..boundary.gateway import let_in
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT
-from . import modes
+from ..graph.metadata.facts import is_overriding
+from ..graph.metadata.wrappers import asks_first, is_wrapper
+from ..guards.kinds import PLAIN_TENSORS
 from ..recording import tensor_writes
 from ..recording.wrapper_results import attribute_of_result, holds
+from ..vocabulary.class_reads import has_member, module_of, name_of, qualname_of
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
+from . import modes
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _functorch
-from torch._functorch import eager_transforms, vmap as vmap_module
+from torch._functorch import eager_transforms
+from torch._functorch import vmap as vmap_module
 
 from .._core import is_a
-from ..graph.metadata.arguments import take
-from ..graph.state.torch_state import read_state
+from ..calls.call_tables import substitute
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.arguments import take
+from ..graph.state.torch_state import read_state
+from ..recording.live_recording import record_live
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
-from ..recording.live_recording import record_live
-from ..calls.call_tables import substitute
 from .modes import is_overridden, shown_by_torch
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..graph.metadata.fakes import UNKNOWN
-from ..graph.symbols.number_nodes import graph_values
-from ..graph.state.torch_state import read_state
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
+from ..graph.metadata.fakes import UNKNOWN
+from ..graph.state.torch_state import read_state
+from ..graph.symbols.number_nodes import graph_values
 
 if TYPE_CHECKING:
     from .recorder import Recorder

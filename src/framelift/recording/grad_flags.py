@@ -16,12 +16,12 @@ from ..graph.fx.values import Value
 from ..graph.metadata.wrappers import WrapperFacts
 from ..vocabulary.reasons import Interrupt
 from .histories import is_free, may_make_leaf, may_switch
-from .tensor_writes import write
 from .rules.special_cases import make_leaf
+from .tensor_writes import write
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
     from ..rehearsal.session import Session
+    from .recorder import Recorder
 
 __all__ = ["switch"]
 

@@ -19,15 +19,15 @@ from torch._tensor_str import PRINT_OPTS
 
 from .. import _core
 from .._core import is_a
+from ..boundary.world import World
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import Getter, Target
+from ..graph.fx.values import Body, Value
 from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.facts import Facts, plain_kind
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
-from ..graph.fx.tape import Step
-from ..graph.fx.targets import Getter, Target
-from ..graph.fx.values import Body, Value
 from ..vocabulary.origins import const
-from ..boundary.world import World
 
 __all__ = [
     "KnownValues",

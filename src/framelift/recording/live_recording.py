@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..vocabulary.class_reads import qualname_of
-from ..graph.metadata.arguments import rebuild
-from ..graph.metadata.trusted_strides import are_believed
-from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
-from ..graph.metadata.live_fakes import Live, LiveOutcome
-from ..graph.metadata.cache import VALUES
-from ..graph.symbols.numbers import NUMBERS
-from ..graph.state.torch_state import State
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import Getter, Target
 from ..graph.fx.values import Value
+from ..graph.metadata.arguments import rebuild
+from ..graph.metadata.cache import VALUES
+from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
+from ..graph.metadata.live_fakes import Live, LiveOutcome
+from ..graph.metadata.trusted_strides import are_believed
 from ..graph.metadata.wrappers import WrapperFacts
+from ..graph.state.torch_state import State
+from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..graph.metadata.cache import Outcome
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.cache import Outcome
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:

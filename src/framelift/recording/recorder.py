@@ -14,47 +14,47 @@ import torch
 
 from .. import config
 from .._core import is_a
-from ..vocabulary.class_reads import name_of
 from ..exc import InternalError
-from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
-from ..graph.metadata.fakes import UNKNOWN, Fakes
-from ..graph.state.random_draws import Drawing
-from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
-from ..graph.metadata.meta_kernels import is_light, laid_out_by
-from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
-from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
-from ..graph.fx.placeholder_names import identifier
-from ..graph.symbols.number_nodes import graph_values, numbers_in
-from ..graph.symbols.numbers import NUMBERS
-from ..graph.symbols.numpy_numbers import given_to_torch
-from ..graph.metadata.refusals import check_arguments, check_writes
+from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay
+from ..graph.fx.placeholder_names import identifier
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
-from ..graph.state.settings import Settings, asks_default_dtype
-from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
-from ..graph.symbols.environment import NO_MARKS, Marks, Symbols
 from ..graph.fx.tape import Step, build_graph
 from ..graph.fx.targets import Getter, OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
+from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
+from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
+from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
+from ..graph.metadata.fakes import UNKNOWN, Fakes
+from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
+from ..graph.metadata.meta_kernels import is_light, laid_out_by
+from ..graph.metadata.refusals import check_arguments, check_writes
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
-from ..graph.analysis.in_place import apply_writes
+from ..graph.state.random_draws import Drawing
+from ..graph.state.settings import Settings, asks_default_dtype
+from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
+from ..graph.symbols.environment import NO_MARKS, Marks, Symbols
+from ..graph.symbols.number_nodes import graph_values, numbers_in
+from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.numpy_numbers import given_to_torch
+from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .finished import Finished
-from .live_recording import record_live
-from .overlapping_writes import check_overlaps
-from .recording_mode import RecordingMode
-from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
-from .recorder_parts import Callbacks, Gradients, Options
 from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
+from .live_recording import record_live
+from .overlapping_writes import check_overlaps
+from .recorder_parts import Callbacks, Gradients, Options
+from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
+from .rules import composed, indexing, known, number_arguments, sequences, taken_values  # noqa: F401  (add rules, in this order)
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
-from .rules import taken_values, known, number_arguments, sequences, indexing, composed  # noqa: F401  (add rules, in this order)
+from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
+from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 

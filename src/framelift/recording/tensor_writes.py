@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..boundary.records import DELETED
+from ..graph.analysis.in_place import is_data
 from ..graph.fx.targets import getter_target
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Value
-from ..graph.analysis.in_place import is_data
 from ..vocabulary.reasons import Interrupt
-from ..boundary.records import DELETED
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

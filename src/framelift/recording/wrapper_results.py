@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..vocabulary.class_reads import module_of, name_of, qualname_of
-from ..graph.metadata.arguments import take
-from ..graph.metadata.facts import new_stand_in
-from ..graph.symbols.number_nodes import graph_values
-from ..graph.symbols.numbers import Int
-from ..graph.state.torch_state import State, read_state
+from ..boundary.attributes.wrapper_classes import note_wrapper_class
+from ..boundary.becomes.leaves import is_leaf
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Storage, Value
+from ..graph.metadata.arguments import take
+from ..graph.metadata.facts import new_stand_in
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import (
     WrapperFacts,
@@ -28,14 +26,16 @@ from ..graph.metadata.wrappers import (
     with_parts,
     wrapper_facts,
 )
+from ..graph.state.torch_state import State, read_state
+from ..graph.symbols.number_nodes import graph_values
+from ..graph.symbols.numbers import Int
+from ..vocabulary.class_reads import module_of, name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
-from ..boundary.becomes.leaves import is_leaf
-from ..boundary.attributes.wrapper_classes import note_wrapper_class
 from .live_recording import Results, record_live
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
     from ..rehearsal.session import Session
+    from .recorder import Recorder
 
 __all__ = [
     "attribute_of_result",

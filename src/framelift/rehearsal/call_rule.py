@@ -20,27 +20,27 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import qualname_of
-from ..graph.symbols.numbers import NUMBERS
-from ..guards.kinds import full_name
-from ..vocabulary.origins import const
-from ..vocabulary.reasons import Interrupt
+from ..autograd import autograd_function
+from ..boundary.becomes.reloaded_types import derives, known_kind
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
-from ..boundary.becomes.reloaded_types import derives, known_kind
-from ..autograd import autograd_function
+from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
 from ..calls.pure import lookup
+from ..graph.symbols.numbers import NUMBERS
+from ..guards.kinds import full_name
 from ..higher_order import operators
 from ..overriding import subclasses
 from ..recording import wrapper_results
+from ..recording.recorder import is_torch_operation
 from ..substitutes import marks
 from ..substitutes.python import basics
-from ..substitutes.python.new_classes import made_class
-from ..recording.recorder import is_torch_operation
 from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
-from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
+from ..substitutes.python.new_classes import made_class
+from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
 
 if TYPE_CHECKING:

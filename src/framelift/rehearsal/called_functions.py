@@ -6,11 +6,11 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from .._core import is_a
-from ..vocabulary.origins import Origin, const
-from ..boundary.gateway import let_in
 from ..boundary.becomes.leaves import is_leaf
+from ..boundary.gateway import let_in
 from ..boundary.world import World
 from ..substitutes.marks import forbidden, handler_of
+from ..vocabulary.origins import Origin, const
 
 if TYPE_CHECKING:
     from .session import Session

@@ -9,10 +9,10 @@ import types
 from typing import Any
 
 from .. import _core
-from ..vocabulary.origins import const
-from ..vocabulary.reasons import Interrupt
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
+from ..vocabulary.origins import const
+from ..vocabulary.reasons import Interrupt
 
 __all__ = ["import_from", "import_name"]
 

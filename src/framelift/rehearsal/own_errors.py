@@ -12,8 +12,8 @@ from opcode import opname
 from typing import Any
 
 from .. import _core
-from ..vocabulary.class_reads import module_of, name_of
 from ..exc import InternalError
+from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.own_code import is_own_code
 
 __all__ = ["fault_of"]

@@ -19,38 +19,42 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
-from ..vocabulary.origins import Origin, arg, const
-from ..vocabulary.reasons import Interrupt
-from ..bytecode.resume import Point, point_of
-from ..boundary.attributes import instances, classes
+from ..boundary.attributes import classes, instances
+from ..boundary.attributes.special_methods import names_of
+from ..boundary.becomes.arrays import Array
+from ..boundary.becomes.copied_objects import was_raised_inside
+from ..boundary.becomes.leaves import is_constant
+from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.gateway import is_handle_class, is_plain, let_in, let_in_opaque
-from ..boundary.becomes.leaves import is_constant
-from ..boundary.becomes.copied_objects import was_raised_inside
-from ..boundary.becomes.arrays import Array
-from ..boundary.becomes.opaque import Opaque
 from ..boundary.records import DELETED, Effect, Shadow
-from ..boundary.attributes.special_methods import names_of
 from ..boundary.world import ABSENT, World, type_lookup
-from . import own_errors  # noqa: F401  (registers its judge with the core)
+from ..bytecode.resume import Point, point_of
+from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import grad_flags
-from . import imports, called_functions, call_rule
-from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..recording.assumptions import WITHOUT_ASSUMPTIONS
-from .break_errors import Blocks
-from .error_texts import Names
 from ..recording.known_values import guard_result, guard_text, guard_values
+from ..recording.recorder import Recorder
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
 from ..substitutes.numbers.number_attributes import SYMBOLIC, read_number
-from ..recording.recorder import Recorder
+from ..substitutes.numbers.pure_calls import taken_by_c_code
+from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
-from ..substitutes.numbers.pure_calls import taken_by_c_code
-from ..higher_order.triton_kernels import meet_triton
+from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
+from ..vocabulary.origins import Origin, arg, const
+from ..vocabulary.reasons import Interrupt
+from . import (
+    call_rule,
+    called_functions,
+    imports,
+    own_errors,  # noqa: F401  (registers its judge with the core)
+)
+from .break_errors import Blocks
+from .error_texts import Names
 
 __all__ = ["Session"]
 

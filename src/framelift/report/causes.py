@@ -8,10 +8,10 @@ from typing import Any
 from ..vocabulary.break_fixes import break_fix
 from ..vocabulary.places import Place, expression, users
 from ..vocabulary.reasons import page
-from .named_events import Event, at, maybe, source
-from .recompile_fixes import recompile_fix, result_fix, settled_fix
 from .guards import is_free
 from .model import Break, Link, Recapture
+from .named_events import Event, at, maybe, source
+from .recompile_fixes import recompile_fix, result_fix, settled_fix
 
 __all__ = ["Causes"]
 

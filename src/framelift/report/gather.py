@@ -13,15 +13,15 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.places import Place, brief, expression, is_library
 from ..capture.records.names import names_of
 from ..capture.records.record import Input, Note, Refused, record_of
+from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
-from .named_events import Event, maybe, source
-from .recompile_fixes import refusal_fix, specialisation_fix
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
 from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time
+from .named_events import Event, maybe, source
+from .recompile_fixes import refusal_fix, specialisation_fix
 
 __all__ = ["native_of", "report", "report_of_all", "summary"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from .._core import is_a
-from ..vocabulary.places import Place, brief, expression
 from ..capture.resumed import Resumed
+from ..vocabulary.places import Place, brief, expression
 
 __all__ = ["FRAME", "readable", "resume_source", "user_line"]
 

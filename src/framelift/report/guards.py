@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._core import is_a
-from ..guards.sentences import _show, path
 from ..guards.kinds import TensorFacts
 from ..guards.misses import items
+from ..guards.sentences import _show, path
 from ..vocabulary.origins import STEPS
 from ..vocabulary.places import Place, brief, place_of
 from .model import Guard

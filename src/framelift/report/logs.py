@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._guards import CompileContext, CompileId, compile_context
 
-from ..vocabulary.log import topic
-from ..vocabulary.own_code import FRAMELIFT
 from ..capture.records.events import listen
 from ..capture.records.names import plain
-from .recompile_fixes import recompile_fix, settled_fix
+from ..vocabulary.log import topic
+from ..vocabulary.own_code import FRAMELIFT
 from .graphs import readable
 from .guards import guard_tree, is_free
+from .recompile_fixes import recompile_fix, settled_fix
 
 if TYPE_CHECKING:
     from ..capture.records.record import Capture

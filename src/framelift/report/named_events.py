@@ -7,9 +7,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..vocabulary.places import Place, brief, caret, expression
 from ..capture.records.names import Names
 from ..capture.records.record import Note
+from ..vocabulary.places import Place, brief, caret, expression
 from .model import Source
 from .reads import lines_of, reading_place
 

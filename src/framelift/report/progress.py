@@ -13,9 +13,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..vocabulary.places import Place, brief, places_of, users
 from ..capture.records.events import listen
 from ..capture.records.record import counts
+from ..vocabulary.places import Place, brief, places_of, users
 
 if TYPE_CHECKING:
     from ..capture.records.record import Capture

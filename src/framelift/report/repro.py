@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..exc import BackendCompilerFailed
 from ..capture.records.events import listen
 from ..capture.records.record import Input
+from ..exc import BackendCompilerFailed
 from .gather import entries_of, native_of, versions
 
 if TYPE_CHECKING:

@@ -18,22 +18,22 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..vocabulary.class_reads import qualname_of
-from ..exc import ForbiddenCallable
-from ..graph.fx.targets import OneNode
-from ..vocabulary.origins import Origin, const
-from ..vocabulary.reasons import Interrupt
+from ..boundary.attributes.owners import own_dict
+from ..boundary.becomes.leaves import is_constant, is_leaf
+from ..boundary.facts.unwatched_reads import UnwatchedReads
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
-from ..boundary.becomes.leaves import is_constant, is_leaf
-from ..boundary.attributes.owners import own_dict
-from ..boundary.facts.unwatched_reads import UnwatchedReads
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
+from ..exc import ForbiddenCallable
+from ..graph.fx.targets import OneNode
+from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
 from .python.code_objects import optimizer_break
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
     from ..boundary.world import World
+    from ..rehearsal.session import Session
 
 __all__ = [
     "allowed",

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .compiling import compile
 from ..exc import FrameliftError
+from .compiling import compile
 
 __all__ = ["GraphCapture", "fullgraph_capture"]
 

@@ -18,9 +18,9 @@ import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import compiling, drop_in
-from ..vocabulary.reasons import REASONS, page
 from ..report import chrome_trace, report_of_all
+from ..vocabulary.reasons import REASONS, page
+from . import compiling, drop_in
 
 __all__ = ["COMMANDS", "main"]
 

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from ..vocabulary import places
 from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends, submit_graph
-from .decorators import innermost
+from ..boundary.becomes.leaves import is_leaf
+from ..bytecode import branches
+from ..capture import equal_graphs, policy, sharing, stance
+from ..capture.background import compiling, wait_for
+from ..capture.driver import Driver
+from ..capture.module_wrapper import OptimizedModule
+from ..capture.records import callbacks
+from ..capture.records.guard_hooks import Hooks
+from ..capture.records.record import counts, record_of
 from ..exc import NotCallable, UnsupportedPlatform
 from ..export.lowering import refuse_bodies
 from ..graph.symbols import environment
-from ..vocabulary.reasons import Interrupt
 from ..recording import assumptions, histories, known_values
-from ..substitutes.python import python_random
-from ..substitutes.marks import on_code
 from ..rehearsal.call_rule import is_in_graph
-from ..capture import equal_graphs, policy, sharing, stance
-from ..capture.background import compiling, wait_for
-from ..capture.records import callbacks
-from ..capture.driver import Driver
-from ..capture.records.guard_hooks import Hooks
-from ..capture.module_wrapper import OptimizedModule
-from ..capture.records.record import counts, record_of
-from ..bytecode import branches
+from ..substitutes.marks import on_code
+from ..substitutes.python import python_random
+from ..vocabulary import places
+from ..vocabulary.reasons import Interrupt
+from .decorators import innermost
 from .verify import Verified
-from ..boundary.becomes.leaves import is_leaf
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

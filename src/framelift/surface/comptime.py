@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 
-from ..substitutes.marks import on_code
-from ..vocabulary.reasons import Interrupt
-from ..substitutes.python.code_objects import caller
 from ..boundary.gateway import looked_at
+from ..substitutes.marks import on_code
+from ..substitutes.python.code_objects import caller
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

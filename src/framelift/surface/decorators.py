@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
+from ..calls.call_tables import substitute
+from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage
 from ..rehearsal import break_errors
-from ..substitutes import marks
-from ..calls.call_tables import substitute
 from ..rehearsal.call_rule import is_in_graph
-from ..capture.module_wrapper import OptimizedModule
+from ..substitutes import marks
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

@@ -18,15 +18,14 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-
 from .. import config, exc, export
+from ..backends import registry
+from ..capture.module_wrapper import OptimizedModule
+from ..capture.records import callbacks
+from ..export import lowering
 from . import decorators, dynamic_shapes
 from .compiling import compile, reset
-from ..backends import registry
 from .explain import explain
-from ..export import lowering
-from ..capture.records import callbacks
-from ..capture.module_wrapper import OptimizedModule
 from .stances import set_stance
 
 __all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..substitutes.marks import forbidden, on_code
 from ..capture.learned_shapes import Learned
+from ..substitutes.marks import forbidden, on_code
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

@@ -13,10 +13,10 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from .compiling import compile
-from ..vocabulary.places import Place
 from ..report import Report, report
 from ..report.gather import entries_of
+from ..vocabulary.places import Place
+from .compiling import compile
 
 __all__ = ["BreakReason", "ExplainOutput", "dry_run", "explain"]
 

@@ -13,9 +13,9 @@ import torch
 
 from .._core import is_a
 from ..backends.registry import compile_graph
-from .cli import COMMANDS
-from ..report.repro import repro_source
 from ..capture.records.record import Input
+from ..report.repro import repro_source
+from .cli import COMMANDS
 
 __all__ = ["minify", "run"]
 

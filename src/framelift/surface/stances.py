@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from ..substitutes.marks import forbidden, on_code
 from ..capture import stance
 from ..capture.stance import STANCES, Stance
+from ..substitutes.marks import forbidden, on_code
 
 __all__ = ["set_stance"]
 

@@ -17,6 +17,15 @@ from ..._core import is_a
 from ...vocabulary.class_reads import has_member, members_of, module_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
+from ..becomes.arrays import Array, numpy
+from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
+from ..becomes.opaque import Opaque, refused
+from ..gateway import let_in, let_in_opaque
+from ..lazy.class_dict import class_dict, class_entry_is_there
+from ..lazy.instance_dict import InstanceDict
+from ..lazy.view import View
+from ..records import DELETED
+from ..world import ABSENT, World
 from .instances import (
     INSTANCE,
     NATIVE,
@@ -28,15 +37,6 @@ from .instances import (
     is_data_descriptor_type,
     leaf_attribute,
 )
-from ..lazy.class_dict import class_dict, class_entry_is_there
-from ..gateway import let_in, let_in_opaque
-from ..lazy.instance_dict import InstanceDict
-from ..lazy.view import View
-from ..becomes.arrays import Array, numpy
-from ..becomes.opaque import Opaque, refused
-from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
-from ..records import DELETED
-from ..world import ABSENT, World
 
 __all__ = [
     "class_attribute",

@@ -20,12 +20,12 @@ from ..._core import is_a
 from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
+from ..becomes.leaves import is_leaf
 from ..gateway import let_in
 from ..lazy.instance_dict import InstanceDict, instance_entry
-from ..becomes.leaves import is_leaf
-from .owners import own_dict
 from ..records import DELETED
 from ..world import ABSENT, World
+from .owners import own_dict
 
 __all__ = [
     "GETTER",

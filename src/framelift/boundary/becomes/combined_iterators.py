@@ -15,10 +15,10 @@ from typing import Any
 from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.quiet_capture import quietly
-from .iterators import SEQUENCE_ITERATORS, count_of, exhausted, is_exhausted, place_of, source_of, step_of
-from .opaque import opaque_for
 from ..records import Shadow
 from ..world import World
+from .iterators import SEQUENCE_ITERATORS, count_of, exhausted, is_exhausted, place_of, source_of, step_of
+from .opaque import opaque_for
 
 __all__ = ["HOLDERS", "STEPPERS", "import_holder", "import_stepper", "rebuilt", "stands_at", "walked"]
 

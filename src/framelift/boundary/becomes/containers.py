@@ -20,17 +20,17 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
-from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...guards.kinds import same_leaf
+from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..lazy.lazy_deque_set import LazyDeque, LazySet
-from .leaves import holds_nan, is_constant, is_leaf
 from ..lazy.lazy_dict import LargeDict
 from ..lazy.lazy_list import LazyList
-from .opaque import opaque_for
 from ..records import Shadow
 from ..world import World
+from .leaves import holds_nan, is_constant, is_leaf
+from .opaque import opaque_for
 
 __all__ = [
     "FACTORIES",

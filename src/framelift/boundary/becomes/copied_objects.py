@@ -19,8 +19,8 @@ from ..._core import is_a
 from ...vocabulary.class_reads import basicsize_of, mro_of, qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
-from .containers import KINDS, Kind, LetIn
 from ..world import World
+from .containers import KINDS, Kind, LetIn
 
 __all__ = ["CHAIN", "EXCEPTION_FIELDS", "TRACE", "exception_fields", "is_held", "was_raised_inside"]
 

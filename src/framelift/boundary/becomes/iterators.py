@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...vocabulary.origins import Origin
-from .opaque import Opaque
 from ..records import Shadow
 from ..world import World
+from .opaque import Opaque
 
 __all__ = [
     "SEQUENCE_ITERATORS",

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from ..._core import is_a
-from ..becomes.leaves import is_constant, is_leaf
 from ..attributes.owners import own_dict
+from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
 
 __all__ = ["may_have_died", "root_of"]

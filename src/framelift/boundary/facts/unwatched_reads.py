@@ -21,12 +21,12 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, module_of, qualname_of
 from ...guards.kinds import same_leaf
+from ...vocabulary.class_reads import members_of, module_of, qualname_of
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.reasons import Interrupt
-from ..becomes.leaves import is_leaf
 from ..becomes.containers import KINDS
+from ..becomes.leaves import is_leaf
 from ..world import World
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from ...vocabulary.class_reads import name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
-from .view import LazyLookup
 from ..records import DELETED
 from ..world import ABSENT, World
+from .view import LazyLookup
 
 __all__ = ["ClassDict", "class_dict", "class_entry_is_there"]
 

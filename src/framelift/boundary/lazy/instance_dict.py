@@ -9,16 +9,16 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ..gateway import let_in
-from .view import LazyLookup
 from ..attributes.owners import own_dict
+from ..gateway import let_in
 from ..records import DELETED, External
 from ..world import ABSENT, World
-from ... import _core
-from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from .view import LazyLookup
 
 __all__ = ["InstanceDict", "instance_entry"]
 

@@ -16,10 +16,10 @@ from typing import Any
 from ... import _core
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
-from .lazy_dict import add_methods
-from .view import View
 from ..becomes.leaves import holds_nan, is_leaf
 from ..world import World
+from .lazy_dict import add_methods
+from .view import View
 
 __all__ = ["LazyDeque", "LazySet", "length_of"]
 

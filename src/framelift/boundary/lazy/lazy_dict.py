@@ -14,9 +14,9 @@ from ... import _core, config
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
-from .view import LazyLookup, View
 from ..becomes.leaves import is_constant, is_leaf
 from ..world import ABSENT, World
+from .view import LazyLookup, View
 
 __all__ = ["LargeDict", "add_methods"]
 

@@ -13,9 +13,9 @@ from typing import Any
 from ... import _core, config
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
+from ..world import World
 from .lazy_dict import add_methods
 from .view import View
-from ..world import World
 
 __all__ = ["LazyList"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from ..._core import is_a
 from ...boundary.becomes.reloaded_types import known_kind
+from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 from . import built_in_functions, stdlib_functions, stdlib_types, torch_helpers
 from .judges import JUDGES
 from .words import ALLOWED, DENIALS, Functions, Kind, found, is_c_callable
-from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 
 __all__ = [
     "JUDGES",

@@ -25,18 +25,18 @@ from torch.overrides import _enable_torch_function
 from ... import _core, config
 from ..._core import is_a
 from ...exc import InternalError
-from ...graph.state.random_draws import put_back, states
+from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
+from ...graph.fx.saved_tensor_nodes import SavedHooks, compiling_hooks, leaving_no_hooks
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.live_fakes import leaving_none_open
-from ...graph.fx.saved_tensor_nodes import SavedHooks, compiling_hooks, leaving_no_hooks
+from ...graph.metadata.wrappers import is_wrapper
+from ...graph.state.random_draws import put_back, states
 from ...graph.state.settings import inside
 from ...graph.state.torch_state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
-from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
-from ...graph.metadata.wrappers import is_wrapper
+from ...overriding.subclasses import plain_examples
+from ...recording.recorder import Finished
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
-from ...recording.recorder import Finished
-from ...overriding.subclasses import plain_examples
 from ...vocabulary.scopes import insist
 
 if TYPE_CHECKING:

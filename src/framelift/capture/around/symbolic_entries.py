@@ -16,16 +16,16 @@ from torch._functorch import config as functorch_config
 from ... import _core
 from ..._core import is_a
 from ...exc import BackendCompilerFailed, ConstraintViolation
-from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ...graph.symbols.environment import FromSize, Symbols
-from ...guards.sentences import where
+from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ...guards.misses import Miss
+from ...guards.sentences import where
 from ...vocabulary.outside_exceptions import raise_outside
-from ...vocabulary.reasons import Interrupt
 from ...vocabulary.places import place_of
+from ...vocabulary.reasons import Interrupt
+from ...vocabulary.scopes import insist, scope
 from ..records.names import names_in
 from ..records.record import Input
-from ...vocabulary.scopes import insist, scope
 
 if TYPE_CHECKING:
     from ...recording.finished import Finished

@@ -13,9 +13,9 @@ import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...guards.sentences import described
 from ...guards.kinds import builtin_length, dict_keys
 from ...guards.misses import Miss
+from ...guards.sentences import described
 from ...vocabulary.places import first_use, place_of
 from .names import Names
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...vocabulary.break_fixes import break_fix
 from ...graph.analysis.provenance import chain
+from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.places import caret, expression, places_of, shown_stack, users
 from ...vocabulary.reasons import Interrupt, page
 from .record import Break

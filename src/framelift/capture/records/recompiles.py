@@ -12,8 +12,8 @@ from .names import Names, names_of
 from .record import record_of
 
 if TYPE_CHECKING:
-    from .record import Capture
     from ..._core import Compiled
+    from .record import Capture
 
 __all__ = ["Recompile", "recompiles", "what_was_done"]
 

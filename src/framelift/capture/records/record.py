@@ -19,16 +19,16 @@ import torch
 
 from ... import _core
 from ...graph.analysis.provenance import Link
-from ...guards.sentences import described, path
 from ...guards.misses import Miss
+from ...guards.sentences import described, path
 from ...vocabulary.places import Place
 from ...vocabulary.scopes import scope
-from .events import notify
 from ..resumed import Resumed
+from .events import notify
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
     from ..._core import GuardProgram
+    from ...rehearsal.session import Session
 
 __all__ = [
     "Break",

@@ -14,12 +14,12 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
-from ..metadata.facts import Facts, new_stand_in
-from ..metadata.cache import Outcome
-from ..state.torch_state import State
 from ..fx.tape import Step
 from ..fx.targets import Target, getter_target
 from ..fx.values import Value
+from ..metadata.cache import Outcome
+from ..metadata.facts import Facts, new_stand_in
+from ..state.torch_state import State
 
 __all__ = ["RESHAPES_IN_PLACE", "apply_writes", "is_data"]
 

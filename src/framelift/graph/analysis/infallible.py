@@ -16,12 +16,12 @@ import torch
 
 from ..._core import is_a
 from ...bytecode.handlers import decode
-from ..symbols.number_nodes import numbers_in
-from ..symbols.numbers import Float, Int
-from ..symbols.environment import FromSize
 from ..fx.tape import Step
 from ..fx.targets import Getter, Target, getter_target, tensor_method_name
 from ..fx.values import Value
+from ..symbols.environment import FromSize
+from ..symbols.number_nodes import numbers_in
+from ..symbols.numbers import Float, Int
 
 __all__ = ["changes_history", "fails_late", "in_handler", "writes_uncounted"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..._core import is_a
 from ...vocabulary.places import Place, places_of, users
-from ..metadata.facts import Facts
 from ..fx.values import Value
+from ..metadata.facts import Facts
 
 __all__ = ["Link", "chain"]
 

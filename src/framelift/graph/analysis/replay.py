@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
+from ...vocabulary.scopes import scope
 from ..fx.examples import number_example
+from ..fx.tape import Step, build_graph
+from ..fx.values import Value
 from ..metadata.fakes import Fakes
 from ..state.torch_state import AUTOCAST_DEVICES, State
 from ..symbols.environment import Symbols
-from ..fx.tape import Step, build_graph
-from ..fx.values import Value
-from ...vocabulary.scopes import scope
 
 __all__ = ["replay", "with_histories"]
 

@@ -18,9 +18,9 @@ from torch.fx.node import Node
 from ... import _core
 from ..._core import is_a
 from ..metadata.facts import SymbolicFacts, is_overriding
-from ..symbols.numbers import Float
-from ..symbols.environment import Calculation, Symbols
 from ..metadata.wrappers import WrapperFacts, assembled_like
+from ..symbols.environment import Calculation, Symbols
+from ..symbols.numbers import Float
 
 __all__ = ["examples_for", "number_example", "without_alpha"]
 

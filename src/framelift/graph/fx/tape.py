@@ -25,11 +25,11 @@ from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
 from ..metadata.facts import Facts
 from ..metadata.fakes import UNKNOWN
-from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
-from ..symbols.numbers import NUMBERS
 from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
-from .targets import Target, Getter
+from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
+from ..symbols.numbers import NUMBERS
+from .targets import Getter, Target
 from .values import Body, Value
 
 __all__ = ["Step", "build_body", "build_graph"]

@@ -15,11 +15,11 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
 from ...exc import InternalError
+from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
-from ..symbols.numbers import NUMBERS
 from ..fx.values import Body, Value
+from ..symbols.numbers import NUMBERS
 
 try:
     import numpy as _NUMPY

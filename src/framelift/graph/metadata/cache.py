@@ -16,9 +16,9 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
-from .trusted_strides import are_believed
-from .fakes import Observed
 from .facts import Facts, facts_of
+from .fakes import Observed
+from .trusted_strides import are_believed
 
 __all__ = [
     "ALL",

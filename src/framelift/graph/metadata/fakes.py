@@ -8,8 +8,8 @@ state; that is what allows it to be cached.
 
 from __future__ import annotations
 
-import logging
 import functools
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,6 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from ..._core import is_a

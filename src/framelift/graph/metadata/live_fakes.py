@@ -19,9 +19,9 @@ from torch._C import _functorch
 from ... import _core
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
-from .fakes import Fakes
-from .facts import Facts, facts_of
 from ..fx.values import Storage, Value
+from .facts import Facts, facts_of
+from .fakes import Fakes
 
 __all__ = [
     "Live",

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .facts import Facts
-from .cache import ALL
-from ..state.torch_state import State
 from ..fx.values import Value
+from ..state.torch_state import State
+from .cache import ALL
+from .facts import Facts
 
 __all__ = ["is_light", "laid_out_by"]
 

@@ -15,10 +15,10 @@ import torch
 from ..._core import is_a
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
-from .arguments import rebuild
-from .cache import Outcome
 from ..fx.targets import Target
 from ..fx.values import Value
+from .arguments import rebuild
+from .cache import Outcome
 
 __all__ = ["check_arguments", "check_writes"]
 

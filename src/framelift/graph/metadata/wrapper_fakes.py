@@ -14,10 +14,10 @@ from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
+from ..fx.values import Storage, Value
 from .facts import facts_of
 from .fakes import with_history
 from .live_fakes import Live, LiveOutcome
-from ..fx.values import Storage, Value
 from .wrappers import (
     WrapperFacts,
     assembled,

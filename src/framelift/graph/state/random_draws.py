@@ -23,8 +23,8 @@ import torch
 
 from ..._core import note_place
 from ...vocabulary.reasons import Interrupt
-from ..symbols.number_nodes import numbers_in
 from ...vocabulary.scopes import insist
+from ..symbols.number_nodes import numbers_in
 
 __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
 

@@ -36,7 +36,7 @@ from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
-from .numbers import Bool, Float, Int, NUMBERS
+from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
 __all__ = [

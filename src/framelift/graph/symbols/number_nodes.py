@@ -19,11 +19,11 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ...vocabulary.reasons import Interrupt
-from ..metadata.facts import SymbolicFacts
-from .numbers import Float, NUMBERS
-from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 from ..fx.values import Value
+from ..metadata.facts import SymbolicFacts
 from ..metadata.wrappers import with_parts
+from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
+from .numbers import NUMBERS, Float
 
 __all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]
 

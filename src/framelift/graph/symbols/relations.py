@@ -27,9 +27,9 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
+from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
-from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
 
 __all__ = ["NAMESPACE", "Assumptions", "Drawings", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...boundary.becomes.opaque import unknown_object
 from ...graph.fx.targets import getter_target
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
-from ...boundary.becomes.opaque import unknown_object
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

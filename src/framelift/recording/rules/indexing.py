@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...graph.symbols.numbers import Int
 from ...graph.fx.targets import target_of
+from ...graph.symbols.numbers import Int
 from .special_cases import RULES, Handler
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..._core import is_a
-from ...graph.metadata.facts import Facts
 from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
+from ...graph.metadata.facts import Facts
 from ...vocabulary.reasons import Interrupt
 from .special_cases import RULES, Handler
 

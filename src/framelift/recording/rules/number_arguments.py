@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...graph.fx.targets import target_of
 from ...graph.symbols.number_nodes import graph_values
 from ...graph.symbols.numbers import Float
-from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
 from .special_cases import RULES, rule
 

@@ -15,15 +15,15 @@ import torch
 import torch._refs
 
 from ... import _core
-from ...vocabulary.class_reads import name_of
+from ...bytecode.branches import unless_it_raises
+from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
-from ...graph.symbols.number_nodes import numbers_in
 from ...graph.state.settings import SETTERS, asks_default_dtype
 from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
-from ...graph.fx.targets import target_of
+from ...graph.symbols.number_nodes import numbers_in
+from ...vocabulary.class_reads import name_of
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
-from ...bytecode.branches import unless_it_raises
 from ..assumptions import assume
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.becomes.opaque import Opaque, refused
+from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.reasons import Interrupt
-from ...boundary.becomes.opaque import Opaque, refused
-from ...calls.call_tables import substitute
 from ..python.lazy_containers import VIEWS, refusal
 
 if TYPE_CHECKING:

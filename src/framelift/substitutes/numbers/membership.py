@@ -11,8 +11,8 @@ import operator
 from typing import Any
 
 from ... import _core
-from ...graph.symbols.numbers import Float, Int
 from ...boundary.lazy.view import View
+from ...graph.symbols.numbers import Float, Int
 
 __all__ = ["contains"]
 

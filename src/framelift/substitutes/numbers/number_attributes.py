@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
-from ...vocabulary.class_reads import has_member
+from ...boundary.world import ABSENT
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
-from ...boundary.world import ABSENT
+from ...vocabulary.class_reads import has_member
 
 __all__ = ["SYMBOLIC", "read_number"]
 

@@ -21,16 +21,16 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...calls.call_tables import HIGHER_ORDER, substitute
+from ...calls.pure.lookup import member
+from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
-from ...graph.fx.targets import target_of
+from ...overriding.modes import is_overridden, torch_call
+from ...recording.assumptions import assertion, assume
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..python.called_back import calling_back
-from ...recording.assumptions import assertion, assume
-from ...overriding.modes import is_overridden, torch_call
-from ...calls.pure.lookup import member
-from ...calls.call_tables import HIGHER_ORDER, substitute
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from ..._core import is_a
-from ...vocabulary.class_reads import name_of
+from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.class_reads import name_of
 from ...vocabulary.quiet_capture import quietly
-from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 
 __all__ = ["Differs", "ask", "shown"]
 

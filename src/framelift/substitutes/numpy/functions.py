@@ -16,19 +16,19 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import module_of, name_of
+from ...boundary.becomes.arrays import Array, array_over, numpy, tensor_of, tnp
+from ...boundary.becomes.leaves import is_leaf
+from ...boundary.gateway import let_in
+from ...calls.call_tables import SUBSTITUTES, substitute
+from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
-from ...graph.fx.targets import target_of
-from ...vocabulary.origins import const
-from ...vocabulary.reasons import Interrupt
-from ...boundary.becomes.arrays import Array, array_over, numpy, tensor_of, tnp
-from ...boundary.gateway import let_in
-from ...boundary.becomes.leaves import is_leaf
-from .answers import Differs, ask, shown
-from ...calls.call_tables import SUBSTITUTES, substitute
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.special_cases import RULES
+from ...vocabulary.class_reads import module_of, name_of
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from .answers import Differs, ask, shown
 
 if TYPE_CHECKING:
     from ...recording.recorder import Recorder

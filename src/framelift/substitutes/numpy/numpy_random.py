@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...graph.symbols.numpy_numbers import SCALARS
-from ...graph.symbols.environment import Drawn
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.arrays import array_over, numpy
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
-from .functions import constant_array
+from ...graph.symbols.environment import Drawn
+from ...graph.symbols.numpy_numbers import SCALARS
+from ...vocabulary.reasons import Interrupt
 from ..python.python_random import may_follow
+from .functions import constant_array
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

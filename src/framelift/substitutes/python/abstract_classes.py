@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
+from ...boundary.becomes.arrays import Array, Scalar
+from ...boundary.becomes.opaque import Opaque
+from ...boundary.lazy.view import View
+from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.origins import const
-from ...boundary.becomes.arrays import Array, Scalar
-from ...boundary.lazy.view import View
-from ...boundary.becomes.opaque import Opaque
-from ...calls.call_tables import substitute
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

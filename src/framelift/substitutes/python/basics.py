@@ -7,8 +7,8 @@ captured code.  One small function per callable.
 
 from __future__ import annotations
 
-import builtins
 import _thread
+import builtins
 import functools
 import sys
 import types
@@ -20,23 +20,23 @@ from torch.fx import _symbolic_trace
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import dictoffset_of, name_of
-from ...graph.symbols.numbers import NUMBERS
-from ...graph.symbols.numpy_numbers import NumpyNumber
-from ...vocabulary.reasons import Interrupt
-from ...bytecode import source_of
 from ...boundary.attributes import instances
-from ...boundary.becomes.arrays import Array, Scalar
 from ...boundary.attributes.classes import class_entry, generic_read_class, generic_write_class
-from ...boundary.lazy.view import View
+from ...boundary.becomes.arrays import Array, Scalar
 from ...boundary.becomes.leaves import is_leaf
 from ...boundary.becomes.opaque import Opaque, refused
+from ...boundary.lazy.view import View
 from ...boundary.world import ABSENT
-from ...overriding import tensor_attributes
-from ...calls.frame_views import caller
-from .new_classes import made_class
-from ...overriding.modes import torch_call
+from ...bytecode import source_of
 from ...calls.call_tables import pure, substitute
+from ...calls.frame_views import caller
+from ...graph.symbols.numbers import NUMBERS
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...overriding import tensor_attributes
+from ...overriding.modes import torch_call
+from ...vocabulary.class_reads import dictoffset_of, name_of
+from ...vocabulary.reasons import Interrupt
+from .new_classes import made_class
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -16,11 +16,11 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...graph.symbols.numbers import NUMBERS, Float, Int
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import is_constant, is_leaf
-from ...higher_order.bodies import Surroundings
 from ...calls.call_tables import substitute
+from ...graph.symbols.numbers import NUMBERS, Float, Int
+from ...higher_order.bodies import Surroundings
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.attributes.classes import generic_delete_class
+from ...boundary.attributes.instances import bound_to_class
+from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ...boundary.attributes.instances import bound_to_class
-from ...boundary.attributes.classes import generic_delete_class
-from ...calls.call_tables import substitute
 from .basics import exactly
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import is_constant, is_leaf
-from ...calls.frame_views import caller, frame_locals, module_globals
-from .new_classes import Body
 from ...calls.call_tables import substitute
-from .syntax_trees import check_tree
+from ...calls.frame_views import caller, frame_locals, module_globals
+from ...vocabulary.reasons import Interrupt
+from .new_classes import Body
 from .python_warnings import heard, is_unheard
+from .syntax_trees import check_tree
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

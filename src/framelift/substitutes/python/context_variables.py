@@ -6,13 +6,13 @@ import contextvars
 import decimal
 from typing import TYPE_CHECKING, Any
 
-from ...vocabulary.origins import const
-from ...graph.symbols.numbers import NUMBERS
-from ...vocabulary.reasons import Interrupt
 from ...boundary.facts.decimal_state import enter_decimal
 from ...boundary.gateway import let_in
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
+from ...graph.symbols.numbers import NUMBERS
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
 from .lazy_containers import natively
 
 if TYPE_CHECKING:

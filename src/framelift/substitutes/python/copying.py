@@ -11,11 +11,11 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
-from ...vocabulary.reasons import Interrupt
 from ...boundary.gateway import is_handle_class
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
+from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
+from ...vocabulary.reasons import Interrupt
 from .basics import exactly
 
 if TYPE_CHECKING:

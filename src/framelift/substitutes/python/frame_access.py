@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.reasons import Interrupt
 from ...bytecode import original_of
-from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
 from ...calls.call_tables import substitute
+from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
+from ...vocabulary.reasons import Interrupt
 from .code_objects import as_called
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import mro_of
-from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
-from ...graph.symbols.numpy_numbers import NumpyNumber
-from ...vocabulary.own_code import is_own_code
-from ...vocabulary.reasons import Interrupt
-from ...boundary.gateway import pin_reference
-from ...boundary.facts.identities import Identities
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque
+from ...boundary.facts.identities import Identities
+from ...boundary.gateway import pin_reference
 from ...calls.call_tables import substitute
+from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
+from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.class_reads import mro_of
+from ...vocabulary.own_code import is_own_code
+from ...vocabulary.reasons import Interrupt
 from .basics import exactly
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@ interpreter."""
 
 from __future__ import annotations
 
+import _warnings
+import gc
 import importlib
 import importlib.util
 import inspect
-import _warnings
-import gc
 import re
 import sys
 import threading
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...calls.call_tables import substitute
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.quiet_capture import quietly, thresholds
 from ...vocabulary.reasons import Interrupt
-from ...calls.call_tables import substitute
 from .basics import exactly
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...graph.symbols.numbers import NUMBERS
-from ...vocabulary.reasons import Interrupt
-from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
+from ...boundary.becomes.opaque import Opaque, refused
 from ...boundary.lazy.instance_dict import InstanceDict
+from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
 from ...boundary.lazy.lazy_dict import LargeDict
 from ...boundary.lazy.lazy_list import LazyList
-from ...boundary.becomes.opaque import Opaque, refused
-from ...calls.pure import lookup
 from ...calls.call_tables import HIGHER_ORDER, substitute
+from ...calls.pure import lookup
+from ...graph.symbols.numbers import NUMBERS
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
-from ...vocabulary.reasons import Interrupt
 from ...calls.call_tables import substitute
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.world import World
+from ...calls.call_tables import substitute
+from ...calls.pure import lookup
 from ...vocabulary.class_reads import dictoffset_of
 from ...vocabulary.reasons import Interrupt
-from ...boundary.world import World
-from ...calls.pure import lookup
 from ..numbers.number_attributes import SYMBOLIC
-from ...calls.call_tables import substitute
 from .lazy_containers import own_method
 
 if TYPE_CHECKING:

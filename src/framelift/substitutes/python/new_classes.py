@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import name_of, qualname_of
-from ...vocabulary.reasons import Interrupt
+from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import member
-from ...calls.call_tables import substitute
+from ...vocabulary.class_reads import name_of, qualname_of
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -16,16 +16,16 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.becomes.opaque import Opaque
+from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
+from ...boundary.lazy.lazy_dict import LargeDict
+from ...boundary.lazy.lazy_list import LazyList
+from ...boundary.lazy.view import View
+from ...calls.call_tables import substitute
+from ...calls.pure import lookup
 from ...vocabulary.class_reads import members_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
-from ...boundary.lazy.lazy_dict import LargeDict
-from ...boundary.lazy.view import View
-from ...boundary.lazy.lazy_list import LazyList
-from ...boundary.becomes.opaque import Opaque
-from ...calls.pure import lookup
-from ...calls.call_tables import substitute
 from .called_back import watched
 from .code_objects import as_called
 

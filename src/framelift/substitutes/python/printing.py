@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.reasons import Interrupt
-from ...calls.pure import lookup
 from ...calls.call_tables import substitute
+from ...calls.pure import lookup
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -16,11 +16,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
-from ...vocabulary.class_reads import qualname_of
-from ...graph.symbols.environment import Drawn
-from ...vocabulary.reasons import Interrupt
 from ...boundary.dynamism import NOTHING
 from ...calls.call_tables import substitute
+from ...graph.symbols.environment import Drawn
+from ...vocabulary.class_reads import qualname_of
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.gateway import let_in, rule
+from ...boundary.world import World
+from ...calls.call_tables import substitute
+from ...calls.frame_views import caller
 from ...vocabulary.origins import Origin
 from ...vocabulary.quiet_capture import Watched
 from ...vocabulary.reasons import Interrupt
-from ...boundary.gateway import let_in, rule
-from ...boundary.world import World
-from ...calls.frame_views import caller
-from ...calls.call_tables import substitute
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

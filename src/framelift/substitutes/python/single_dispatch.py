@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.origins import const
 from ...boundary.gateway import let_in
 from ...calls.call_tables import CODE_HANDLERS
+from ...vocabulary.origins import const
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, qualname_of
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import LEAF_TYPES
 from ...calls.call_tables import substitute
+from ...vocabulary.class_reads import members_of, qualname_of
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

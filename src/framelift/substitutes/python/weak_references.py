@@ -18,15 +18,15 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, mro_of, qualname_of
-from ...graph.fx.values import Value
-from ...vocabulary.reasons import Interrupt
-from ...bytecode import original_of
-from ...boundary.gateway import is_handle_class, let_in
 from ...boundary.becomes.leaves import is_constant, is_leaf
-from ...boundary.facts.released_objects import may_have_died, root_of
 from ...boundary.becomes.opaque import opaque_for
+from ...boundary.facts.released_objects import may_have_died, root_of
+from ...boundary.gateway import is_handle_class, let_in
+from ...bytecode import original_of
 from ...calls.call_tables import substitute
+from ...graph.fx.values import Value
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

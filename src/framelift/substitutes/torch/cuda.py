@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...vocabulary.origins import const
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

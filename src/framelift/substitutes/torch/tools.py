@@ -11,11 +11,11 @@ import torch
 import torch.fx.traceback
 
 from ... import _core
+from ...boundary.gateway import let_in
+from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ...boundary.gateway import let_in
-from ...calls.call_tables import substitute
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

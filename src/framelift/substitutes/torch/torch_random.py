@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...vocabulary.class_reads import name_of
-from ...graph.state import random_draws
-from ...graph.state.random_draws import DEFAULT, Drawing
-from ...vocabulary.reasons import Interrupt
 from ...boundary.becomes.opaque import opaque_for
 from ...calls.call_tables import substitute
+from ...graph.state import random_draws
+from ...graph.state.random_draws import DEFAULT, Drawing
+from ...vocabulary.class_reads import name_of
+from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...boundary.becomes.leaves import is_leaf
+from ...calls.call_tables import SUBSTITUTES, substitute
+from ...calls.pure.torch_helpers import STATE
+from ...calls.pure.words import found
 from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
+from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
+from ...recording.rules.special_cases import touch_settings
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ...boundary.becomes.leaves import is_leaf
-from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
-from ...calls.pure.words import found
-from ...calls.pure.torch_helpers import STATE
-from ...calls.call_tables import SUBSTITUTES, substitute
-from ...recording.rules.special_cases import touch_settings
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
