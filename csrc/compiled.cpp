@@ -25,19 +25,19 @@ static PyTypeObject Compiled_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 bool is_compiled(PyObject* obj) { return Py_IS_TYPE(obj, &Compiled_Type); }
 static bool disabled = false;
 
-// Why the first entry is not used, in words; none, without an exception, when nothing can be said.
-static Ref words_for_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+// Why the first of some entries is not used, in words; none, without an exception, when nothing can be said.
+static Ref words_for_miss(PyObject* entries, PyObject* const* locals, Py_ssize_t n) {
   Ref module = Ref::steal(PyImport_ImportModule("framelift.guards.sentences"));
   Ref arguments = tuple_of(locals, n), sentences;
-  if (module && arguments)
-    sentences = Ref::steal(PyObject_CallMethod(module.get(), "explain_all", "OO", self->entries, arguments.get()));
+  if (module && arguments && entries)
+    sentences = Ref::steal(PyObject_CallMethod(module.get(), "explain_all", "OO", entries, arguments.get()));
   Ref first = Ref::steal(sentences ? PySequence_GetItem(sentences.get(), 0) : nullptr);
   PyErr_Clear();
   return first;
 }
 
-static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
-  Ref words = words_for_miss(self, locals, n);
+static void raise_second_miss(CompiledObject* self, PyObject* entries, PyObject* const* locals, Py_ssize_t n) {
+  Ref words = words_for_miss(entries, locals, n);
   Ref module = Ref::steal(PyImport_ImportModule("framelift.exc"));
   // Safe: a module of framelift.
   Ref error = Ref::steal(module ? PyObject_GetAttrString(module.get(), "InternalError") : nullptr);
@@ -47,13 +47,14 @@ static void raise_second_miss(CompiledObject* self, PyObject* const* locals, Py_
                ((PyFunctionObject*)self->function)->func_qualname, words ? words.get() : Py_None);
 }
 
-static int ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+// The driver's answer: an entry it made for this call; True: look again, another thread made some; anything else: run plainly.
+static Ref ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
+  if (thread_state().mode == Mode::RunOnly || self->miss == Py_None) return Ref::new_ref(Py_None);
   Ref tuple = tuple_of(locals, n), miss = Ref::new_ref(self->miss);
-  if (!tuple) return -1;
+  if (!tuple) return nullptr;
   PyObject* arguments[] = {nullptr, (PyObject*)self, tuple.get()};
   ExtraDepth depth(ExtraDepth::kCapture);
-  Ref answer = Ref::steal(PyObject_Vectorcall(miss.get(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-  return answer ? PyObject_IsTrue(answer.get()) : -1;
+  return Ref::steal(PyObject_Vectorcall(miss.get(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 // Guards, entries and the driver are framelift's own code: frames below them are not the surrounding capture's business.
@@ -63,24 +64,32 @@ struct OwnCode {
   ~OwnCode() { thread_state().context = context; }
 };
 
-static constexpr int kRounds = 3;
+static constexpr int kOwnRounds = 3;       // an entry that waits for a compiler says no when that is done
+static constexpr int kOtherRounds = 1000;  // each time another thread captured what is not for this call
 
 // 1: *result is set; 2: run plainly; -1: exception.
 static int look_up(CompiledObject* self, const Binding& binding, PyObject** result) {
   OwnCode scope;
-  Ref entries = Ref::new_ref(self->entries);
   PyObject* const* locals = binding.locals();
   Py_ssize_t n = binding.count();
+  Ref entries = Ref::new_ref(self->entries);
   int verdict = try_entries(entries.get(), locals, n, result);
-  for (int round = 0; verdict == 0; round++) {  // an entry made by another thread may look further and say no: ask again
-    if (round == kRounds) {
-      raise_second_miss(self, locals, n);
+  for (int own = 0, others = 0; verdict == 0;) {
+    Ref answer = ask_driver(self, locals, n);
+    if (!answer) return -1;
+    if (is_entry(answer.get())) {  // not looked for in the list: another thread may have emptied that
+      entries = Ref::steal(PyTuple_Pack(1, answer.get()));
+      verdict = entries ? try_entry(answer.get(), locals, n, result) : -1;
+      own++;
+    } else {
+      entries = Ref::new_ref(self->entries);  // the driver may have put another list there
+      verdict = answer.get() == Py_True ? try_entries(entries.get(), locals, n, result) : 2;
+      others++;
+    }
+    if (verdict == 0 && (own == kOwnRounds || others == kOtherRounds)) {
+      raise_second_miss(self, entries.get(), locals, n);
       return -1;
     }
-    bool may_capture = thread_state().mode != Mode::RunOnly && self->miss != Py_None;
-    int captured = may_capture ? ask_driver(self, locals, n) : 0;
-    entries = Ref::new_ref(self->entries);  // the driver may have put another list there
-    verdict = captured < 0 ? -1 : captured == 0 ? 2 : try_entries(entries.get(), locals, n, result);
   }
   if (verdict == 1) self->hits++;
   return verdict;
@@ -307,7 +316,7 @@ static PyMemberDef compiled_members[] = {
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
     {"receiver", T_OBJECT, offsetof(CompiledObject, receiver), READONLY, "the object whose class's __call__ it stands for"},
     {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY, "called while that class has another __call__"},
-    {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> whether an entry was put in front"},
+    {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> an entry for this call, True to look again, or False to run eagerly"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};

@@ -212,8 +212,11 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
   return 1;
 }
 
-// As try_entries, for one entry that the caller keeps alive.
-static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+bool is_entry(PyObject* object) { return Py_IS_TYPE(object, &Entry_Type); }
+
+int try_entry(PyObject* object, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  EntryObject* entry = (EntryObject*)object;
+  if (is_dead(entry)) return 0;
   constexpr size_t kOnStack = 32768;
   Program& program = *entry->program->program;
   size_t bytes = (size_t)program.slot_count * sizeof(PyObject*);
@@ -233,15 +236,14 @@ static int try_entry(EntryObject* entry, PyObject* const* locals, Py_ssize_t n, 
 // Try one place of the list.  As try_entries; *at is moved on.
 static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   PyObject* item = PyList_GET_ITEM(entries, *at);
-  if (Py_TYPE(item) != &Entry_Type) {
+  if (!is_entry(item)) {
     PyErr_SetString(PyExc_TypeError, "entries hold Entry objects");
     return -1;
   }
   Ref kept = Ref::new_ref(item);
-  EntryObject* entry = (EntryObject*)item;
-  if (is_dead(entry)) return PyList_SetSlice(entries, *at, *at + 1, nullptr);
+  if (is_dead((EntryObject*)item)) return PyList_SetSlice(entries, *at, *at + 1, nullptr);
   (*at)++;
-  return try_entry(entry, locals, n, result);
+  return try_entry(item, locals, n, result);
 }
 
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {

@@ -271,7 +271,9 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
       captured = Ref::steal(PyObject_Vectorcall(capture_frame, args, 3, nullptr));
     }
     if (!captured) return -1;
-    if (captured.get() == Py_True) {
+    if (is_entry(captured.get())) {
+      verdict = try_entry(captured.get(), all.data(), n + 1, result);
+    } else if (captured.get() == Py_True) {
       entries = find();
       if (entries) verdict = try_entries(entries.get(), all.data(), n + 1, result);
     }

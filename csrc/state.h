@@ -41,6 +41,9 @@ bool is_compiled(PyObject* object);
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+// The same for one entry that the caller keeps alive.
+int try_entry(PyObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+bool is_entry(PyObject* object);
 // After try_entries said "run plainly": the failure of a graph that led to it, or NULL (a new reference either way).
 PyObject* take_failure();
 // Plain Python ended with *result: where it succeeded and the graph had failed (stolen), this is told, which may raise.

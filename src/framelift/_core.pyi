@@ -93,7 +93,7 @@ class Entry:
 class Compiled:
     """Stands for a function: behaves as it does, and answers calls from its entries."""
 
-    miss: Any                          # the driver: miss(compiled, locals) -> whether an entry was put in front
+    miss: Any                          # the driver: miss(compiled, locals) -> an entry, True: look again, False: run eagerly
     entries: Any                       # list[Entry], or PLAIN
     hits: int
     __name__: str

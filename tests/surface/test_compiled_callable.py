@@ -185,11 +185,26 @@ def test_a_miss_may_put_another_list_there() -> None:
 def test_an_entry_that_does_not_hold_for_its_own_call_is_an_internal_error() -> None:
     def function(x: int) -> None: ...
 
-    def miss(compiled: Any, locals_: tuple[Any, ...]) -> bool:
+    def miss(compiled: Any, locals_: tuple[Any, ...]) -> Any:
         compiled.entries.insert(0, entry(None, Guard(arg(0, "x"), "EQ", -1, "file.py:3 in function")))
-        return True
+        return compiled.entries[0]
     with pytest.raises(InternalError, match="x is now 5, was -1.*file.py:3"):
         _core.Compiled(function, miss)(5)
+
+
+def test_other_threads_may_add_entries_for_other_calls_meanwhile() -> None:
+    """Guards may hold for entries that look further and say no; how often that happens is a matter of the number of threads."""
+    def miss(compiled: Any, locals_: tuple[Any, ...]) -> Any:
+        made = entry((lambda i, e: "entry") if len(compiled.entries) == 20 else lambda i, e: _core.MISS)
+        compiled.entries.insert(0, made)
+        return True
+    compiled = _core.Compiled(lambda x: "plain", miss)
+    assert compiled(1) == "entry" and len(compiled.entries) == 21
+
+
+def test_a_made_entry_runs_also_where_another_thread_emptied_the_list() -> None:
+    compiled = _core.Compiled(lambda x: "plain", lambda c, locals_: entry(lambda i, e: "entry"))
+    assert compiled(1) == "entry" and compiled.entries == [] and compiled.hits == 1
 
 
 def test_exceptions_pass_through() -> None:

@@ -9,6 +9,7 @@ and numbers, and all its failures, are what they are without a background.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ __all__ = [
     "is_wanted",
     "ready_entry",
     "submitting",
+    "take_out",
     "until_ready",
     "wait_for",
 ]
@@ -114,6 +116,14 @@ def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:
         if entry.info.interim is not None and entry.info.interim.job.is_ready() and entry.program.check(locals_) is None
     ]
     return min(found, key=lambda entry: entry.info.relations is not None, default=None)
+
+
+def take_out(entries: list[Any], entry: Any) -> int:
+    """Remove an entry; its place.  A `reset` of another thread may remove it at any moment."""
+    place = next((i for i, one in enumerate(entries) if one is entry), 0)
+    with contextlib.suppress(ValueError):
+        entries.remove(entry)
+    return place
 
 
 def interim_entries(compiled: Any) -> Iterator[Any]:

@@ -78,7 +78,7 @@ from .records.messages import break_of, fix_of, full_graph_message, uncaptured_m
 from .records.missed import GONE, cause, watching_hooks, watching_memory
 from .records.names import MODULE_CALLS, Names
 from .records.recompiles import what_was_done
-from .records.record import Capture, Record, counts, ending, spent
+from .records.record import Capture, Note, Record, counts, ending, spent
 from .resumed import resumed_from
 from .sharing import Pool, Settings, pool_of
 
@@ -126,8 +126,8 @@ class Driver:
         self.settings: Settings | None = None  # with which captures are shared; None: with nobody
         self.reuses_graphs = False  # what the backend gives for one graph serves for an equal one
 
-    def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> bool:
-        """The root missed: True when an entry was added, False to run eagerly."""
+    def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Entry | bool:
+        """The root missed: the entry that was made; True: look again, another thread made one; False: run eagerly."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
         except BaseException as error:
@@ -136,8 +136,8 @@ class Driver:
         finally:
             _core.let_go(locals_)
 
-    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
-        """A callee of a frame that runs plainly missed."""
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
+        """A callee of a frame that runs plainly missed.  As `__call__`."""
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False  # inside a function transform that runs plainly: about the moment, not about the frame
@@ -156,8 +156,8 @@ class Driver:
 
     def capture(
         self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
-    ) -> bool:
-        """Rehearse `function` on `locals_` and put an entry in front of `entries`."""
+    ) -> Entry | bool:
+        """Rehearse `function` on `locals_` and put an entry in front of `entries`.  As `__call__`."""
         if config.disable:
             return False
         before = {id(entry) for entry in entries}
@@ -195,21 +195,21 @@ class Driver:
             if made is None:
                 return False
             entry, info = made
-            self._count(info)
+            kept = self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
             self.seen[function.__code__].entered = True
             entries.insert(
                 len(entries) if info.general else 0, entry
             )  # asked last: compilers know more of a size that is 2 at least
-            self._offer(pool, entry, function.__code__)
+            self._offer(pool, entry, function.__code__, kept)
             entry_made(function.__code__, info)
-            return True
+            return entry
 
-    def _offer(self, pool: Pool | None, entry: Any, code: types.CodeType) -> None:
+    def _offer(self, pool: Pool | None, entry: Any, code: types.CodeType, note: Note) -> None:
         """Other callables of the same code may use this entry."""
         if pool is not None:
-            pool.offer(entry, self.record.notes[-1], self.name, self.breaks.kept_for(code))
+            pool.offer(entry, note, self.name, self.breaks.kept_for(code))
 
     def _take_over(self, pool: Pool, entries: list[Any], locals_: tuple[Any, ...]) -> bool:
         """Use what other callables captured of the same code."""
@@ -219,7 +219,7 @@ class Driver:
             if offer.keeps is not None:
                 self.breaks.keep(offer.keeps)
         while taken and (old := background.ready_entry(entries, locals_)) is not None:
-            entries.remove(old)  # one of them is what it waited for
+            background.take_out(entries, old)  # one of them is what it waited for
         return bool(taken)
 
     def _exchange(
@@ -230,14 +230,13 @@ class Driver:
         locals_: tuple[Any, ...],
         root: bool,
         pool: Pool | None,
-    ) -> bool:
+    ) -> Entry | bool:
         """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first
         call.
         """
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
-        place = entries.index(old)
-        entries.remove(old)
+        place = background.take_out(entries, old)
         self.blocking.add(function.__code__)  # should it fail
         made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
         if made is None or made[0] is None or not _holds(*made, locals_):
@@ -245,11 +244,11 @@ class Driver:
         self.blocking.discard(function.__code__)
         entry, info = made
         entry.hits = old.hits
-        self.record.exchange(old.info, info)
+        kept = self.record.exchange(old.info, info)
         entries.insert(min(place, len(entries)), entry)
-        self._offer(pool, entry, function.__code__)
+        self._offer(pool, entry, function.__code__, kept)
         entry_made(function.__code__, info)
-        return True
+        return entry
 
     def _captured(
         self,
@@ -542,8 +541,8 @@ class Driver:
                 level, "%s meets a break that was reported before: %s (%d times so far)", info.name, info.reason, times
             )
 
-    def _count(self, info: Capture) -> None:
-        self.record.add(info)
+    def _count(self, info: Capture) -> Note:
+        kept = self.record.add(info)
         note(info)
         counts.captures += 1
         counts.guards += info.guard_count
@@ -553,6 +552,7 @@ class Driver:
             counts.breaks[info.reason] += 1
         if info.recompile:
             counts.recompiles.append(info.recompile)
+        return kept
 
     def _warn_limit(self, function: types.FunctionType, names: Names, times: int, miss: Miss | None) -> None:
         told = function.__code__, policy.cause_of(miss)
@@ -680,7 +680,7 @@ def _has_tensor(values: Any, depth: int = 0) -> bool:
 _core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))
 
 
-def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
     driver = compiled.miss
     try:
         return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)

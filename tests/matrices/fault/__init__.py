@@ -58,7 +58,7 @@ def _run(program: Program, point: Point, fault: Fault) -> tuple[bool, str | None
     """Whether the point was reached, and what was different."""
     function = program.make()
     expected = _outcome(function, program)
-    compiled = framelift.compile(program.make(), backend=program.backend)
+    compiled = program.compile(program.make(), program.backend)
     if point.calls_before:
         _outcome(compiled, program)
     args = program.args()

@@ -91,7 +91,7 @@ def _wrapped(owner: str, attribute: str, struck: Struck, after: bool) -> Iterato
 
 #: functions of framelift by phase: (module or module:class, names)
 _FUNCTIONS = (
-    ("capture.driver:Driver", ("capture", "_make_entry", "_attempt", "_compile", "_backend_for", "_count")),
+    ("capture.driver:Driver", ("capture", "_make_entry", "_attempt", "_compile", "_backend_for", "_count", "_captured", "_take_over", "_exchange", "_offer")),
     ("rehearsal.session:Session", ("__init__", "start", "finish", "break_off", "close", "note_function", "load_global", "load_cell", "load_attr",
                                    "store_attr", "classify", "note_class", "load_tensor")),
     ("recording.recorder:Recorder", ("call", "_call", "stand_in", "_begin", "_end", "mark_end", "finish", "record")),
@@ -104,6 +104,9 @@ _FUNCTIONS = (
     ("guards.native_program", ("build_program",)),
     ("backends.surroundings:Surroundings", ("__init__", "restore")),
     ("capture.around.failing", ("runnable",)),
+    ("capture.policy", ("may_capture", "may_exchange")),
+    ("capture.background", ("ready_entry",)),
+    ("capture.sharing:Pool", ("taken", "offer")),
     ("capture.records.callbacks", ("entry_made",)),
     ("vocabulary.quiet_capture:_Use", ("end",)),
     ("vocabulary.quiet_capture:_Block", ("end",)),

@@ -27,6 +27,7 @@ class Program:
     points: frozenset[str] = frozenset({"backend starts", "backend ends", "graph"})
     copies: bool = True
     draws: bool = False   # random numbers
+    compile: Callable[[Any, Any], Any] = lambda function, backend: framelift.compile(function, backend=backend)
 
 
 def struck_backend(graph_module: Any, inputs: Any) -> Any:
@@ -159,6 +160,28 @@ def _operator() -> Any:
     return lambda x: twice(x) + 1
 
 
+def _plainly_broken() -> Any:
+    def function(x: Any) -> Any:
+        y = x * 2
+        eagerly("eager part")
+        return y + 1
+    return function
+
+
+def _in_background(function: Any, backend: Any) -> Any:
+    """The next call puts a compiled entry in the place of one whose graph runs uncompiled."""
+    compiled = framelift.compile(function, backend=backend, background="manual")
+    compiled(torch.arange(4.0))
+    framelift.wait(compiled)
+    return compiled
+
+
+def _of_another(function: Any, backend: Any) -> Any:
+    """The next call takes over what another callable of the same function captured."""
+    framelift.compile(function, backend=backend)(torch.arange(4.0))
+    return framelift.compile(function, backend=backend)
+
+
 _OWN = frozenset({"backend starts", "backend ends", "graph"})
 PROGRAMS = (
     Program("plain", _plain),
@@ -172,4 +195,7 @@ PROGRAMS = (
     Program("generator", _generator),
     Program("regions", _regions, draws=True),
     Program("operator", _operator, points=_OWN | {"fake kernel"}),
+    Program("plain break", _plainly_broken, points=_OWN | {"eager part"}),
+    Program("background", _plain, backend="aot_eager", points=frozenset(), compile=_in_background),
+    Program("shared", _plain, points=frozenset(), compile=_of_another),
 )

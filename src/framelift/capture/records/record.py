@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import time
 import types
@@ -318,39 +319,40 @@ class Record:
         )  # what a defect of framelift keeps from being captured
         self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
-    def add(self, capture: Capture) -> None:
-        """A capture is finished."""
-        self.notes.append(
-            Note(
-                next(_numbers),
-                capture.name,
-                capture.file,
-                capture.line,
-                capture.root,
-                capture.guard_count,
-                capture.operations,
-                capture.graph_module is not None,
-                capture.stop,
-                capture.miss,
-                capture.cpu_seconds,
-                tuple(capture.phases),
-                capture.spent,
-                capture.resumed,
-                weakref.ref(capture),
-                capture.done,
-                shares_graph=capture.shares_graph,
-            )
+    def add(self, capture: Capture) -> Note:
+        """A capture is finished.  Gives what stays of it here, until the next `reset`."""
+        note = Note(
+            next(_numbers),
+            capture.name,
+            capture.file,
+            capture.line,
+            capture.root,
+            capture.guard_count,
+            capture.operations,
+            capture.graph_module is not None,
+            capture.stop,
+            capture.miss,
+            capture.cpu_seconds,
+            tuple(capture.phases),
+            capture.spent,
+            capture.resumed,
+            weakref.ref(capture),
+            capture.done,
+            shares_graph=capture.shares_graph,
         )
+        self.notes.append(note)
         notify("done", capture)
+        return note
 
-    def exchange(self, old: Capture, new: Capture) -> None:
+    def exchange(self, old: Capture, new: Capture) -> Note:
         """A capture whose graph ran uncompiled was made again with the compiled graph: one capture, as before."""
         for note in list(self.notes):
             if note.capture() is old:
-                self.notes.remove(note)
+                with contextlib.suppress(ValueError):  # another thread may have reset everything
+                    self.notes.remove(note)
         new.cpu_seconds += old.cpu_seconds
         new.phases = [*old.phases, *new.phases]
-        self.add(new)
+        return self.add(new)
 
     def share(self, note: Note, by: str) -> None:
         """A capture that another callable made is used here too: it cost nothing."""
