@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/PythonTorchFunctionTLS.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -57,6 +58,10 @@ class KeptSet {
     return true;
   }
   size_t count(PyObject* object) const { return objects_.count(object); }
+  template <typename Test>
+  bool any(Test test) const {
+    return std::any_of(objects_.begin(), objects_.end(), test);
+  }
 
  private:
   std::unordered_set<PyObject*> objects_;

@@ -21,10 +21,49 @@ static PyObject* mark_tensor(PyObject*, PyObject* object) {
   r->tensors.insert(object);
   Py_RETURN_NONE;
 }
+// A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the lists of those from outside:
+// other threads must not see it, nor the program when the rehearsal is thrown away and the class waits for the garbage collector.
+// Lists of classes made inside stay as they are: CPython passes changes of a class on to its subclasses by them.
+static bool leave_lists(Rehearsal* r, PyTypeObject* cls) {
+  for (Py_ssize_t i = 0; cls->tp_bases && i < PyTuple_GET_SIZE(cls->tp_bases); i++) {
+    PyTypeObject* base = (PyTypeObject*)PyTuple_GET_ITEM(cls->tp_bases, i);
+    if (r->internal.count((PyObject*)base) || !base->tp_subclasses) continue;
+#if PY_VERSION_HEX >= 0x030c0000
+    if (!is_heap_type(base)) continue;  // the interpreter's own structures have the lists of built-in classes
+#endif
+    Ref key = Ref::steal(PyLong_FromVoidPtr(cls));
+    if (!key) return false;
+    PyObject* listed = (PyObject*)base->tp_subclasses;
+    if (PyDict_DelItem(listed, key.get()) == 0) continue;
+    if (!PyErr_ExceptionMatches(PyExc_KeyError)) return false;
+    PyErr_Clear();  // it left before
+  }
+  return true;
+}
 static PyObject* mark_internal(PyObject*, PyObject* object) {
   NEED_REHEARSAL
   r->internal.insert(object);
+  if (PyType_Check(object) && !leave_lists(r, (PyTypeObject*)object)) return nullptr;
   Py_RETURN_NONE;
+}
+// adopt(class, name): the `__set_name__` of a mark in a new class's namespace.  The mark goes, the class is internal.  Native, so that no other thread
+// runs between the making of the class and this.
+static PyObject* adopt(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  NEED_REHEARSAL
+  if (n != 2 || !PyType_Check(a[0])) return PyErr_Format(PyExc_TypeError, "adopt(class, name)");
+  r->internal.insert(a[0]);
+  if (!leave_lists(r, (PyTypeObject*)a[0]) || PyType_Type.tp_setattro(a[0], a[1], nullptr) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+// has_new_subclass(class): whether a class made inside has it for a base.
+static PyObject* has_new_subclass(PyObject*, PyObject* cls) {
+  NEED_REHEARSAL
+  return PyBool_FromLong(r->internal.any([cls](PyObject* made) {
+    PyObject* bases = PyType_Check(made) ? ((PyTypeObject*)made)->tp_bases : nullptr;
+    for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases); i++)
+      if (PyTuple_GET_ITEM(bases, i) == cls) return true;
+    return false;
+  }));
 }
 static PyObject* is_external(PyObject*, PyObject* object) {
   NEED_REHEARSAL
@@ -177,7 +216,9 @@ static MethodTable methods({
     method<mark_tensor, METH_O>("mark_tensor", "this stands for a tensor from outside"),
     method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
     method<is_external, METH_O>("is_external"),
+    method<adopt>("adopt", "adopt(class, name): the class was made inside, and the mark of this name leaves it"),
     method<is_internal, METH_O>("is_internal"),
+    method<has_new_subclass, METH_O>("has_new_subclass", "whether a class made inside has this class for a base"),
     method<mark_cell, METH_O>("mark_cell", "this cell is external"),
     method<is_external_cell, METH_O>("is_external_cell"),
     method<know>("know", "know(object, name, answer, payload)"),

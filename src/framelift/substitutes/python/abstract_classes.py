@@ -19,7 +19,10 @@ from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.class_reads import mro_of, qualname_of
 from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -63,6 +66,27 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
 _is_subclass = abc.ABCMeta.__subclasscheck__
 
 
+#: classes made inside at which others were registered
+_REGISTERED = "classes with registrations"
+
+
+@substitute(_abc._abc_register)
+@exactly(2)
+def _abc_register(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Registering at a class made inside is its own affair."""
+    if not _core.is_internal(args[0]):
+        raise Interrupt("effect-object", f"the registry of {args[0].__qualname__}")
+    session.notes.setdefault(_REGISTERED, []).append(args[0])
+    return _core.natively(callable_, args, kwargs)
+
+
+def _check_registered(session: Session, owner: Any) -> None:
+    """An abstract class asks its subclasses too, and keeps their answers: those made inside must not be among them."""
+    made = session.notes.get(_REGISTERED, ())
+    if made and not _core.is_internal(owner) and any(owner in mro_of(cls) for cls in made):
+        raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
+
+
 def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
     if _core.is_internal(owner) or any(_core.is_internal(cls) for cls in classes):
         return
@@ -83,6 +107,7 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> Non
 def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (args[1].__class__, args[0]), None)
+    _check_registered(session, args[0])
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1].__class__, type(args[1])}, answer)
     return answer
@@ -90,6 +115,7 @@ def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 
 @substitute(_abc._abc_subclasscheck)
 def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _check_registered(session, args[0])
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1]}, answer)
     return answer

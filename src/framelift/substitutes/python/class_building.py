@@ -74,7 +74,7 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
     """
     cls = args[0]
     found = _core.natively(callable_, args, None)
-    if not is_a(cls, type) or _core.is_internal(cls) or any(map(_core.is_internal, found)):
+    if not is_a(cls, type) or _core.is_internal(cls) or _core.has_new_subclass(cls):
         raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
     known = [weakref.ref(one) for one in found]
 
@@ -154,12 +154,3 @@ def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         if not _core.is_internal(base) and "__abstractmethods__" in _own(base):
             session.world.guard(const(base).to("attr", "__abstractmethods__"), "EQ", base.__abstractmethods__)
     return _core.natively(callable_, args, None)
-
-
-@substitute(_abc._abc_register)
-@exactly(2)
-def _abc_register(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Registering at a class made inside is its own affair."""
-    if not _core.is_internal(args[0]):
-        raise Interrupt("effect-object", f"the registry of {args[0].__qualname__}")
-    return _core.natively(callable_, args, kwargs)

@@ -32,9 +32,7 @@ _MARK = ".internal"
 class _Mark:
     """Makes the class it finds itself in internal, and disappears from it."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        type.__delattr__(owner, name)
-        _core.mark_internal(owner)
+    __set_name__ = _core.adopt
 
 
 def marked(namespace: Any) -> Any:
