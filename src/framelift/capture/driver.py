@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import logging
@@ -13,8 +12,6 @@ import os
 import threading
 import time
 import types
-import weakref
-from collections.abc import Callable
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
@@ -32,87 +29,51 @@ from .. import _core, config
 from .._core import is_a
 from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
-from ..exits import PLAIN, build_entry
-from ..graph.analysis.replay import with_histories
-from ..graph.fx.examples import examples_for, without_alpha
-from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.targets import OneNode
-from ..graph.symbols.numbers import Float
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
-from ..overriding.modes import Moment, at_rest, unseen, without_modes
-from ..overriding.subclasses import with_types
+from ..overriding.modes import Moment, at_rest
 from ..rehearsal.session import Session
-from ..substitutes.python.python_random import note_decided
 from ..vocabulary.log import topic, warn
 from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
 from . import background, policy
-from .around.failing import raising, runnable, undoing
-from .around.leaving import leaving, unseen_by_hooks
-from .around.ranges import Parts
-from .around.symbolic_entries import (
-    Relations,
-    check_promises,
-    first_given,
-    floats_shown,
-    names_for,
-    preamble_of,
-    putting_back,
-)
 from .attempts import break_off, taking_values
 from .attempts import rehearsed as rehearse
-from .breaks import Breaks, handing_over
-from .equal_graphs import compile_once
+from .breaks import Breaks
+from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import muted, resolve_code, skipped
-from .freezing import frozen
 from .learned_shapes import Learned, dynamism_for, rehearse_with
 from .records.callbacks import capturing, entry_made
 from .records.counters import note
 from .records.defects import is_defect, report_defect
 from .records.guard_hooks import Hooks
 from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
-from .records.missed import GONE, cause, watching_hooks, watching_memory
-from .records.names import MODULE_CALLS, Names
+from .records.missed import GONE, cause
+from .records.names import Names
 from .records.recompiles import what_was_done
-from .records.record import Capture, Note, Record, counts, ending, spent
+from .records.record import Capture, Note, Record, counts, spent
 from .resumed import resumed_from
-from .sharing import Pool, Settings, pool_of
+from .sharing import Pool, pool_of
 
 if TYPE_CHECKING:
     from .._core import Compiled, Entry
-    from ..exits.entry import EntryPlan
-    from ..graph.symbols.environment import Symbols
-    from ..recording.finished import Finished
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
 capture_lock = threading.RLock()
-CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
 
 class Driver:
     """Captures frames on behalf of one compiled callable."""
 
     def __init__(
-        self,
-        compile_graph: CompileGraph,
-        *,
-        fullgraph: bool,
-        name: str,
-        dynamic: bool | None = None,
-        hooks: Hooks = Hooks(),
-        submit: CompileGraph | None = None,
-        background: bool | str | None = None,
+        self, backend: Backend, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()
     ) -> None:
-        self.compile_graph = compile_graph
-        self.submit, self.background = submit, background
-        self.blocking: weakref.WeakSet[types.CodeType] = (
-            weakref.WeakSet()
-        )  # what failed to be compiled in the background
+        self.backend = backend
         self.dynamic = dynamic
         self.seen: dict[types.CodeType, Learned] = {}
         self.expected: dict[str, Learned] = {}  # from a file (shapes.load), by the code's name and line
@@ -122,9 +83,6 @@ class Driver:
         self.warned: set[Any] = set()  # causes whose limit was reported
         self.record = Record()
         self.breaks = Breaks()
-        self.backend_name = ""
-        self.settings: Settings | None = None  # with which captures are shared; None: with nobody
-        self.reuses_graphs = False  # what the backend gives for one graph serves for an equal one
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Entry | bool:
         """The root missed: the entry that was made; True: look again, another thread made one; False: run eagerly."""
@@ -164,7 +122,7 @@ class Driver:
         with capture_lock:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True  # another thread captured it while this one waited
-            pool = pool_of(self.settings, function, locals_, root) if not self.expected else None
+            pool = pool_of(self.backend.settings, function, locals_, root) if not self.expected else None
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
             if function.__code__ in self.record.given_up:
@@ -213,7 +171,7 @@ class Driver:
 
     def _take_over(self, pool: Pool, entries: list[Any], locals_: tuple[Any, ...]) -> bool:
         """Use what other callables captured of the same code."""
-        taken = list(pool.taken(entries, locals_, bool(background.is_wanted(self.background))))
+        taken = list(pool.taken(entries, locals_, bool(background.is_wanted(self.backend.background))))
         for offer in taken:
             self.record.share(offer.note, offer.by)
             if offer.keeps is not None:
@@ -237,11 +195,11 @@ class Driver:
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
         place = background.take_out(entries, old)
-        self.blocking.add(function.__code__)  # should it fail
+        self.backend.blocking.add(function.__code__)  # should it fail
         made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
         if made is None or made[0] is None or not _holds(*made, locals_):
             return False
-        self.blocking.discard(function.__code__)
+        self.backend.blocking.discard(function.__code__)
         entry, info = made
         entry.hits = old.hits
         kept = self.record.exchange(old.info, info)
@@ -267,7 +225,7 @@ class Driver:
         try:
             with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
                 entry, info = self._make_entry(
-                    function, locals_, root, _for_backend(moment, self.backend_name), sessions, pool, seen
+                    function, locals_, root, _for_backend(moment, self.backend.name), sessions, pool, seen
                 )
                 info.spent, info.done = spent(sessions), what_was_done(miss, info)
         except Exception as error:
@@ -300,7 +258,7 @@ class Driver:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.resumed = resumed_from(self.breaks, code)
-        info.backend, info.sessions = self.backend_name, sessions
+        info.backend, info.sessions = self.backend.name, sessions
         seen = known or self.seen.get(code)
         if seen is None:
             expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
@@ -333,10 +291,10 @@ class Driver:
             if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info  # about the moment of the call, not about the program: nothing to remember
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
-        if run is None and session.recorder.symbols is not None:
-            run, inputs = _plain_where(session.recorder.symbols, info)
-        if stop is not None and not is_a(stop, Interrupt):
-            run, info.replayable = raising(run, stop, first.left_at), True
+        if run is None:
+            error = stop if not is_a(stop, Interrupt) else None
+            run, inputs = plain_entry(session, info, error, first.left_at)
+            info.replayable = info.replayable or error is not None
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(
@@ -380,7 +338,7 @@ class Driver:
             if plan is None:
                 return first, session, None, stop, None, []
             try:
-                return first, session, plan, stop, *self._compile(session, plan, info)
+                return first, session, plan, stop, *compile_entry(session, plan, info, self.backend)
             except Interrupt as interrupt:
                 if interrupt.first is not None:
                     interrupt.first()
@@ -399,115 +357,6 @@ class Driver:
                 known = seen.keep_floats_static(session, error)
                 dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
             again = functools.partial(once, function, locals_, dynamism)
-
-    def _compile(self, session: Session, plan: EntryPlan, info: Capture) -> tuple[Any, list[Any]]:
-        """The entry's function, and its inputs: tensors, and origins of numbers."""
-        info.interim = None  # of an attempt before
-        with info.phase("graph"):
-            finished = session.recorder.finish(plan.outputs)
-        graph = None
-        info.operations = finished.n_ops
-        if finished.n_ops or plan.outputs:
-            finished = frozen(session, finished)
-            info.graph_module = finished.graph_module
-            info.examples = finished.inputs
-            if session.recorder.symbols is not None:
-                info.given = first_given(session, finished)
-            finished.graph_module.compile_subgraph_reason = ending(session)
-            name_placeholders(
-                finished.graph_module,
-                finished.arguments or finished.inputs,
-                session.world.memo,
-                session.function.__code__,
-            )
-            with info.phase("backend"):
-                graph = runnable(finished, self._backend_for(session, finished, info))
-            info.examples = ()
-            if finished.without_history:
-                graph = with_histories(graph, finished.without_history)
-            graph = with_types(graph, finished.arguments or finished.inputs, plan.outputs)
-            if session.active_modes or session.recorder.overrides:
-                graph = without_modes(graph)
-        inputs: list[Any] = finished.inputs if graph is not None else []
-        before: tuple[str, ...] = ()
-        names, lines = None, None
-        if session.recorder.symbols is not None:
-            symbols = session.recorder.symbols
-            check_promises(
-                symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None
-            )
-            lines = preamble_of(symbols, finished.arguments if graph is not None else None)
-            info.relations = Relations(lines)
-            before, names = lines.lines, names_for(lines, info.relations)
-            inputs = [*lines.tensors, *lines.places]
-        drawing = session.recorder.drawing
-        if drawing.used:
-            graph = drawing.around(graph)
-        with info.phase("entry"):
-            entry: Any = build_entry(plan, graph, info.name, before, names)
-        info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
-        if lines is not None:
-            entry = putting_back(entry, lines)
-            note_decided(session.function.__code__, lines.drawn.relations)
-        if drawing.used:
-            entry = drawing.entry(entry)
-        if session.point is not None:
-            entry = handing_over(entry, session.point)
-        info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
-        info.replayable = not finished.mutated and (not finished.stays or finished.violations > 0)
-        if not info.replayable:
-            entry = undoing(
-                entry,
-                session.recorder.tape,
-                finished,
-                inputs,
-                plan.acts,
-                self.backend_name == "eager",
-                info.resumed is not None,
-            )
-        if plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in finished.inputs):
-            entry = unseen_by_hooks(entry)
-        if finished.left_state:
-            entry = leaving(entry, finished.left_state, finished.in_region)
-        if finished.mutated and len(finished.inputs) > 1:
-            entry = watching_memory(entry, tuple(inputs), info)
-        reached = {id(tensor) for tensor in session.recorder.gradients.reached}
-        if reached:
-            entry = watching_hooks(entry, [i for i, tensor in enumerate(inputs) if id(tensor) in reached], info)
-        if session.active_modes or session.leaves_modes or session.recorder.overrides:
-            entry = unseen(entry)
-        return entry if info.interim is None else background.until_ready(entry, info.interim), inputs
-
-    def _backend_for(self, session: Session, finished: Finished, info: Capture) -> Any:
-        symbols, backend = session.recorder.symbols, self.compile_graph
-        way = background.is_wanted(self.background)
-        if (
-            way
-            and self.submit is not None
-            and self.backend_name != "eager"
-            and session.function.__code__ not in self.blocking
-        ):
-            backend = background.submitting(self.submit, self.compile_graph, info, way)
-        if symbols is None and backend is self.compile_graph and self.reuses_graphs and self.settings is not None:
-            return compile_once(backend, self.settings, info)
-        if symbols is None:
-            return backend
-        if finished.mutated and finished.shared:
-            raise Interrupt("symbolic-number", "writing to inputs that share memory")
-        assert finished.arguments is not None
-        examples, mode = examples_for(
-            symbols, finished.graph_module, finished.arguments, session.recorder.input_facts()
-        )
-        takes_floats = any(type(argument) is Float for argument in finished.arguments)
-        told = floats_shown() if takes_floats else contextlib.nullcontext()
-        if takes_floats and self.backend_name != "eager":
-            without_alpha(finished.graph_module)
-
-        def compile_graph(graph_module: Any, _inputs: Any) -> Any:
-            with told:
-                return backend(graph_module, examples, fake_mode=mode)
-
-        return compile_graph
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly
@@ -624,17 +473,6 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
         raise InternalError(text)
     warn(f"{text}; it runs eagerly. Please report this.")
     return False
-
-
-def _plain_where(symbols: Symbols, info: Capture) -> tuple[Any, list[Any]]:
-    """A frame that runs plainly does so where the relations hold that led there."""
-    try:
-        lines = preamble_of(symbols, None)
-    except Interrupt:  # then wherever the guards hold
-        return None, []
-    info.relations = Relations(lines)
-    entry = putting_back(build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations)), lines)
-    return entry, [*lines.tensors, *lines.places]
 
 
 #: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly

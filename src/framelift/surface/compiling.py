@@ -20,6 +20,7 @@ from ..boundary.becomes.leaves import is_leaf
 from ..bytecode import branches
 from ..capture import equal_graphs, policy, sharing, stance
 from ..capture.background import compiling, wait_for
+from ..capture.compile_entry import Backend
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks
@@ -132,20 +133,16 @@ def compile(
     again = functools.partial(compile, **asked)
     if isinstance(model, type):
         return _compile_class(model, again)
-    driver = Driver(
+    used = Backend(
         functools.partial(compile_graph, found),
-        fullgraph=fullgraph,
-        dynamic=dynamic,
-        name=name or str(getattr(model, "__name__", type(model).__name__)),
-        hooks=hooks,
-        submit=functools.partial(submit_graph, found),
-        background=background,
+        name_of(found),
+        functools.partial(submit_graph, found),
+        background,
+        sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None,
+        getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True,
     )
-    driver.backend_name = name_of(found)
-    driver.settings = (
-        sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
-    )
-    driver.reuses_graphs = getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True
+    shown = name or str(getattr(model, "__name__", type(model).__name__))
+    driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
     compiled = _make(model, driver, name)
     _describe(compiled, model, found)
     if background:
@@ -278,15 +275,13 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
     siblings = _siblings.setdefault(compiled, {})
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
-        driver = compiled.miss
-        other = Driver(
-            functools.partial(compile_graph, lookup(backend)),
-            fullgraph=driver.fullgraph,
-            name=driver.name,
-            hooks=driver.hooks,
-            submit=functools.partial(submit_graph, lookup(backend)),
-            background=driver.background,
+        driver, found = compiled.miss, lookup(backend)
+        used = Backend(
+            functools.partial(compile_graph, found),
+            submit=functools.partial(submit_graph, found),
+            background=driver.backend.background,
         )
+        other = Driver(used, fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
         siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])
     return siblings[key][1]

@@ -15,25 +15,19 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.overrides import _enable_torch_function
 
 from ... import _core, config
 from ..._core import is_a
 from ...exc import InternalError
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
-from ...graph.fx.saved_tensor_nodes import SavedHooks, compiling_hooks, leaving_no_hooks
 from ...graph.metadata.fakes import UNKNOWN
-from ...graph.metadata.live_fakes import leaving_none_open
 from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.random_draws import put_back, states
-from ...graph.state.settings import inside
-from ...graph.state.torch_state import SavedState, autocast_nesting, choose_kernels, keeping_kernels
-from ...overriding.subclasses import plain_examples
+from ...graph.state.torch_state import SavedState, autocast_nesting
 from ...recording.recorder import Finished
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
@@ -42,7 +36,18 @@ from ...vocabulary.scopes import insist
 if TYPE_CHECKING:
     from ..records.record import Capture
 
-__all__ = ["AssumptionFailed", "place_of", "raising", "runnable", "report_failure", "undoing"]
+__all__ = [
+    "AssumptionFailed",
+    "checked",
+    "keeping_settings",
+    "noting_failures",
+    "place_of",
+    "raising",
+    "report_failure",
+    "run_uncompiled",
+    "under",
+    "undoing",
+]
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 _SMALL = 1 << 16
@@ -83,53 +88,8 @@ def raising(run: Callable[..., Any] | None, error: BaseException, place: str) ->
     return entry
 
 
-def runnable(finished: Finished, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
-    """The compiled graph of a rehearsal, in the settings it wants, and tidy when it fails."""
-    around = functools.partial(inside, finished.settings) if finished.settings is not None else contextlib.nullcontext
-    module = finished.graph_module
-    hooks = [child for child in module.children() if type(child) is SavedHooks]
-    with (
-        around(),
-        torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad),
-        compiling_hooks(hooks),
-        _enable_torch_function(),
-    ):
-        compiled = compile_graph(module, plain_examples(finished.inputs))
-    finished = replace(
-        finished, inputs=[], arguments=None
-    )  # what follows lives as long as the entry; these are the program's
-    graph = _in_its_settings(compiled, finished, around, hooks)
-    if (
-        compiled == module.forward or compiled is module or finished.stays == UNKNOWN
-    ):  # nothing is compiled, or it must not run twice
-        return graph
-    uncompiled = functools.partial(
-        _in_its_settings, functools.partial(_run_uncompiled, module), finished, around, hooks
-    )
-    return _noting_failures(graph, uncompiled, not finished.mutated and (not finished.stays or finished.violations > 0))
-
-
-def _in_its_settings(
-    graph: Callable[..., Any], finished: Finished, around: Callable[[], Any], hooks: list[Any]
-) -> Callable[..., Any]:
-    if finished.without_grad:
-        graph = torch.no_grad()(graph)
-    if finished.changes_state:
-        graph = _keeping_settings(graph)
-    if any(node.target is choose_kernels for node in finished.graph_module.graph.nodes):
-        graph = _under(graph, keeping_kernels)
-    if hooks:
-        graph = _under(graph, functools.partial(leaving_no_hooks, hooks))
-    if finished.transforms:
-        graph = _under(graph, leaving_none_open)
-    if finished.settings is not None:
-        graph = _under(graph, around)
-    if finished.violations:
-        graph = _checked(graph, finished.violations, finished.stays > 0)
-    return graph
-
-
-def _run_uncompiled(module: Any, *inputs: Any) -> Any:
+def run_uncompiled(module: Any, *inputs: Any) -> Any:
+    """The graph as it was recorded."""
     _LazyGraphModule.force_recompile(module)
     return module.forward(*inputs)  # not by calling the module: FX prints its errors
 
@@ -146,7 +106,7 @@ class _Failed(threading.local):
 _failed = _Failed()
 
 
-def _noting_failures(
+def noting_failures(
     graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool
 ) -> Callable[..., Any]:
     """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed
@@ -183,7 +143,7 @@ def _blame_the_compiler(again: Callable[[], Any]) -> None:
     _core.stands()
 
 
-def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[..., Any]:
+def checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[..., Any]:
     """`graph` without its last `count` results, each of which is true where an assumption is wrong.
 
     `draws`: the graph may draw random numbers.
@@ -204,7 +164,7 @@ def _checked(graph: Callable[..., Any], count: int, draws: bool) -> Callable[...
     return run
 
 
-def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
+def under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[..., Any]:
     """`graph`, run under the settings it was made for, or with somebody who tidies up."""
 
     def run(*inputs: Any) -> Any:
@@ -214,7 +174,7 @@ def _under(graph: Callable[..., Any], around: Callable[[], Any]) -> Callable[...
     return run
 
 
-def _keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
+def keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
     """`graph`, which changes torch's settings for a while; they are those of this moment whenever it is called."""
     settings = SavedState(generators=False)
 

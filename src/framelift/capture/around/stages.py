@@ -1,0 +1,282 @@
+"""What wraps a graph and the run of an entry: one table for each of them, in the order of application.
+
+The first stage of a table is the innermost.  A stage says when it applies and what it makes of what it wraps; its code
+is in the files beside this one.  Nothing else wraps a graph or an entry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import torch
+
+from ... import _core
+from ...graph.analysis.replay import with_histories
+from ...graph.fx.saved_tensor_nodes import SavedHooks, leaving_no_hooks
+from ...graph.metadata.fakes import UNKNOWN
+from ...graph.metadata.live_fakes import leaving_none_open
+from ...graph.state.settings import inside
+from ...graph.state.torch_state import choose_kernels, keeping_kernels
+from ...overriding.modes import unseen, without_modes
+from ...overriding.subclasses import with_types
+from ..background import until_ready
+from ..breaks import handing_over
+from ..records.missed import watching_hooks, watching_memory
+from .failing import checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
+from .leaving import leaving, unseen_by_hooks
+from .symbolic_entries import putting_back
+
+if TYPE_CHECKING:
+    from ...exits.entry import EntryPlan
+    from ...graph.symbols.relations import Preamble
+    from ...recording.finished import Finished
+    from ...rehearsal.session import Session
+    from ..records.record import Capture
+
+__all__ = [
+    "AROUND_CALL",
+    "AROUND_ENTRY",
+    "AROUND_GRAPH",
+    "AROUND_PLAIN_ENTRY",
+    "AROUND_RUN",
+    "Entry",
+    "Graph",
+    "Plain",
+    "Run",
+    "Stage",
+    "wrapped",
+]
+
+_Context = TypeVar("_Context")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[_Context]):
+    """`wrap(inner, context)` is put around what there is so far, where `applies(context)`.
+
+    Wrappers live as long as the entry: they keep what they need of the context, never the context itself.
+    """
+
+    name: str
+    applies: Callable[[_Context], Any]
+    wrap: Callable[[Any, _Context], Any]
+
+
+def wrapped(stages: Sequence[Stage[_Context]], inner: Any, context: _Context) -> Any:
+    """`inner` with the stages around it that apply."""
+    for stage in stages:
+        if stage.applies(context):
+            inner = stage.wrap(inner, context)
+    return inner
+
+
+# ---- a run of a graph, compiled or not: torch's settings around it ----
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A graph about to be run: what was recorded, without the program's tensors."""
+
+    finished: Finished
+
+    @property
+    def hooks(self) -> list[Any]:
+        """The program's hooks on saved tensors inside the graph."""
+        return [child for child in self.finished.graph_module.children() if type(child) is SavedHooks]
+
+    @property
+    def around(self) -> Callable[[], Any]:
+        """The settings that the graph is compiled and run under."""
+        settings = self.finished.settings
+        return functools.partial(inside, settings) if settings is not None else contextlib.nullcontext
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a run that failed has changed nothing."""
+        finished = self.finished
+        return not finished.mutated and (not finished.stays or finished.violations > 0)
+
+
+def _chooses_kernels(run: Run) -> bool:
+    return any(node.target is choose_kernels for node in run.finished.graph_module.graph.nodes)
+
+
+AROUND_RUN: tuple[Stage[Run], ...] = (
+    Stage("without grad mode", lambda run: run.finished.without_grad, lambda graph, run: torch.no_grad()(graph)),
+    Stage("settings restored", lambda run: run.finished.changes_state, lambda graph, run: keeping_settings(graph)),
+    Stage("kernel choice restored", _chooses_kernels, lambda graph, run: under(graph, keeping_kernels)),
+    Stage(
+        "saved-tensor hooks ended",
+        lambda run: run.hooks,
+        lambda graph, run: under(graph, functools.partial(leaving_no_hooks, run.hooks)),
+    ),
+    Stage("transforms closed", lambda run: run.finished.transforms, lambda graph, run: under(graph, leaving_none_open)),
+    Stage("settings", lambda run: run.finished.settings is not None, lambda graph, run: under(graph, run.around)),
+    Stage(
+        "assumptions checked",
+        lambda run: run.finished.violations,
+        lambda graph, run: checked(graph, run.finished.violations, run.finished.stays > 0),
+    ),
+)
+
+
+# ---- the compiled graph, as the entry's source calls it ----
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A compiled graph; `is_compiled`: the backend gave something else than the graph itself."""
+
+    session: Session
+    plan: EntryPlan
+    finished: Finished
+    run: Run
+    is_compiled: bool
+
+
+def _uncompiled(run: Run) -> Callable[..., Any]:
+    return wrapped(AROUND_RUN, functools.partial(run_uncompiled, run.finished.graph_module), run)
+
+
+def _noted(graph: Callable[..., Any], context: Graph) -> Callable[..., Any]:
+    return noting_failures(graph, functools.partial(_uncompiled, context.run), context.run.is_repeatable)
+
+
+def _is_overridden(session: Session) -> bool:
+    return bool(session.active_modes or session.recorder.overrides)
+
+
+AROUND_GRAPH: tuple[Stage[Graph], ...] = (
+    Stage("failures looked into", lambda c: c.is_compiled and c.finished.stays != UNKNOWN, _noted),
+    Stage(
+        "results without history",
+        lambda c: c.finished.without_history,
+        lambda graph, c: with_histories(graph, c.finished.without_history),
+    ),
+    Stage(
+        "subclasses",
+        lambda c: True,  # with_types looks at the classes
+        lambda graph, c: with_types(graph, c.finished.arguments or c.finished.inputs, c.plan.outputs),
+    ),
+    Stage("modes off", lambda c: _is_overridden(c.session), lambda graph, c: without_modes(graph)),
+)
+
+
+def _draws(session: Session) -> bool:
+    return session.recorder.drawing.used
+
+
+def _with_generators(graph: Any, session: Session) -> Any:
+    return session.recorder.drawing.around(graph)
+
+
+#: what the entry's source calls; there may be nothing to compute, and generators to be set all the same
+AROUND_CALL: tuple[Stage[Session], ...] = (Stage("generators around the graph", _draws, _with_generators),)
+
+
+# ---- the entry's function, made from its source ----
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry with a plan; `inputs` are its own, `lines` run before its graph."""
+
+    session: Session
+    plan: EntryPlan
+    finished: Finished
+    info: Capture
+    inputs: list[Any]
+    lines: Preamble | None
+    is_eager: bool
+
+    @property
+    def reaches(self) -> bool:
+        """Whether the graph adds to gradients of the program's tensors."""
+        return bool(self.session.recorder.gradients.reached)
+
+    @property
+    def reached(self) -> list[int]:
+        """The inputs to whose gradients the graph adds."""
+        reached = {id(tensor) for tensor in self.session.recorder.gradients.reached}
+        return [i for i, tensor in enumerate(self.inputs) if id(tensor) in reached]
+
+
+def _put_back(entry: Any, c: Entry | Plain) -> Any:
+    assert c.lines is not None
+    return putting_back(entry, c.lines)
+
+
+def _given_generators(entry: Any, c: Entry) -> Any:
+    return c.session.recorder.drawing.entry(entry)
+
+
+def _handed_over(entry: Any, c: Entry) -> Any:
+    assert c.session.point is not None
+    return handing_over(entry, c.session.point)
+
+
+def _undone(entry: Any, c: Entry) -> Any:
+    tape, resumed = c.session.recorder.tape, c.info.resumed is not None
+    return undoing(entry, tape, c.finished, c.inputs, c.plan.acts, c.is_eager, resumed)
+
+
+def _may_save(c: Entry) -> bool:
+    """Whether the graph saves tensors, for hooks to see."""
+    return c.plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in c.finished.inputs)
+
+
+def _meets_modes(c: Entry) -> bool:
+    return _is_overridden(c.session) or bool(c.session.leaves_modes)
+
+
+AROUND_ENTRY: tuple[Stage[Entry], ...] = (
+    Stage("drawn numbers put back", lambda c: c.lines is not None, _put_back),
+    Stage("generators given", lambda c: _draws(c.session), _given_generators),
+    Stage("handed over at a break", lambda c: c.session.point is not None, _handed_over),
+    Stage("undone when it fails", lambda c: not c.info.replayable, _undone),
+    Stage("unseen by saved-tensor hooks", _may_save, lambda entry, c: unseen_by_hooks(entry)),
+    Stage(
+        "torch's state left changed",
+        lambda c: c.finished.left_state,
+        lambda entry, c: leaving(entry, c.finished.left_state, c.finished.in_region),
+    ),
+    Stage(
+        "shared memory as captured",
+        lambda c: c.finished.mutated and len(c.finished.inputs) > 1,
+        lambda entry, c: watching_memory(entry, tuple(c.inputs), c.info),
+    ),
+    Stage("gradients without hooks", lambda c: c.reaches, lambda e, c: watching_hooks(e, c.reached, c.info)),
+    Stage("unseen by modes", _meets_modes, lambda entry, c: unseen(entry)),
+    Stage(
+        "until the backend is done",
+        lambda c: c.info.interim is not None,
+        lambda entry, c: until_ready(entry, c.info.interim),
+    ),
+)
+
+
+# ---- an entry without a plan: the frame runs eagerly ----
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An entry that says "run eagerly"; `error` left the frame in the rehearsal, at `left_at`."""
+
+    lines: Preamble | None
+    error: BaseException | None
+    left_at: str
+
+
+def _expected_to_raise(entry: Any, c: Plain) -> Any:
+    assert c.error is not None
+    return raising(entry, c.error, c.left_at)
+
+
+AROUND_PLAIN_ENTRY: tuple[Stage[Plain], ...] = (
+    Stage("drawn numbers put back", lambda c: c.lines is not None, _put_back),
+    Stage("expected to raise", lambda c: c.error is not None, _expected_to_raise),
+)

@@ -1,0 +1,176 @@
+"""From the plan of a rehearsal to what its entry runs: the graph, compiled by the backend, and the stages around it."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import _enable_torch_function
+
+from ..exits import PLAIN, build_entry
+from ..graph.fx.examples import examples_for, without_alpha
+from ..graph.fx.placeholder_names import name_placeholders
+from ..graph.fx.saved_tensor_nodes import compiling_hooks
+from ..graph.symbols.numbers import Float
+from ..overriding.subclasses import plain_examples
+from ..substitutes.python.python_random import note_decided
+from ..vocabulary.reasons import Interrupt
+from . import background
+from .around.ranges import Parts
+from .around.stages import (
+    AROUND_CALL,
+    AROUND_ENTRY,
+    AROUND_GRAPH,
+    AROUND_PLAIN_ENTRY,
+    AROUND_RUN,
+    Entry,
+    Graph,
+    Plain,
+    Run,
+    wrapped,
+)
+from .around.symbolic_entries import Relations, check_promises, first_given, floats_shown, names_for, preamble_of
+from .equal_graphs import compile_once
+from .freezing import frozen
+from .records.names import MODULE_CALLS
+from .records.record import Capture, ending
+from .sharing import Settings
+
+if TYPE_CHECKING:
+    from ..exits.entry import EntryPlan
+    from ..graph.symbols.relations import Preamble
+    from ..recording.finished import Finished
+    from ..rehearsal.session import Session
+
+__all__ = ["Backend", "compile_entry", "plain_entry"]
+
+CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
+
+
+@dataclass
+class Backend:
+    """What compiles the graphs of one callable, and how it is used."""
+
+    compile_graph: CompileGraph
+    name: str = ""
+    submit: CompileGraph | None = None  # hands a graph to another process
+    background: bool | str | None = None  # as the user asked
+    settings: Settings | None = None  # with which captures are shared; None: with nobody
+    reuses_graphs: bool = False  # what the backend gives for one graph serves for an equal one
+    #: what failed to be compiled in the background
+    blocking: weakref.WeakSet[types.CodeType] = field(default_factory=weakref.WeakSet)
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether graphs run as they are, operation by operation."""
+        return self.name == "eager"
+
+
+def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any]]:
+    """The entry's function, and its inputs: tensors, and origins of numbers."""
+    info.interim = None  # of an attempt before
+    with info.phase("graph"):
+        finished = session.recorder.finish(plan.outputs)
+    graph = None
+    info.operations = finished.n_ops
+    if finished.n_ops or plan.outputs:
+        finished = frozen(session, finished)
+        graph = _compiled_graph(session, plan, finished, info, backend)
+    inputs: list[Any] = finished.inputs if graph is not None else []
+    before: tuple[str, ...] = ()
+    names, lines = None, None
+    if session.recorder.symbols is not None:
+        symbols = session.recorder.symbols
+        check_promises(
+            symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None
+        )
+        lines = preamble_of(symbols, finished.arguments if graph is not None else None)
+        info.relations = Relations(lines)
+        before, names = lines.lines, names_for(lines, info.relations)
+        inputs = [*lines.tensors, *lines.places]
+    graph = wrapped(AROUND_CALL, graph, session)
+    with info.phase("entry"):
+        entry: Any = build_entry(plan, graph, info.name, before, names)
+    info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
+    if lines is not None:
+        note_decided(session.function.__code__, lines.drawn.relations)
+    info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
+    info.replayable = Run(finished).is_repeatable
+    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, backend.is_eager)), inputs
+
+
+def _compiled_graph(
+    session: Session, plan: EntryPlan, finished: Finished, info: Capture, backend: Backend
+) -> Callable[..., Any]:
+    """The graph of a rehearsal, compiled in the settings it wants, and with its stages."""
+    module = info.graph_module = finished.graph_module
+    info.examples = finished.inputs
+    if session.recorder.symbols is not None:
+        info.given = first_given(session, finished)
+    module.compile_subgraph_reason = ending(session)
+    name_placeholders(module, finished.arguments or finished.inputs, session.world.memo, session.function.__code__)
+    run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
+    with info.phase("backend"):
+        compile_graph = _compiler_of(session, finished, info, backend)
+        with (
+            run.around(),
+            torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad),
+            compiling_hooks(run.hooks),
+            _enable_torch_function(),
+        ):
+            compiled = compile_graph(module, plain_examples(finished.inputs))
+        graph = wrapped(AROUND_RUN, compiled, run)
+    info.examples = ()
+    is_compiled = compiled is not module and compiled != module.forward
+    made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
+    return made
+
+
+def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
+    """What compiles this graph: the backend, in another process or not, with examples of symbolic inputs."""
+    symbols, compiler = session.recorder.symbols, backend.compile_graph
+    way = background.is_wanted(backend.background)
+    blocks = session.function.__code__ in backend.blocking
+    if way and backend.submit is not None and not backend.is_eager and not blocks:
+        compiler = background.submitting(backend.submit, backend.compile_graph, info, way)
+    if symbols is None:
+        if compiler is backend.compile_graph and backend.reuses_graphs and backend.settings is not None:
+            return compile_once(compiler, backend.settings, info)
+        return compiler
+    if finished.mutated and finished.shared:
+        raise Interrupt("symbolic-number", "writing to inputs that share memory")
+    assert finished.arguments is not None
+    examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
+    takes_floats = any(type(argument) is Float for argument in finished.arguments)
+    watching = floats_shown() if takes_floats else contextlib.nullcontext()
+    if takes_floats and not backend.is_eager:
+        without_alpha(finished.graph_module)
+
+    def compile_graph(graph_module: Any, _inputs: Any) -> Any:
+        with watching:
+            return compiler(graph_module, examples, fake_mode=mode)
+
+    return compile_graph
+
+
+def plain_entry(session: Session, info: Capture, error: BaseException | None, left_at: str) -> tuple[Any, list[Any]]:
+    """What the entry of a frame that runs eagerly runs, if anything: it does so where the relations hold that led
+    there.  `error` leaves the frame.
+    """
+    run, inputs, symbols = None, [], session.recorder.symbols
+    lines: Preamble | None = None
+    if symbols is not None:
+        try:
+            lines = preamble_of(symbols, None)
+        except Interrupt:  # then wherever the guards hold
+            pass
+    if lines is not None:
+        info.relations = Relations(lines)
+        run = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))
+        inputs = [*lines.tensors, *lines.places]
+    return wrapped(AROUND_PLAIN_ENTRY, run, Plain(lines, error, left_at)), inputs
