@@ -135,3 +135,25 @@ def test_keywords_of_an_override_that_is_a_root_of_its_own() -> None:
     override = framelift.compile(KeepsKeywords.__torch_function__, backend="eager")
     assert override(torch.Tensor.sum, (KeepsKeywords,), (x, -1), {"keepdim": True}).shape == (2, 1)
     assert framelift.compile(program, backend="eager")(x).shape == (2, 1)
+
+
+class _Named(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("cls", [torch.Tensor, _Named], ids=["plain", "subclass"])
+@pytest.mark.parametrize("kind", [torch.Tensor, _Named], ids=["of plain", "of subclass"])
+@pytest.mark.parametrize("make", [lambda t, cls: t.as_subclass(cls), lambda t, cls: torch.Tensor._make_subclass(cls, t)],
+                         ids=["as_subclass", "_make_subclass"])
+def test_a_retyped_tensor_is_another_object(make, kind, cls, backend) -> None:
+    """Of an input, of a result, and of one that was retyped before; also where the class stays the same."""
+    def f(x):
+        made = torch.sin(x)
+        once, of_input = make(made, cls), make(x, cls)
+        again = make(once, cls)
+        return x, made, once, of_input, again, make(made, torch.Tensor), made is once
+    given = torch.ones(2).as_subclass(kind)
+    wanted, found = f(given), framelift.compile(f, backend=backend)(given)
+    assert [[a is b for b in wanted] for a in wanted] == [[a is b for b in found] for a in found]
+    assert [type(part) for part in wanted] == [type(part) for part in found]

@@ -127,10 +127,14 @@ def _converted(recorder: Recorder, result: Any, cls: type) -> Any:
 
 
 def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
-    """The same result as a tensor of another class."""
+    """The same result as a tensor of another class.
+
+    Results of subclasses become objects of their own behind the graph (`with_types`); a plain one must be a result of its
+    own in the graph, or it is the very object that it was made from.
+    """
     value = recorder.value_of(stand_in)
     with torch._C.DisableTorchFunction():
-        if value.external is not None or value.step is None:
+        if value.external is not None or value.step is None or not is_overriding(cls):
             value = recorder.value_of(
                 recorder.record(target_of(torch.ops.aten.alias.default), (stand_in,), {}, keep=True)
             )
