@@ -19,7 +19,7 @@ ORDER = [
     "overriding", "substitutes", "autograd", "rehearsal", "exits", "capture", "backends", "report", "export", "surface",
     "testing", "pytest_plugin", "__main__", "",
 ]
-LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 740, 120, 26
+LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26
 
 
 @pytest.fixture(scope="module")

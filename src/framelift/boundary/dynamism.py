@@ -18,7 +18,7 @@ import torch
 from .. import _core, config
 from .._core import is_a
 from ..graph.metadata.facts import is_parameter
-from ..graph.symbols.environment import NO_MARKS, Marks
+from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
 

@@ -1,7 +1,7 @@
 """The import gateway: external value + origin -> what captured code may see, plus guards.
 
-`let_in` is the only way in.  Rules are found by exact type first (`RULES`), then by the order of `_by_kind`.
-A new known type is one function under `@rule`.
+`let_in` is the only way in.  Rules are found by exact type first (import_rules.py: `RULES`), then by the order of
+`_by_kind`.  A new known type is one function under `@rule`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,14 @@ from __future__ import annotations
 import _thread
 import contextvars
 import dataclasses
-import decimal
 import enum
 import functools
 import itertools
-import operator
 import re
 import sys
 import types
 import typing
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +25,6 @@ from .. import _core
 from .._core import is_a
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
-from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.kinds import PLAIN_TENSORS, TensorFacts, dunders, tensor_facts
 from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ..vocabulary.origins import Origin, const
@@ -43,31 +39,32 @@ from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, 
 from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
-from .becomes.opaque import Opaque, opaque_for
+from .becomes.opaque import Opaque
 from .becomes.reloaded_types import for_life, known_kind
 from .dynamism import is_argument
-from .facts.decimal_state import enter_decimal
+from .import_rules import (
+    RULES,
+    Rule,
+    constant,
+    frozen,
+    leaf,
+    let_in_opaque,
+    nan,
+    number,
+    numpy_value,
+    pin_reference,
+    random_state,
+    rule,
+    with_attributes,
+)
 from .lazy.lazy_dict import LargeDict
 from .records import Shadow
 from .world import World
 
-__all__ = ["RULES", "is_handle_class", "let_in", "looked_at", "pin_reference", "rule"]
+__all__ = ["is_handle_class", "is_plain", "let_in", "looked_at"]
 
-Rule = Callable[[World, Any, Origin], Any]
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
-RULES: dict[type, Rule] = {}
-
-
-def rule(*types_: type) -> Callable[[Rule], Rule]:
-    """Register the import rule of exactly these types."""
-
-    def register(function: Rule) -> Rule:
-        for cls in types_:
-            RULES[cls] = function
-        return function
-
-    return register
 
 
 def let_in(world: World, value: Any, origin: Origin) -> Any:
@@ -96,30 +93,6 @@ def looked_at(world: World, value: Any) -> Any:
     return value if record is None else let_in(world, record.original, record.origin)
 
 
-def _leaf(world: World, value: Any, origin: Origin) -> Any:
-    world.guard(origin, "EQ", value)
-    return value
-
-
-def _nan(world: World, value: Any, origin: Origin) -> Any:
-    """Containers find a nan by its identity: so which of them are one object is guarded as for mutable objects."""
-    world.guard(origin, "EQ", value)
-    return world.register(value, value, origin)
-
-
-def _constant(world: World, value: Any, origin: Origin) -> Any:
-    world.guard(origin, "IS", value)
-    if is_a(value, (property, staticmethod, classmethod)):
-        world.sealed[id(value)] = value
-    return value
-
-
-def _with_attributes(world: World, value: Any, origin: Origin) -> Any:
-    """Itself, but for its attributes: reads of them are guarded, writes are not made before the call ends."""
-    _core.mark_external(value)
-    return _constant(world, value, origin)
-
-
 def _class(world: World, value: type, origin: Origin) -> Any:
     """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of
     one: all unseen.
@@ -132,27 +105,13 @@ def _class(world: World, value: type, origin: Origin) -> Any:
     return value
 
 
-def _number(world: World, value: Any, origin: Origin) -> Any:
-    """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
-    if value != value:
-        return _nan(world, value, origin)
-    if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
-        world.guard(origin, "EQ", value)
-        return value
-    known = world.numbers.get(origin)
-    if known is None:
-        world.guard(origin, "TYPE", type(value))
-        known = world.numbers[origin] = world.number(value, origin)
-    return known
-
-
 for _cls in LEAF_TYPES:
-    RULES[_cls] = _leaf
-RULES[int] = RULES[float] = _number
-RULES[complex] = lambda world, value, origin: (_leaf if value == value else _nan)(world, value, origin)
+    RULES[_cls] = leaf
+RULES[int] = RULES[float] = number
+RULES[complex] = lambda world, value, origin: (leaf if value == value else nan)(world, value, origin)
 for _cls in CONSTANT_TYPES:
-    RULES[_cls] = _constant
-RULES[re.Pattern] = _constant
+    RULES[_cls] = constant
+RULES[re.Pattern] = constant
 RULES[type] = _class
 
 
@@ -178,7 +137,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     cells are not.
     """
     if not world.dynamism.functions:
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     constants = world.functions.get(value.__code__, {})
     if (
         id(value) in constants
@@ -186,7 +145,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
         or not world.dynamism.by_code(value, origin)
         or not world.guard_handling(world, value, origin)
     ):
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     world.guard(origin, "TYPE", types.FunctionType)
     world.guard(origin, "CODE", value.__code__)
     world.guard(origin.to("globals"), "IS", value.__globals__)
@@ -199,10 +158,10 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
 
 RULES[types.FunctionType] = _function
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
-RULES[_VARIABLE_FUNCTIONS] = _constant
-RULES[_core.Compiled] = _with_attributes
-RULES[torch.jit.ScriptFunction] = _with_attributes
-RULES[functools._lru_cache_wrapper] = _with_attributes
+RULES[_VARIABLE_FUNCTIONS] = constant
+RULES[_core.Compiled] = with_attributes
+RULES[torch.jit.ScriptFunction] = with_attributes
+RULES[functools._lru_cache_wrapper] = with_attributes
 
 
 #: classes written in C whose instances hold nothing; Generic is one of them since CPython 3.12
@@ -227,13 +186,13 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     if is_container(cls):
         return import_container(world, value, origin, let_in)
     if is_constant(value):
-        return _class(world, value, origin) if issubclass(cls, type) else _constant(world, value, origin)
+        return _class(world, value, origin) if issubclass(cls, type) else constant(world, value, origin)
     if is_a(value, _OPERATIONS):
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     if cls in NUMPY_RULES:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
-        return _numpy_value(world, value, origin)
+        return numpy_value(world, value, origin)
     if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(
         name_of(base) == "KernelInterface" for base in _mro(cls)
     ):
@@ -382,47 +341,10 @@ def _without(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) 
     return dataclasses.replace(facts, size=size, stride=stride)
 
 
-def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
-    """A placeholder: its class is guarded, any use interrupts."""
-    known = world.memo.get(id(value))
-    if known is not None:
-        if known.origin != origin:
-            world.guard(origin, "SAME", known.origin)
-        return known.seen
-    world.guard(origin, "TYPE", type(value))
-    return world.register(value, opaque_for(value, reason, detail), origin)
-
-
-def _is_no_default(value: Any) -> bool:
-    return value is not torch.default_generator
-
-
-@rule(torch.Generator)
-def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
-    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to
-    guard.
-    """
-    if value is torch.default_generator:
-        world.guard(origin, "IS", value)
-        return world.register(value, value, const(value), mutable=False)
-    if value.device.type != "cpu" or world.generator is None:
-        return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
-    world.guard(origin, "TYPE", torch.Generator)
-    world.guard(origin.to("attr", "device"), "EQ", value.device)
-    world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
-    return world.register(value, world.generator(value, origin), origin)
-
-
-def _frozen(world: World, value: Any, origin: Origin) -> Any:
-    """A container that is a leaf: guarded by equality, but what is handed back is the very object that came in."""
-    world.guard(origin, "EQ", value)
-    return world.register(value, value, origin, mutable=False) if value else value
-
-
 @rule(tuple)
 def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
     if is_leaf(value) and not world.dynamism.inside(value, origin) and not holds_nan(value):
-        return _frozen(world, value, origin)
+        return frozen(world, value, origin)
     world.guard(origin, "TYPE", tuple)
     world.guard(origin, "LEN", len(value))
     seen = tuple([let_in(world, item, origin.to("item", i)) for i, item in enumerate(value)])
@@ -434,7 +356,7 @@ def _tuple(world: World, value: tuple[Any, ...], origin: Origin) -> Any:
 @rule(torch.Size)
 def _size(world: World, value: torch.Size, origin: Origin) -> Any:
     if not world.dynamism.inside(value, origin):
-        return _leaf(world, value, origin)
+        return leaf(world, value, origin)
     world.guard(origin, "TYPE", torch.Size)
     world.guard(origin, "LEN", len(value))
     return world.register(
@@ -448,7 +370,7 @@ def _size(world: World, value: torch.Size, origin: Origin) -> Any:
 @rule(slice)
 def _slice(world: World, value: slice, origin: Origin) -> Any:
     if is_leaf(value) and not world.dynamism.inside_slice(value, origin):
-        return _leaf(world, value, origin)
+        return leaf(world, value, origin)
     world.guard(origin, "TYPE", slice)
     parts = [let_in(world, getattr(value, name), origin.to("attr", name)) for name in ("start", "stop", "step")]
     return world.register(value, slice(*parts), origin, mutable=False)
@@ -457,7 +379,7 @@ def _slice(world: World, value: slice, origin: Origin) -> Any:
 @rule(frozenset)
 def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
     return (
-        _frozen(world, value, origin)
+        frozen(world, value, origin)
         if is_leaf(value) and not holds_nan(value)
         else import_container(world, value, origin, let_in)
     )
@@ -478,17 +400,17 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
     """
     owner = value.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)):
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     if type(owner) is _VARIABLE_FUNCTIONS:
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     found = next(
         (members_of(base)[value.__name__] for base in mro_of(type(owner)) if value.__name__ in members_of(base)), None
     )
     if found is None:  # a function that carries a record of its own, as pybind11 makes them
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     receiver = let_in(world, owner, origin.to("self"))
     if receiver is owner:
-        return _constant(world, value, origin)
+        return constant(world, value, origin)
     # A view's method is Python code, and C code that is given it (text, isinstance) would see that.
     if (
         type(receiver) is not type(owner)
@@ -533,73 +455,9 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
-def _is_dead(reference: Any) -> bool:
-    return weakref.ref.__call__(reference) is None
-
-
-def pin_reference(world: World, reference: Any) -> None:
-    """Which reference it is, and whether it is dead, becomes a fact."""
-    origin = world.origin_of(reference)
-    if origin is None:
-        return
-    if origin.step != "const":
-        world.guard(origin, "IS", reference)
-    dead = _is_dead(reference)
-    world.guard(
-        origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead"
-    )
-
-
-@rule(decimal.Decimal)
-def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
-    enter_decimal(world)
-    parts = value.as_tuple()
-    world.guard(origin, "CHECK", (lambda now: type(now) is decimal.Decimal and now.as_tuple() == parts, f"== {value}"))
-    return world.register(value, value, origin, mutable=False)
-
-
-@rule(operator.attrgetter, operator.itemgetter, operator.methodcaller)
-def _getter(world: World, value: Any, origin: Origin) -> Any:
-    """What it takes is a value where it is made of leaves."""
-    parts = value.__reduce__()
-    if parts[0] is not type(value) or not is_leaf(parts[1]):
-        return let_in_opaque(world, value, origin)
-    world.guard(
-        origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}")
-    )
-    return world.register(value, value, origin, mutable=False)
-
-
-def _numpy_value(world: World, value: Any, origin: Origin) -> Any:
-    """A scalar or dtype of numpy: a value."""
-    if is_a(value, numpy.void) or getattr(value, "dtype", value).hasobject:
-        return let_in_opaque(world, value, origin)
-    if type(value) in SCALARS:
-        plain = value.item()
-        if world.number is not None and world.dynamism.scalar(plain, origin):
-            world.guard(origin, "TYPE", type(value))
-            world.numbers[origin] = seen = world.number(value, origin)
-            world.register(value, seen, origin)  # which of them are one object is guarded
-            world.by_seen[id(value)] = world.by_seen[
-                id(seen)
-            ]  # C code that keeps what it is given gets the scalar itself
-            return seen
-        world.scalars[origin] = plain
-    shown = repr(value)
-    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
-    return world.register(value, value, origin, mutable=False)
-
-
 def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
     seen = import_array(world, value, origin, let_in)
     return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-def _random_state(world: World, value: Any, origin: Origin) -> Any:
-    """A generator is itself: its methods have substitutes, or are not known."""
-    world.guard(origin, "TYPE", type(value))
-    _core.mark_external(value)
-    return world.register(value, value, origin)
 
 
 NUMPY_RULES: dict[type, Rule] = (
@@ -607,11 +465,11 @@ NUMPY_RULES: dict[type, Rule] = (
     if numpy is None
     else {
         numpy.ndarray: _numpy_array,
-        numpy.ufunc: _constant,
-        type(numpy.concatenate): _constant,
-        numpy.random.RandomState: _random_state,
-        numpy.random.Generator: _random_state,
-        type(numpy.random.RandomState.rand): _constant,
+        numpy.ufunc: constant,
+        type(numpy.concatenate): constant,
+        numpy.random.RandomState: random_state,
+        numpy.random.Generator: random_state,
+        type(numpy.random.RandomState.rand): constant,
     }
 )  # of Cython, or a method descriptor
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..graph.fx.placeholder_names import source_name
-from ..graph.symbols.environment import FromNumber, FromSize
+from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..boundary.dynamism import Dynamism, marks_of
-from ..graph.symbols.environment import NO_MARKS, Marks
+from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..guards.sentences import where
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT

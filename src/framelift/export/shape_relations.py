@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from ..graph.symbols.environment import FromNumber, FromSize, Symbols
+from ..graph.symbols.environment import Symbols
+from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.relations import NAMESPACE, assumptions
 from ..guards.sentences import where
 from .inputs import Call

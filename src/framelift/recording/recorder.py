@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from .. import config
 from .._core import is_a
 from ..exc import InternalError
 from ..graph.analysis.in_place import apply_writes
@@ -20,27 +19,27 @@ from ..graph.analysis.replay import replay
 from ..graph.fx.placeholder_names import identifier
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
 from ..graph.fx.tape import Step, build_graph
-from ..graph.fx.targets import Getter, OneNode, Target, getter_target, target_of
+from ..graph.fx.targets import OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
-from ..graph.metadata.arguments import distinct, has_long_part, rebuild, take
-from ..graph.metadata.cache import Const, New, Number, Outcome, Same, outcome_of, shared_cache
+from ..graph.metadata.arguments import distinct, take
+from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
 from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
 from ..graph.metadata.fakes import UNKNOWN, Fakes
 from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
-from ..graph.metadata.meta_kernels import is_light, laid_out_by
-from ..graph.metadata.refusals import check_arguments, check_writes
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
 from ..graph.state.random_draws import Drawing
 from ..graph.state.settings import Settings, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
-from ..graph.symbols.environment import NO_MARKS, Marks, Symbols
+from ..graph.symbols.environment import Symbols
+from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.numpy_numbers import given_to_torch
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
+from .asking import Asked, ask, ask_symbolic, gives_a_size
 from .finished import Finished
 from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
@@ -58,7 +57,6 @@ from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 
-_MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 _MISSING = object()
 
 
@@ -81,11 +79,11 @@ class Recorder:
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}  # by id of the real tensor
         self.storages: dict[int, Storage] = {}  # of real tensors
-        self._fakes = Fakes()
+        self.fakes = Fakes()
         self._live: Live | None = None  # function transforms, once the program uses one
         self.wrapped: Wrapped | None = None  # tensors of wrapper subclasses, once there is one
-        self._cache = shared_cache()
-        self._lookup = self._cache.get
+        self.cache = shared_cache()
+        self._lookup = self.cache.get
         self._flags = kernel_choice()
         self.stays = 0  # the gravest reason why an operation so far must stay in the graph
         self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
@@ -94,7 +92,7 @@ class Recorder:
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
         self.symbols: Symbols | None = None  # made when the first number becomes symbolic
-        self._own: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
+        self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
     def close(self) -> None:
         """Let go of the real tensors now, not when the collector comes."""
@@ -129,7 +127,7 @@ class Recorder:
                 raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
             self.symbols.lazy = self.options.lazy
-            self._fakes.become_symbolic(self.symbols.env)
+            self.fakes.become_symbolic(self.symbols.env)
         return self.symbols
 
     def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
@@ -166,7 +164,7 @@ class Recorder:
     def with_wrappers(self) -> Wrapped:
         """The rehearsal's tensors of wrapper subclasses."""
         if self.wrapped is None:
-            self.wrapped = Wrapped(self._fakes)
+            self.wrapped = Wrapped(self.fakes)
         return self.wrapped
 
     @property
@@ -175,7 +173,7 @@ class Recorder:
         if self._live is None:
             if self.symbols is not None:
                 raise Interrupt("symbolic-number", "a function transform")
-            self._live = Live(self._fakes)
+            self._live = Live(self.fakes)
         return self._live
 
     def in_transform(self) -> bool:
@@ -210,7 +208,7 @@ class Recorder:
 
     def example_of(self, facts: Any) -> torch.Tensor:
         """A fake tensor with these facts."""
-        return self._fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
+        return self.fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
 
     def input_facts(self) -> dict[int, Any]:
         """The facts of the external tensors, by their id."""
@@ -338,15 +336,8 @@ class Recorder:
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
             return record_live(self, target, kept, kept_named, found, state, gives_values)
-        if state.grad and any(map(is_leaf_view, found)):
-            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
-        if (
-            self.exchanged
-            and state.grad
-            and any(value.view == EXCHANGED for value in found)
-            and target is not getter_target("data")
-        ):
-            raise Interrupt("torch-operation", AFTER_DATA)
+        if state.grad:
+            self._check_views(target, found)
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = distinct(found)
             key.append(pattern)  # a tensor given twice may behave unlike two equal ones
@@ -355,27 +346,12 @@ class Recorder:
         read: list[Value] = []  # results that numbers among the arguments come from
         numbers = numbers_in([kept, kept_named]) if self.symbols is not None else ()
         if outcome is None:
+            asked = Asked(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
             try:
-                if self.symbols is not None:
-                    outcome = self._ask_symbolic(
-                        whole, target, kept, kept_named, found, gives_values, state, bool(numbers)
-                    )
-                else:
-                    outcome = self._ask(target, kept, kept_named, found, gives_values, state)
-                    if (
-                        len(whole) < _MOST_KEY_PARTS
-                        and not has_long_part(whole, _MOST_KEY_PARTS)
-                        and type(target) is not OneNode
-                    ):
-                        self._cache.put(whole, outcome)
+                outcome = ask(self, asked)
             except Interrupt as stop:
-                if (
-                    self.symbols is None
-                    and stop.reason.id == "data-dependent-shape"
-                    and config.capture_dynamic_output_shape_ops
-                ):
-                    self.with_symbols()  # the size is one more number that the graph computes
-                    outcome = self._ask_symbolic(whole, target, kept, kept_named, found, gives_values, state, False)
+                if self.symbols is None and gives_a_size(stop):
+                    outcome = ask_symbolic(self, asked)
                 else:  # values decide, and these may be known
                     made = call_known(self, target, args, kwargs, found, stop, bool(numbers))
                     if made is UNDECIDED:
@@ -395,6 +371,30 @@ class Recorder:
             if not keep or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
+        step = self._append_step(target, kept, kept_named, found, read, state, outcome)
+        exact = outcome.exact
+        if exact:
+            for value in found[: outcome.follows]:
+                exact = exact and value.exact
+        return self._results(result, step, (), found, exact)
+
+    def _check_views(self, target: Target, found: list[Value]) -> None:
+        """Of some views torch's autograd knows more than a stand-in does."""
+        if any(map(is_leaf_view, found)):
+            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
+        if self.exchanged and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
+            raise Interrupt("torch-operation", AFTER_DATA)
+
+    def _append_step(
+        self,
+        target: Target,
+        kept: list[Any],
+        kept_named: dict[str, Any],
+        found: list[Value],
+        read: list[Value],
+        state: State,
+        outcome: Outcome,
+    ) -> Step:
         own = type(target) is OneNode  # the program's function, whose effects nobody knows
         if own:
             self.stays = UNKNOWN
@@ -409,11 +409,7 @@ class Recorder:
             UNKNOWN if own else outcome.stays,
         )
         self.tape.append(step)
-        exact = outcome.exact
-        if exact:
-            for value in found[: outcome.follows]:
-                exact = exact and value.exact
-        return self._results(result, step, (), found, exact)
+        return step
 
     def append(self, target: Target, values: list[Value]) -> None:
         """A step that changes a tensor's metadata, and whose result nobody asks for."""
@@ -445,65 +441,6 @@ class Recorder:
         """
         value = self.value_of(tensor)
         return None if value.facts.requires_grad else self.known_values.tensor(value, self._values.values(), outside)
-
-    def _ask_symbolic(
-        self,
-        whole: tuple[Any, ...],
-        target: Target,
-        kept: list[Any],
-        kept_named: dict[str, Any],
-        found: list[Value],
-        gives_values: bool,
-        state: State,
-        numbers: bool,
-    ) -> Outcome:
-        """As `_ask`, remembered for this rehearsal alone: symbols are its own.  What only the graph knows is new each
-        time.
-        """
-        assert self.symbols is not None
-        outcome = self._own.get(whole)
-        if outcome is None:
-            symbolic = numbers or any(type(value.facts) is SymbolicFacts for value in found)
-            unknown = len(self.symbols.env.var_to_range)
-            outcome = self._ask(target, kept, kept_named, found, gives_values, state, light=not symbolic)
-            self.symbols.note_line()
-            self.symbols.env.pending_fresh_unbacked_symbols.clear()  # they are known by the step that makes them
-            if len(self.symbols.env.var_to_range) == unknown and len(whole) < _MOST_KEY_PARTS:
-                self._own[whole] = outcome
-        return outcome
-
-    def _ask(
-        self,
-        target: Target,
-        kept: list[Any],
-        kept_named: dict[str, Any],
-        found: list[Value],
-        gives_values: bool,
-        state: State,
-        light: bool = True,
-    ) -> Outcome:
-        def call(fakes: list[Any]) -> Any:
-            fake_of = {id(value): fake for value, fake in zip(found, fakes)}
-
-            def given(value: Any) -> Any:
-                return self.symbols.raw(value) if type(value) in NUMBERS else fake_of[id(value)]  # type: ignore[union-attr]  # numbers come with symbols
-
-            args = [rebuild(arg, given) for arg in kept]
-            named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
-            if type(target) is Getter:
-                return getattr(args[0], target.name)
-            return target.func(*args, **named)
-
-        self._cache.misses += 1
-        facts = [value.facts for value in found]
-        check_arguments(target, kept, kept_named, found)
-        regular = is_light(target.func, facts, kept, kept_named, state)
-        observed = self._fakes.observe_lightly(facts, call) if light and regular else None
-        if observed is None:
-            observed = self._fakes.observe(target.name, facts, call)
-        outcome = outcome_of(observed, facts, target.name, gives_values, regular, laid_out_by(target.func))
-        check_writes(target, kept, kept_named, found, outcome)
-        return outcome
 
     def _results(
         self,
@@ -594,7 +531,7 @@ class Recorder:
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
-            return replay(self._fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
+            return replay(self.fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 
     @scope
     def recording(self) -> Iterator[None]:

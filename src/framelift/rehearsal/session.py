@@ -19,17 +19,19 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..boundary.attributes import classes, instances
+from ..boundary.attributes import classes, function_attributes, instances
 from ..boundary.attributes.special_methods import names_of
 from ..boundary.becomes.arrays import Array
+from ..boundary.becomes.containers import note_attribute_changes
 from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
-from ..boundary.gateway import is_handle_class, is_plain, let_in, let_in_opaque
+from ..boundary.gateway import is_handle_class, is_plain, let_in
+from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED, Effect, Shadow
-from ..boundary.world import ABSENT, World, type_lookup
+from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
@@ -39,7 +41,6 @@ from ..recording.known_values import guard_result, guard_text, guard_values
 from ..recording.recorder import Recorder
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
-from ..substitutes.numbers.number_attributes import SYMBOLIC, read_number
 from ..substitutes.numbers.pure_calls import taken_by_c_code
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
@@ -55,6 +56,7 @@ from . import (
 )
 from .break_errors import Blocks
 from .error_texts import Names
+from .readers import SEALED, reader_of
 
 __all__ = ["Session"]
 
@@ -196,7 +198,7 @@ class Session:
 
     def _plan_exit(self, value: Any) -> None:
         self._check_errors()
-        self._attribute_changes()
+        note_attribute_changes(self.world)
         for look in self.world.finishing:
             look()
         modes.note_changes(self)
@@ -225,29 +227,6 @@ class Session:
         for copy in self.world.errors:
             if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
                 raise Interrupt("effect-object", f"{name_of(type(copy))}, which was raised again")
-
-    def _attribute_changes(self) -> None:
-        """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
-        for shadow in self.world.shadows:
-            before = self.world.attributes_before.get(id(shadow.copy))
-            now = _core.own_dict(shadow.copy)
-            if now is None:
-                continue
-            before = before or {}
-            place = {name: i for i, name in enumerate(before)}
-            staying: list[str] = []  # names that keep their place; the others are deleted and set again, in order
-            for name in now:
-                if place.get(name, -1) <= (place[staying[-1]] if staying else -1):
-                    break
-                staying.append(name)
-            for name in before:
-                if name not in staying:
-                    self.world.write("deldict", shadow.copy, name, None)
-            for name, value in now.items():
-                if name not in staying or before[name] is not value:
-                    self.world.write(
-                        "setdict", shadow.copy, name, value
-                    )  # whatever a descriptor of the class would make of it
 
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
@@ -364,7 +343,7 @@ class Session:
         shown = frame_access.READERS.get(type(obj))
         if shown is not None:
             return shown(self, obj, name)
-        return _reader(obj)(self.world, obj, name)
+        return reader_of(obj)(self.world, obj, name)
 
     def fall_back(self, obj: Any, name: str) -> tuple[Any, ...]:
         """What `__getattr__` gives where a property raised AttributeError; empty where there is none."""
@@ -376,10 +355,10 @@ class Session:
         elif is_a(obj, type):
             classes.write_class(self.world, obj, name, value)
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
-            classes.write_function(self.world, obj, name, value)
+            function_attributes.write_function(self.world, obj, name, value)
         elif is_a(obj, (types.MethodType, super)):
             setattr(obj, name, value)  # raises, as it does outside
-        elif is_a(obj, _SEALED):
+        elif is_a(obj, SEALED):
             self._check_unsealed(obj, name)
             _core.natively(setattr, (obj, name, value), None)
         else:
@@ -396,12 +375,12 @@ class Session:
         elif is_a(obj, torch.Tensor):
             tensor_attributes.delete(self, obj, name)
         elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
-            classes.delete_function(self.world, obj, name)
+            function_attributes.delete_function(self.world, obj, name)
         elif is_a(obj, types.MethodType):
             delattr(obj, name)  # raises, as it does outside
         elif is_a(obj, super):
             raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
-        elif is_a(obj, _SEALED):
+        elif is_a(obj, SEALED):
             self._check_unsealed(obj, name)
             _core.natively(delattr, (obj, name), None)
         else:
@@ -600,50 +579,3 @@ _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # code flags
 _PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
-
-
-def _read_sealed(world: World, obj: Any, name: str) -> Any:
-    """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    if id(obj) not in world.sealed and not is_a(obj, call_rule.OPERATIONS):  # made inside
-        return _core.natively(getattr, (obj, name), None)
-    own = getattr(obj, "__dict__", {})
-    slot = type_lookup(type(obj), name)
-    if type(slot) is types.MemberDescriptorType and _core.is_python_class(slot.__objclass__):
-        raise Interrupt("opaque-object", f"{qualname_of(type(obj))}.{name}")
-    if name in own and not (
-        is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))
-    ):
-        return let_in(world, own[name], const(obj).to("dict").to("item", name))
-    if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
-        world.guard(const(obj).to("dict"), "ABSENT", name, name)
-    return getattr(obj, name)
-
-
-def _reader(obj: Any) -> Any:
-    if is_a(obj, type):
-        return classes.read_class
-    cls = type(obj)
-    if cls not in _READERS and is_a(obj, _SEALED):
-        return _read_sealed
-    return _READERS.get(cls) or (instances.read_error if is_a(obj, BaseException) else instances.read_instance)
-
-
-#: what attributes of are not written by captured code
-_SEALED = (property, staticmethod, classmethod, _core.Compiled, torch.jit.ScriptFunction, *call_rule.OPERATIONS)
-_core.set_sealed_types(_SEALED)
-
-_READERS = {
-    types.FunctionType: classes.read_function,
-    property: classes.read_function,
-    staticmethod: classes.read_function,
-    classmethod: classes.read_function,
-    functools._lru_cache_wrapper: classes.read_function,
-    _core.Compiled: classes.read_function,
-    torch.jit.ScriptFunction: classes.read_function,
-    types.MethodType: classes.read_method,
-    super: classes.read_super,
-    weakref.ProxyType: instances.read_proxy,
-    **dict.fromkeys(SYMBOLIC, read_number),
-    weakref.ref: instances.read_reference,
-    types.GenericAlias: instances.read_alias,
-}

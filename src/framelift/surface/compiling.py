@@ -70,26 +70,22 @@ def compile(
     compiled graph, others recompile.
 
     Args:
-        backend: a name (`framelift.list_backends()`) or a callable `backend(graph_module, example_inputs)`; by default
-        inductor.
+        backend: a name of `list_backends()` (by default inductor), or a callable `backend(graph_module, inputs)`.
         fullgraph: raise `framelift.exc.Unsupported` where there would be a graph break.
-        dynamic: None: sizes and numbers are constants until they change, and symbolic from then on; True: symbolic from
-        the start;
-            False: always constants.
+        dynamic: sizes and numbers are: None: constants until they change; True: symbolic; False: always constants.
         mode, options: passed to the backend, as torch.compile does.
         disable: return `model` as it is.
         name: shown in messages and reports.
         recompile_limit: this callable's own limit of recompiles, in place of `config.recompile_limit`.
         isolate_recompiles: share no captures with other compiled callables of the same code.
         guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own
-        risk.
+            risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
-        compiled graph is loaded at the
-            first call after that; `framelift.wait` waits for it.  Backends other than Inductor are waited for.  None:
-            as `config.background` says.
+            compiled graph is loaded at the first call after that; `framelift.wait` waits for it.  Backends other than
+            Inductor are waited for.  None: as `config.background` says.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")
@@ -98,10 +94,7 @@ def compile(
     >>> f(torch.zeros(2))
     tensor([1., 1.])
     """
-    if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if dynamic not in (None, True, False):
-        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
+    _check_options(mode, options, dynamic)
     asked = {key: value for key, value in locals().items() if key not in ("model", "asked")}
     if model is None:
         return functools.partial(compile, **asked)
@@ -115,14 +108,39 @@ def compile(
         return model
     _check_platform()
     options = dict(options or {})
-    background = options.pop("background", background)
-    if background not in (None, True, False, "on", "off", "manual"):
-        raise ValueError(f'background is True, False or "manual", not {background!r}')
+    background = _background(options.pop("background", background))
     hooks = Hooks(
         guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit
     )
     found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
     model = innermost(model)
+    _refuse_scripted(model)
+    again = functools.partial(compile, **asked)
+    if isinstance(model, type):
+        return _compile_class(model, again)
+    shared = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
+    used = _used(found, background, name_of(found), shared)
+    shown = name or str(getattr(model, "__name__", type(model).__name__))
+    driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
+    compiled = _make(model, driver, name)
+    _describe(compiled, model, found)
+    return _as_asked(model, compiled, again, bool(background), verify)
+
+
+def _check_options(mode: Any, options: Any, dynamic: Any) -> None:
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
+
+
+def _background(asked: Any) -> Any:
+    if asked not in (None, True, False, "on", "off", "manual"):
+        raise ValueError(f'background is True, False or "manual", not {asked!r}')
+    return asked
+
+
+def _refuse_scripted(model: Any) -> None:
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(
         model, torch.jit.TopLevelTracedModule
     ):
@@ -130,32 +148,34 @@ def compile(
             "torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the "
             "original Python function or module."
         )
-    again = functools.partial(compile, **asked)
-    if isinstance(model, type):
-        return _compile_class(model, again)
-    used = Backend(
+
+
+def _used(found: Any, background: Any, name: str = "", shared: Any = None) -> Backend:
+    """A backend as drivers use it."""
+    reuses = shared is not None and getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True
+    return Backend(
         functools.partial(compile_graph, found),
-        name_of(found),
+        name,
         functools.partial(submit_graph, found),
         background,
-        sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None,
-        getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True,
+        shared,
+        reuses,
     )
-    shown = name or str(getattr(model, "__name__", type(model).__name__))
-    driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
-    compiled = _make(model, driver, name)
-    _describe(compiled, model, found)
-    if background:
+
+
+def _as_asked(model: Any, compiled: Any, again: Callable[[Any], Any], waits: bool, verify: int | bool) -> Any:
+    """A compiled callable with what the user asked for around it; of a module, the module wrapper."""
+    if waits:
         compiled.wait = functools.partial(_wait_weakly, weakref.ref(compiled))
     if verify:
         compiled = Verified(compiled, verify)
-    if isinstance(model, torch.nn.Module):
-        wrapper: Any = OptimizedModule(model, compiled, again)
-        wrapper._torchdynamo_orig_callable = model.forward
-        if background:
-            vars(wrapper)["wait"] = vars(compiled)["wait"]
-        return wrapper
-    return compiled
+    if not isinstance(model, torch.nn.Module):
+        return compiled
+    wrapper: Any = OptimizedModule(model, compiled, again)
+    wrapper._torchdynamo_orig_callable = model.forward
+    if waits:
+        vars(wrapper)["wait"] = vars(compiled)["wait"]
+    return wrapper
 
 
 def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -276,11 +296,7 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
         driver, found = compiled.miss, lookup(backend)
-        used = Backend(
-            functools.partial(compile_graph, found),
-            submit=functools.partial(submit_graph, found),
-            background=driver.backend.background,
-        )
+        used = _used(found, driver.backend.background)
         other = Driver(used, fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
         siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])

@@ -41,6 +41,7 @@ __all__ = [
     "import_container",
     "is_container",
     "is_watched_factory",
+    "note_attribute_changes",
     "solid_container",
 ]
 
@@ -403,3 +404,25 @@ def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_i
     for name, item in own.items():
         inside[name] = let_in(world, item, origin.to("dict").to("item", name))
     world.attributes_before[id(copy)] = dict(inside)
+
+
+def note_attribute_changes(world: World) -> None:
+    """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
+    for shadow in world.shadows:
+        before = world.attributes_before.get(id(shadow.copy))
+        now = _core.own_dict(shadow.copy)
+        if now is None:
+            continue
+        before = before or {}
+        place = {name: i for i, name in enumerate(before)}
+        staying: list[str] = []  # names that keep their place; the others are deleted and set again, in order
+        for name in now:
+            if place.get(name, -1) <= (place[staying[-1]] if staying else -1):
+                break
+            staying.append(name)
+        for name in before:
+            if name not in staying:
+                world.write("deldict", shadow.copy, name, None)
+        for name, value in now.items():
+            if name not in staying or before[name] is not value:
+                world.write("setdict", shadow.copy, name, value)  # whatever a descriptor of the class would make of it

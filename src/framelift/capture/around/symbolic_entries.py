@@ -16,7 +16,8 @@ from torch._functorch import config as functorch_config
 from ... import _core
 from ..._core import is_a
 from ...exc import BackendCompilerFailed, ConstraintViolation
-from ...graph.symbols.environment import FromSize, Symbols
+from ...graph.symbols.environment import Symbols
+from ...graph.symbols.meanings import FromSize
 from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
 from ...guards.misses import Miss
 from ...guards.sentences import where

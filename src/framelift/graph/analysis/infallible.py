@@ -19,7 +19,7 @@ from ...bytecode.handlers import decode
 from ..fx.tape import Step
 from ..fx.targets import Getter, Target, getter_target, tensor_method_name
 from ..fx.values import Value
-from ..symbols.environment import FromSize
+from ..symbols.meanings import FromSize
 from ..symbols.number_nodes import numbers_in
 from ..symbols.numbers import Float, Int
 

@@ -19,7 +19,8 @@ from ... import _core
 from ..._core import is_a
 from ..metadata.facts import SymbolicFacts, is_overriding
 from ..metadata.wrappers import WrapperFacts, assembled_like
-from ..symbols.environment import Calculation, Symbols
+from ..symbols.environment import Symbols
+from ..symbols.meanings import Calculation
 from ..symbols.numbers import Float
 
 __all__ = ["examples_for", "number_example", "without_alpha"]

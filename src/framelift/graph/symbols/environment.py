@@ -14,7 +14,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,22 +35,11 @@ from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
+from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
-__all__ = [
-    "Calculation",
-    "Drawn",
-    "FromGraph",
-    "FromNumber",
-    "FromSize",
-    "Marks",
-    "Outside",
-    "Relation",
-    "Symbols",
-    "forget",
-    "source_called",
-]
+__all__ = ["Symbols", "forget", "source_called"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -85,80 +73,6 @@ class _Place(Source):
 def source_called(text: str) -> Source:
     """What torch's compilers take for the source of an input or attribute: nothing but its name."""
     return _Place(text)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FromSize:
-    """The size of an input's dimension, or its stride: `what`."""
-
-    tensor: torch.Tensor
-    dim: int
-    what: str = "size"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FromNumber:
-    """A number outside; `place` is its origin."""
-
-    place: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Calculation:
-    """`func(*args)` over numbers."""
-
-    func: Callable[..., Any]
-    args: tuple[Any, ...]
-
-    @property
-    def is_alias(self) -> bool:
-        """Whether this is another name for its argument."""
-        return self.func is _itself
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outside(Calculation):
-    """A calculation that is no part of the graph: its result is an input there."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
-    """`func(generator, *args)` at every call: a number drawn from the generator found at `place`."""
-
-    func: Callable[..., Any]
-    args: tuple[Any, ...]
-    place: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FromGraph:
-    """A result of the graph; `value` is its record on the tape.  With `dim`: the size of that dimension of it."""
-
-    value: Any
-    dim: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Relation:
-    """`func(*args) is result` was relied on.  `line` is the user's line that asked."""
-
-    func: Callable[..., Any]
-    args: tuple[Any, ...]
-    result: Any
-    line: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked
-    ones."""
-
-    dynamic: dict[int, tuple[int | None, int | None]]
-    unbacked: frozenset[int] = frozenset()
-    strides: frozenset[int] = frozenset()  # whose stride was seen to change
-
-
-NO_MARKS: Marks = Marks({})
 
 
 class Symbols:
@@ -342,7 +256,7 @@ class Symbols:
             source = _Place(f"{number.name}#{len(self.meanings)}")
             symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
             number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)
-            self.meanings[str(symbol)] = Calculation(_itself, (number,))
+            self.meanings[str(symbol)] = Calculation(itself, (number,))
             self.words[str(symbol)] = self.words.get(number.name, number.name)
         return number.raw
 
@@ -487,7 +401,7 @@ class Symbols:
         graph.
         """
         if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
-            self.meanings.setdefault(str(number.raw.node.expr), Calculation(_itself, (number,)))
+            self.meanings.setdefault(str(number.raw.node.expr), Calculation(itself, (number,)))
             return self.shown(self.guarded(lambda: func(number.raw), "the value"))
         hint = self._in_this_call(func, (number,))
         if not -(2**62) < hint < 2**62:
@@ -536,10 +450,6 @@ _TORCH = torch.__file__.rsplit("/", 1)[0] + "/"
 
 def _span(low: int | None, high: int | None) -> str:
     return " ".join([f"from {low}"] * (low is not None) + [f"up to {high}"] * (high is not None))
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _raw_int(value: Any) -> Any:

@@ -22,7 +22,8 @@ from ...vocabulary.reasons import Interrupt
 from ..fx.values import Value
 from ..metadata.facts import SymbolicFacts
 from ..metadata.wrappers import with_parts
-from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
+from .environment import Symbols
+from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import NUMBERS, Float
 
 __all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]

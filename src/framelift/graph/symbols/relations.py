@@ -27,7 +27,8 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
-from .environment import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside, Symbols
+from .environment import Symbols
+from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 
@@ -210,36 +211,17 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
     return rows
 
 
-def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
-    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None:
-    there is no graph.
-    """
-    constants: dict[str, Any] = {}
-    checks = [
-        row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
-    ]
-    names = set().union(*map(_names, used), *(row[1] for row in checks))
-    for argument in arguments or ():
-        names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [
-        a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors
-    ]
-    known = set(map(id, tensors))
-    stride_rows = []
-    # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
-    # every answer about its layout
-    # (`is_contiguous`), whether or not a relation names them, and whether or not it is an input of the graph.
-    names |= {name for name, meaning in symbols.meanings.items() if type(meaning) is FromSize}
-    for tensor, dim, stride in symbols.strides:
-        stride_rows.append((tensor, dim, stride))
-        names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
-    drawn = {
-        name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn
-    }  # whether or not somebody needs the number
-    needed = _closure(symbols, names | drawn | _may_raise(symbols))
-    places: list[Any] = []
+def _calculations(
+    symbols: Symbols,
+    needed: set[str],
+    tensors: list[torch.Tensor],
+    places: list[Any],
+    generators: dict[Any, str],
+    constants: dict[str, Any],
+) -> list[str]:
+    """The lines that give the names their values; adds what they take to `tensors`, `places` and `generators`."""
     lines: list[str] = []
-    generators: dict[Any, str] = {}
+    known = set(map(id, tensors))
     for name, meaning in symbols.meanings.items():
         if name not in needed or type(meaning) is FromGraph:
             continue
@@ -258,6 +240,49 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
             lines.append(f"{name} = draw_{name}({', '.join([generators[meaning.place], *map(_text, meaning.args)])})")
         else:
             lines.append(f"{name} = {_call_text(meaning.func, _operands(symbols, name), constants)}")
+    return lines
+
+
+def _given_text(symbols: Symbols, tensors: list[torch.Tensor], argument: Any) -> str:
+    """One input of the graph."""
+    if id(argument) in symbols.drawn_tensors:
+        return f"torch.from_numpy({symbols.drawn_tensors[id(argument)][0]})"
+    if is_a(argument, torch.Tensor):
+        return f"i{_index(tensors, argument)}"
+    if type(argument) is str:
+        return argument
+    return f"torch.tensor({argument.name}, dtype=float64)" if type(argument) is Float else _text(argument)
+
+
+def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
+    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None:
+    there is no graph.
+    """
+    constants: dict[str, Any] = {}
+    checks = [
+        row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
+    ]
+    names = set().union(*map(_names, used), *(row[1] for row in checks))
+    for argument in arguments or ():
+        names |= {argument} if type(argument) is str else _names(argument)
+    tensors: list[torch.Tensor] = [
+        a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors
+    ]
+    stride_rows = []
+    # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
+    # every answer about its layout
+    # (`is_contiguous`), whether or not a relation names them, and whether or not it is an input of the graph.
+    names |= {name for name, meaning in symbols.meanings.items() if type(meaning) is FromSize}
+    for tensor, dim, stride in symbols.strides:
+        stride_rows.append((tensor, dim, stride))
+        names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
+    drawn = {
+        name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn
+    }  # whether or not somebody needs the number
+    needed = _closure(symbols, names | drawn | _may_raise(symbols))
+    places: list[Any] = []
+    generators: dict[Any, str] = {}
+    lines = _calculations(symbols, needed, tensors, places, generators, constants)
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
@@ -273,18 +298,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     if body:
         text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
     if arguments is not None:
-        given = [
-            f"torch.from_numpy({symbols.drawn_tensors[id(a)][0]})"
-            if id(a) in symbols.drawn_tensors
-            else f"i{_index(tensors, a)}"
-            if is_a(a, torch.Tensor)
-            else a
-            if type(a) is str
-            else f"torch.tensor({a.name}, dtype=float64)"
-            if type(a) is Float
-            else _text(a)
-            for a in arguments
-        ]
+        given = [_given_text(symbols, tensors, argument) for argument in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
     held = Drawings(

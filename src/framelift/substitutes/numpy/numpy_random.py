@@ -16,7 +16,7 @@ import torch
 from ...boundary.becomes.arrays import array_over, numpy
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
-from ...graph.symbols.environment import Drawn
+from ...graph.symbols.meanings import Drawn
 from ...graph.symbols.numpy_numbers import SCALARS
 from ...vocabulary.reasons import Interrupt
 from ..python.python_random import may_follow

@@ -23,7 +23,7 @@ from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque
 from ...boundary.facts.identities import Identities
-from ...boundary.gateway import pin_reference
+from ...boundary.import_rules import pin_reference
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber

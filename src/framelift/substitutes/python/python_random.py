@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ...boundary.dynamism import NOTHING
 from ...calls.call_tables import substitute
-from ...graph.symbols.environment import Drawn
+from ...graph.symbols.meanings import Drawn
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.reasons import Interrupt
 

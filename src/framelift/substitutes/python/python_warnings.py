@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.gateway import let_in, rule
+from ...boundary.gateway import let_in
+from ...boundary.import_rules import rule
 from ...boundary.world import World
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller

@@ -1,0 +1,194 @@
+"""The table of import rules by exact type, and the rules of values that hold no others: leaves, constants, numbers,
+generators; and placeholders for what has no rule.
+"""
+
+from __future__ import annotations
+
+import decimal
+import operator
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..graph.symbols.numpy_numbers import SCALARS
+from ..vocabulary.origins import Origin, const
+from .becomes.arrays import numpy
+from .becomes.leaves import is_leaf
+from .becomes.opaque import Opaque, opaque_for
+from .facts.decimal_state import enter_decimal
+from .world import World
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "constant",
+    "frozen",
+    "leaf",
+    "let_in_opaque",
+    "nan",
+    "number",
+    "numpy_value",
+    "pin_reference",
+    "random_state",
+    "rule",
+    "with_attributes",
+]
+
+Rule = Callable[[World, Any, Origin], Any]
+RULES: dict[type, Rule] = {}
+
+
+def rule(*types_: type) -> Callable[[Rule], Rule]:
+    """Register the import rule of exactly these types."""
+
+    def register(function: Rule) -> Rule:
+        for cls in types_:
+            RULES[cls] = function
+        return function
+
+    return register
+
+
+def let_in_opaque(world: World, value: Any, origin: Origin, reason: str = "opaque-object", detail: str = "") -> Opaque:
+    """A placeholder: its class is guarded, any use interrupts."""
+    known = world.memo.get(id(value))
+    if known is not None:
+        if known.origin != origin:
+            world.guard(origin, "SAME", known.origin)
+        return known.seen
+    world.guard(origin, "TYPE", type(value))
+    return world.register(value, opaque_for(value, reason, detail), origin)
+
+
+def leaf(world: World, value: Any, origin: Origin) -> Any:
+    """Guarded by equality."""
+    world.guard(origin, "EQ", value)
+    return value
+
+
+def nan(world: World, value: Any, origin: Origin) -> Any:
+    """Containers find a nan by its identity: so which of them are one object is guarded as for mutable objects."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin)
+
+
+def constant(world: World, value: Any, origin: Origin) -> Any:
+    """Guarded by identity."""
+    world.guard(origin, "IS", value)
+    if is_a(value, (property, staticmethod, classmethod)):
+        world.sealed[id(value)] = value
+    return value
+
+
+def with_attributes(world: World, value: Any, origin: Origin) -> Any:
+    """Itself, but for its attributes: reads of them are guarded, writes are not made before the call ends."""
+    _core.mark_external(value)
+    return constant(world, value, origin)
+
+
+def number(world: World, value: Any, origin: Origin) -> Any:
+    """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
+    if value != value:
+        return nan(world, value, origin)
+    if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
+        world.guard(origin, "EQ", value)
+        return value
+    known = world.numbers.get(origin)
+    if known is None:
+        world.guard(origin, "TYPE", type(value))
+        known = world.numbers[origin] = world.number(value, origin)
+    return known
+
+
+def frozen(world: World, value: Any, origin: Origin) -> Any:
+    """A container that is a leaf: guarded by equality, but what is handed back is the very object that came in."""
+    world.guard(origin, "EQ", value)
+    return world.register(value, value, origin, mutable=False) if value else value
+
+
+def _is_no_default(value: Any) -> bool:
+    return value is not torch.default_generator
+
+
+@rule(torch.Generator)
+def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
+    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to
+    guard.
+    """
+    if value is torch.default_generator:
+        world.guard(origin, "IS", value)
+        return world.register(value, value, const(value), mutable=False)
+    if value.device.type != "cpu" or world.generator is None:
+        return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
+    world.guard(origin, "TYPE", torch.Generator)
+    world.guard(origin.to("attr", "device"), "EQ", value.device)
+    world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
+    return world.register(value, world.generator(value, origin), origin)
+
+
+def _is_dead(reference: Any) -> bool:
+    return weakref.ref.__call__(reference) is None
+
+
+def pin_reference(world: World, reference: Any) -> None:
+    """Which reference it is, and whether it is dead, becomes a fact."""
+    origin = world.origin_of(reference)
+    if origin is None:
+        return
+    if origin.step != "const":
+        world.guard(origin, "IS", reference)
+    dead = _is_dead(reference)
+    world.guard(
+        origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead"
+    )
+
+
+@rule(decimal.Decimal)
+def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
+    enter_decimal(world)
+    parts = value.as_tuple()
+    world.guard(origin, "CHECK", (lambda now: type(now) is decimal.Decimal and now.as_tuple() == parts, f"== {value}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+@rule(operator.attrgetter, operator.itemgetter, operator.methodcaller)
+def _getter(world: World, value: Any, origin: Origin) -> Any:
+    """What it takes is a value where it is made of leaves."""
+    parts = value.__reduce__()
+    if parts[0] is not type(value) or not is_leaf(parts[1]):
+        return let_in_opaque(world, value, origin)
+    world.guard(
+        origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}")
+    )
+    return world.register(value, value, origin, mutable=False)
+
+
+def numpy_value(world: World, value: Any, origin: Origin) -> Any:
+    """A scalar or dtype of numpy: a value."""
+    if is_a(value, numpy.void) or getattr(value, "dtype", value).hasobject:
+        return let_in_opaque(world, value, origin)
+    if type(value) in SCALARS:
+        plain = value.item()
+        if world.number is not None and world.dynamism.scalar(plain, origin):
+            world.guard(origin, "TYPE", type(value))
+            world.numbers[origin] = seen = world.number(value, origin)
+            world.register(value, seen, origin)  # which of them are one object is guarded
+            world.by_seen[id(value)] = world.by_seen[
+                id(seen)
+            ]  # C code that keeps what it is given gets the scalar itself
+            return seen
+        world.scalars[origin] = plain
+    shown = repr(value)
+    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+def random_state(world: World, value: Any, origin: Origin) -> Any:
+    """A generator is itself: its methods have substitutes, or are not known."""
+    world.guard(origin, "TYPE", type(value))
+    _core.mark_external(value)
+    return world.register(value, value, origin)

@@ -1,0 +1,104 @@
+"""What an operation gives that no cache knows: it is run over fakes, and what was observed becomes an outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import config
+from ..graph.fx.targets import Getter, OneNode, Target
+from ..graph.fx.values import Value
+from ..graph.metadata.arguments import has_long_part, rebuild
+from ..graph.metadata.cache import Outcome, outcome_of
+from ..graph.metadata.facts import SymbolicFacts
+from ..graph.metadata.meta_kernels import is_light, laid_out_by
+from ..graph.metadata.refusals import check_arguments, check_writes
+from ..graph.state.torch_state import State
+from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+__all__ = ["Asked", "ask", "ask_symbolic", "gives_a_size"]
+
+_MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One operation: `kept` and `kept_named` are its arguments with values in place of stand-ins, `found` these values.
+
+    `key` is its place in caches.  `gives_values`: a result without tensors is to be believed.  `numbers`: there are
+    symbolic numbers among the arguments.
+    """
+
+    key: tuple[Any, ...]
+    target: Target
+    kept: list[Any]
+    kept_named: dict[str, Any]
+    found: list[Value]
+    gives_values: bool
+    state: State
+    numbers: bool
+
+
+def ask(recorder: Recorder, asked: Asked) -> Outcome:
+    """The outcome, remembered for the process; with symbols for this rehearsal alone."""
+    if recorder.symbols is not None:
+        return ask_symbolic(recorder, asked)
+    outcome = _observed(recorder, asked)
+    if (
+        len(asked.key) < _MOST_KEY_PARTS
+        and not has_long_part(asked.key, _MOST_KEY_PARTS)
+        and type(asked.target) is not OneNode
+    ):
+        recorder.cache.put(asked.key, outcome)
+    return outcome
+
+
+def gives_a_size(stop: Interrupt) -> bool:
+    """Whether the result's size is one more number that the graph may compute."""
+    return stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops
+
+
+def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
+    """The outcome with symbols, which are the rehearsal's own.  What only the graph knows is new each time."""
+    symbols = recorder.with_symbols()
+    outcome = recorder.own_outcomes.get(asked.key)
+    if outcome is None:
+        symbolic = asked.numbers or any(type(value.facts) is SymbolicFacts for value in asked.found)
+        unknown = len(symbols.env.var_to_range)
+        outcome = _observed(recorder, asked, light=not symbolic)
+        symbols.note_line()
+        symbols.env.pending_fresh_unbacked_symbols.clear()  # they are known by the step that makes them
+        if len(symbols.env.var_to_range) == unknown and len(asked.key) < _MOST_KEY_PARTS:
+            recorder.own_outcomes[asked.key] = outcome
+    return outcome
+
+
+def _observed(recorder: Recorder, asked: Asked, light: bool = True) -> Outcome:
+    target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
+
+    def call(fakes: list[Any]) -> Any:
+        fake_of = {id(value): fake for value, fake in zip(found, fakes)}
+
+        def given(value: Any) -> Any:
+            return recorder.with_symbols().raw(value) if type(value) in NUMBERS else fake_of[id(value)]
+
+        args = [rebuild(arg, given) for arg in kept]
+        named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
+        if type(target) is Getter:
+            return getattr(args[0], target.name)
+        return target.func(*args, **named)
+
+    recorder.cache.misses += 1
+    facts = [value.facts for value in found]
+    check_arguments(target, kept, kept_named, found)
+    regular = is_light(target.func, facts, kept, kept_named, asked.state)
+    observed = recorder.fakes.observe_lightly(facts, call) if light and regular else None
+    if observed is None:
+        observed = recorder.fakes.observe(target.name, facts, call)
+    outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, laid_out_by(target.func))
+    check_writes(target, kept, kept_named, found, outcome)
+    return outcome
