@@ -485,21 +485,27 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
   return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;
 }
 
-// Tells the session where generators were made and where the time went.
+// Tells the session what the rehearsal raises (Python code cannot see that: a signal handler may raise as soon as it has control again),
+// where generators were made and where the time went.
 static void report(Rehearsal& rehearsal) {
-  KeepError keep;
+  SavedError error;
+  error.normalize();
+  auto set = [&](const char* name, PyObject* value) {
+    if (!value || PyObject_SetAttrString(rehearsal.session, name, value) < 0) PyErr_Clear();
+  };
   Ref made = Ref::steal(PyList_New(0));
   for (auto& [unit, count] : rehearsal.generators)
     if (!append(made, Ref::steal(Py_BuildValue("(il)", unit, count)))) PyErr_Clear();
-  if (made && PyObject_SetAttrString(rehearsal.session, "generators", made.get()) < 0) PyErr_Clear();
-  Ref times = Ref::steal(rehearsal.times.as_list());
-  if (times) PyObject_SetAttrString(rehearsal.session, "times", times.get());
-  PyObject_SetAttrString(rehearsal.session, "outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);
+  set("generators", made.get());
+  set("times", Ref::steal(rehearsal.times.as_list()).get());
+  set("outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);
+  set("ended", error.value() ? error.value() : Py_None);
+  error.restore();
 }
 
 // rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root of a
-// rehearsal; a given twin stops where its root has called that many probes.  session.outside is the exception from outside of
-// the program that ended it, or None.
+// rehearsal; a given twin stops where its root has called that many probes.  session.ended is the exception
+// that leaves it, or None; session.outside the one from outside of the program that ended it.
 static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2]))
     return PyErr_Format(PyExc_TypeError, "rehearse(session, function, locals)");

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import functools
+import itertools
 import logging
 import os
 import signal
@@ -18,6 +20,7 @@ import pytest
 import torch
 
 import framelift
+from framelift.rehearsal.session import Session
 
 
 class Struck(Exception):
@@ -245,6 +248,36 @@ def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPat
             signal.setitimer(signal.ITIMER_REAL, 0)
             lost += len(SEEN) != (got is not None)
     assert lost == len(dropped)
+    assert_clean()
+
+
+@pytest.mark.parametrize("by", ["handler", "thread"])
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(by: str, breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a rehearsal is C code: what arrives meanwhile is raised when framelift's own code goes on, not by the program."""
+    finish = Session.finish
+    asked: Any = {
+        "handler": lambda: map(_thread.interrupt_main, [signal.SIGALRM]),
+        "thread": lambda: map(ctypes.pythonapi.PyThreadState_SetAsyncExc, [ctypes.c_ulong(threading.get_ident())], [ctypes.py_object(Struck)])}
+
+    def striking(session: Any) -> Any:   # C code all the way: no instruction of Python's between that and the end
+        after = filter(SEEN.append, asked[by]())
+        return functools.partial(functools.reduce, lambda result, finish: finish(result), itertools.chain([finish.__get__(session)], after))
+    monkeypatch.setattr(Session, "finish", property(striking))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if breaks:
+            framelift.graph_break()
+        return y + 1
+    compiled = framelift.compile(program, backend="eager")
+    with handled(handler):
+        with pytest.raises(Struck):
+            compiled(torch.ones(2))
+        assert SEEN
+    monkeypatch.undo()
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
+    assert framelift.stats()["captures"] <= 2
     assert_clean()
 
 

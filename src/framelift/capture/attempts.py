@@ -97,11 +97,7 @@ def rehearse(
             profiled(function.__qualname__),
             session.recorder.recording(),
         ):
-            try:
-                _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
-            except BaseException as error:
-                session.ended = error
-                raise
+            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session.plan, None
     except (Interrupt, _core.HookLost) as interrupt:
         return None, _bare(interrupt)
