@@ -181,3 +181,89 @@ def test_the_traceback_names_the_line() -> None:
         framelift.compile(block, backend=Backend(ValueError("cannot")))(torch.ones(3))
     lines = [entry.lineno + 1 - block.__code__.co_firstlineno for entry in raised.traceback if entry.name == "block"]
     assert 3 in lines
+
+
+class Measures(Block):
+    """Has a graph of its own at its end."""
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> bool:
+        self.norm = torch.ones(2) * 3
+        return super().__exit__(kind, value, trace)
+
+
+def part(x: torch.Tensor) -> torch.Tensor:
+    print(end="")
+    return x.cos()
+
+
+def returns_a_call(x: torch.Tensor) -> Any:
+    with Measures():
+        return part(x)
+
+
+def returns_a_call_of_two_blocks(x: torch.Tensor) -> Any:
+    with Measures(), Measures():
+        return part(x)
+
+
+def leaves_a_loop(x: torch.Tensor) -> Any:
+    for _ in range(2):
+        with Measures():
+            part(x)
+            break
+    return x * 2
+
+
+def next_round(x: torch.Tensor) -> Any:
+    for _ in range(2):
+        with Measures():
+            if part(x).sum() > -100:
+                continue
+    return x * 2
+
+
+def returns_a_call_finally(x: torch.Tensor) -> Any:
+    try:
+        return part(x)
+    except KeyError:
+        LOG.append("not here")
+    finally:
+        x = x * 2
+        LOG.append("finally")
+
+
+def within_another_finally(x: torch.Tensor) -> Any:
+    try:
+        with Measures():
+            return part(x)
+    finally:
+        x = x * 2
+        LOG.append("finally")
+
+
+@pytest.mark.parametrize("error", [ValueError("cannot"), KeyboardInterrupt()])
+@pytest.mark.parametrize("program", [returns_a_call, returns_a_call_of_two_blocks, leaves_a_loop, next_round,
+                                     returns_a_call_finally, within_another_finally])
+def test_blocks_end_that_were_about_to_end(program: Callable[..., Any], error: BaseException) -> None:
+    """The part behind the break is the end of the block itself, which the block's own handler does not cover."""
+    framelift.reset()
+    LOG.clear()
+    wanted: Any = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else framelift.exc.BackendCompilerFailed
+    with pytest.raises(wanted) as raised:
+        framelift.compile(program, backend=Backend(error))(torch.ones(2))
+    begun = LOG.count("begins")
+    ended = [raised.type.__name__] * begun + ["finally"] * program.__name__.endswith("finally")
+    assert LOG == ["begins"] * begun + ended
+
+
+def swallowed_at_the_end(x: torch.Tensor) -> Any:
+    with Measures(swallows=True):
+        return part(x)
+    return x * 7
+
+
+def test_what_follows_a_block_that_swallows_has_its_variables() -> None:
+    framelift.reset()
+    LOG.clear()
+    assert framelift.compile(swallowed_at_the_end, backend=Backend(ValueError("cannot")))(torch.ones(2)).tolist() == [7, 7]
+    assert LOG == ["begins", "BackendCompilerFailed"]

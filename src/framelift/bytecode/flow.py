@@ -65,6 +65,7 @@ class Flow:
         self.shapes: dict[int, Shape] = {}
         self._shape_all()
         self._live: dict[int, int] | None = None
+        self._left: dict[int, tuple[Op, int]] | None = None
         self._loops: list[tuple[int, int]] | None = None  # from where to where jumps go back
 
     def following(self, op: Op) -> list[Op]:
@@ -74,14 +75,63 @@ class Flow:
             found.append(self.ops[self.number[op.unit] + 1])
         return found
 
-    def part(self, start: int, stops: frozenset[int], marks: Iterable[int]) -> list[Op]:
+    def left_block(self, op: Op) -> tuple[Op, int] | None:
+        """The handler of a `with` or `finally` block that ends just before `op`, where what ends it has not run yet.
+
+        Its normal end is not covered by the block's own handler: an exception there would leave the block open.
+        """
+        if self._left is None:
+            self._left = {}
+            for before in self.ops:
+                for each in self.following(before) if before.handler is not None and before.unit in self.shapes else ():
+                    found = self._block_between(before, each)
+                    if found is not None:
+                        self._left[each.unit] = found
+        return self._left.get(op.unit)
+
+    def _block_between(self, before: Op, op: Op) -> tuple[Op, int] | None:
+        own = op.handler[0] if op.handler is not None else None
+        handler = before.handler
+        while handler is not None and handler[0] is not own:
+            if handler[1] >> 1 <= self.shapes[op.unit].depth and self._cleans_up(handler[0]):
+                return handler
+            handler = handler[0].handler
+        return None
+
+    def _cleans_up(self, handler: Op) -> bool:
+        """Whether a handler is there for every exception and raises it again: that of a `with` or a `finally`."""
+        if handler.name != "PUSH_EXC_INFO":
+            return False
+        first = self.following(handler)[0]
+        if first.name in ("WITH_EXCEPT_START", "POP_TOP"):  # the second: of `except:`
+            return first.name == "WITH_EXCEPT_START"
+        seen: set[int] = set()
+        pending = [first]
+        while pending:
+            op = pending.pop()
+            if op.unit in seen:
+                continue
+            seen.add(op.unit)
+            if op.name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
+                return False
+            pending += self.following(op)
+        return True
+
+    def part(
+        self, start: int, stops: frozenset[int], marks: Iterable[int], handler: tuple[Op, int] | None = None
+    ) -> list[Op]:
         """Copies of the instructions that may run from `start` on, in their order; at `stops` the way ends.
+
+        `handler`: one that may run besides.
 
         There, and at `marks`, which are only asked for their places in the source, instructions that do nothing are
         left.
         """
         reached = {start}
         pending = [self.at[start]]
+        if handler is not None:
+            reached.add(handler[0].unit)
+            pending.append(handler[0])
         while pending:
             op = pending.pop()
             nexts = self.following(op)
@@ -258,8 +308,8 @@ class Flow:
                 if op.op in haslocal:
                     bit = 1 << op.arg
                     after = after & ~bit if op.name.startswith("STORE") else after | bit
-                if op.handler is not None:
-                    after |= live[op.handler[0].unit]
+                for handler in (op.handler, self.left_block(op)):
+                    after |= live[handler[0].unit] if handler is not None else 0
                 if after != live[op.unit]:
                     live[op.unit] = after
                     changed = True

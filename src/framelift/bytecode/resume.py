@@ -339,10 +339,12 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     original has them too:
     an unbound one is then missed as a variable of the function's own.
 
-    `throws`: it takes one more argument, an exception, and raises that at the point instead of going on.
+    `throws`: it takes one more argument, an exception, and raises that at the point instead of going on.  A block that
+    is just about to end is left by it too.
     """
     code = flow.code
-    ops = flow.part(point.unit, frozenset(stops), [slot for slot in point.stack if isinstance(slot, int)])
+    left = flow.left_block(flow.at[point.unit]) if throws else None
+    ops = flow.part(point.unit, frozenset(stops), [slot for slot in point.stack if isinstance(slot, int)], left)
     free = (*code.co_cellvars, *code.co_freevars)
     arguments, order = _arguments(code, point)
     if throws:
@@ -365,7 +367,8 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
     head, offsets = _prologue(point, start, slots, consts)  # set_handled is the last constant so far
     if throws:
-        head[-1:] = _raise(slots[".raised"], start)
+        handler = (next(op for op in ops if op.unit == left[0].unit), left[1]) if left is not None else start.handler
+        head[-1:] = _raise(slots[".raised"], start, handler)
     head[:0] = _cells(own, free, len(names), start)
     form: dict[str, Any] = {
         "co_varnames": names,
@@ -396,14 +399,14 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     return Made(made, order, units, {new: old for old, new in units.items()}, point.unit, point)
 
 
-def _raise(place: int, start: Op) -> list[Op]:
-    """Raise what the variable at `place` holds, as if the instruction at `start` did."""
+def _raise(place: int, start: Op, handler: tuple[Op, int] | None) -> list[Op]:
+    """Raise what the variable at `place` holds, as if the instruction at `start` did, into a handler."""
     put = [
         make("LOAD_FAST", place, like=start),
         make("DELETE_FAST", place, like=start),
         make("RAISE_VARARGS", 1, like=start),
     ]
-    put[-1].handler = start.handler
+    put[-1].handler = handler
     return put
 
 

@@ -96,7 +96,8 @@ class _Frames:
 
     def throwing(self, point: Point) -> Made | None:
         """Code that raises at a point; None where no handler of the frame is there."""
-        if self.flow.at[point.unit].handler is None:
+        op = self.flow.at[point.unit]
+        if op.handler is None and self.flow.left_block(op) is None:
             return None
         found = self.thrown.get(point)
         if found is None:
