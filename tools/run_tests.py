@@ -54,6 +54,7 @@ def main() -> int:
                 counts[word] += int(number)
             if status not in (0, NO_TESTS):
                 names = " ".join(str(file.relative_to(TESTS)) for file in files)
+                print(*re.findall(r"^(?:FAILED|ERROR) .*", output, re.MULTILINE), sep="\n", flush=True)
                 bad.append(f"==== exit status {status}: {names}\n{output[-12000:]}")
     print("\n".join(bad))
     print(

@@ -353,3 +353,12 @@ def test_without_disk_caches_the_backend_is_waited_for(tmp_path):
     """)
     done = run(program, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_compiled_module_waits_too() -> None:
+    model = framelift.compile(torch.nn.Linear(2, 2), backend="aot_eager", background="manual")
+    model(torch.ones(1, 2))
+    assert framelift.stats()["compiling"] == 1
+    assert model.wait()
+    model(torch.ones(1, 2))
+    assert framelift.stats()["compiling"] == 0

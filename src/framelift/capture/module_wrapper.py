@@ -91,7 +91,7 @@ class OptimizedModule(torch.nn.Module):
         try:
             return getattr(self._orig_mod, name)
         except AttributeError:
-            if name in ("recompiles", "report"):  # the module's own attribute of this name comes first
+            if name in ("recompiles", "report", "wait"):  # the module's own attribute of this name comes first
                 return getattr(self._compiled, name)
             raise
 

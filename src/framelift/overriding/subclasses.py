@@ -129,8 +129,8 @@ def _converted(recorder: Recorder, result: Any, cls: type) -> Any:
 def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Tensor:
     """The same result as a tensor of another class.
 
-    Results of subclasses become objects of their own behind the graph (`with_types`); a plain one must be a result of its
-    own in the graph, or it is the very object that it was made from.
+    Results of subclasses become objects of their own behind the graph (`with_types`); a plain one must be a result of
+    its own in the graph, or it is the very object that it was made from.
     """
     value = recorder.value_of(stand_in)
     with torch._C.DisableTorchFunction():
