@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from ..graph.metadata.facts import Facts, facts_of
 from ..higher_order.bodies import fresh, parts_of
 from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..higher_order.operators import pure_body, record_step
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ __all__: list[str] = []
 
 _NAME = "torch.autograd.graph.saved_tensors_hooks"
 _HOOK = "a hook on saved tensors"
-#: code that enters and leaves such regions in eager mode
-_PLAIN: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
 class Region:
@@ -56,7 +54,7 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     recorder = session.recorder
     if (
         recorder.options.code is None
-        or recorder.options.code in _PLAIN
+        or knowledge_of(recorder.options.code).saves_eagerly
         or recorder.in_transform()
         or recorder.tape_is_a_body()
         or recorder.modes
@@ -213,5 +211,6 @@ def _check(recorder: Recorder, looked: Any) -> None:
 def _rather_plain(code: CodeType | None) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the region is entered."""
     stop = Interrupt("torch-state", _NAME)
-    stop.first = functools.partial(_PLAIN.add, code) if code is not None else None
+    if code is not None:
+        stop.first = functools.partial(setattr, knowledge_of(code), "saves_eagerly", True)
     return stop

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import types
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -62,8 +60,6 @@ class Backend:
     background: bool | str | None = None  # as the user asked
     settings: Settings | None = None  # with which captures are shared; None: with nobody
     reuses_graphs: bool = False  # what the backend gives for one graph serves for an equal one
-    #: what failed to be compiled in the background
-    blocking: weakref.WeakSet[types.CodeType] = field(default_factory=weakref.WeakSet)
 
     @property
     def is_eager(self) -> bool:
@@ -135,8 +131,7 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
     """What compiles this graph: the backend, in another process or not, with examples of symbolic inputs."""
     symbols, compiler = session.recorder.symbols, backend.compile_graph
     way = background.is_wanted(backend.background)
-    blocks = session.function.__code__ in backend.blocking
-    if way and backend.submit is not None and not backend.is_eager and not blocks:
+    if way and backend.submit is not None and not backend.is_eager:
         compiler = background.submitting(backend.submit, backend.compile_graph, info, way)
     if symbols is None:
         if compiler is backend.compile_graph and backend.reuses_graphs and backend.settings is not None:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import types
+from dataclasses import replace
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,17 @@ class Driver:
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
-        self.warned: set[Any] = set()  # causes whose limit was reported
         self.record = Record()
         self.breaks = Breaks()
+
+    def forget(self) -> None:
+        """Forget what was captured and what that has shown; of what a file said of sizes, nothing."""
+        self.seen.clear()
+        self.record.clear()
+
+    def _learned(self, code: types.CodeType) -> Learned:
+        """What this callable knows of a code."""
+        return self.seen.setdefault(code, Learned())
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Entry | bool:
         """The root missed: the entry that was made; True: look again, another thread made one; False: run eagerly."""
@@ -125,14 +134,14 @@ class Driver:
             pool = pool_of(self.backend.settings, function, locals_, root) if not self.expected else None
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
-            if function.__code__ in self.record.given_up:
+            seen = self.seen.get(function.__code__)
+            if seen is not None and seen.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
             old = background.ready_entry(entries, locals_)
             if old is not None:
                 return self._exchange(entries, old, function, locals_, root, pool)
             limit = self.hooks.recompile_limit or config.recompile_limit
-            seen = self.seen.get(function.__code__)
             miss, full = (
                 cause(entries, function, locals_, limit)
                 if entries or seen is None or not seen.entered
@@ -156,7 +165,7 @@ class Driver:
             kept = self._count(info)
             if entry is None or not _holds(entry, info, locals_):
                 return False
-            self.seen[function.__code__].entered = True
+            self._learned(function.__code__).entered = True
             entries.insert(
                 len(entries) if info.general else 0, entry
             )  # asked last: compilers know more of a size that is 2 at least
@@ -195,11 +204,11 @@ class Driver:
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
         place = background.take_out(entries, old)
-        self.backend.blocking.add(function.__code__)  # should it fail
+        self._learned(function.__code__).blocks = True  # should it fail
         made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
         if made is None or made[0] is None or not _holds(*made, locals_):
             return False
-        self.backend.blocking.discard(function.__code__)
+        self._learned(function.__code__).blocks = False
         entry, info = made
         entry.hits = old.hits
         kept = self.record.exchange(old.info, info)
@@ -235,7 +244,7 @@ class Driver:
             if not is_defect(error):
                 raise
             report_defect(error, function, fullgraph=self.fullgraph and root)
-            self.record.given_up.add(function.__code__)
+            self._learned(function.__code__).given_up = True
             self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
             return None
         finally:
@@ -322,6 +331,7 @@ class Driver:
         Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and
         its inputs.
         """
+        backend = replace(self.backend, submit=None) if self._learned(function.__code__).blocks else self.backend
         again = functools.partial(rehearse_with, once, function, locals_, seen, self.dynamic)
         while True:
             with info.phase("rehearse"):
@@ -338,7 +348,7 @@ class Driver:
             if plan is None:
                 return first, session, None, stop, None, []
             try:
-                return first, session, plan, stop, *compile_entry(session, plan, info, self.backend)
+                return first, session, plan, stop, *compile_entry(session, plan, info, backend)
             except Interrupt as interrupt:
                 if interrupt.first is not None:
                     interrupt.first()
@@ -404,9 +414,9 @@ class Driver:
         return kept
 
     def _warn_limit(self, function: types.FunctionType, names: Names, times: int, miss: Miss | None) -> None:
-        told = function.__code__, policy.cause_of(miss)
-        if told not in self.warned:
-            self.warned.add(told)
+        warned, about = self._learned(function.__code__).warned, policy.cause_of(miss)
+        if about not in warned:
+            warned.add(about)
             warn(policy.limit_message(function, names, times, miss, "run eagerly."))
 
 

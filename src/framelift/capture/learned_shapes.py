@@ -43,6 +43,9 @@ class Learned:
         self.changing: dict[str, Any] = {}  # text of an origin -> True (a number), or the dimensions
         self.captures = 0  # so far, whatever became of their entries
         self.entered = False  # whether a capture gave an entry
+        self.given_up = False  # a defect of framelift keeps it from being captured
+        self.blocks = False  # it failed to be compiled in the background
+        self.warned: set[Any] = set()  # causes whose limit was reported
         self.classes: dict[
             str, tuple[weakref.ref[type], int]
         ] = {}  # text of an origin -> the class that some function made, the how manieth there

@@ -14,6 +14,7 @@ from .. import _core, config
 from .._core import is_a
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guards.misses import Miss
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from . import stance
 from .learned_shapes import Learned
@@ -24,7 +25,6 @@ __all__ = [
     "at_limit",
     "called",
     "cause_of",
-    "forget",
     "is_full",
     "is_at_total_limit",
     "limit_message",
@@ -112,8 +112,9 @@ def _stance(asked: Asked) -> bool:
             f"'{code.co_name}', line number: {code.co_firstlineno}"
             + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else "")
         )
-    if now.name == "eager_then_compile" and asked.function.__code__ not in _seen_once:
-        _seen_once.add(asked.function.__code__)
+    known = knowledge_of(asked.function.__code__)
+    if now.name == "eager_then_compile" and not known.ran_eagerly:
+        known.ran_eagerly = True
         _remember(asked)
         return False
     return now.name not in ("eager_on_recompile", "force_eager")
@@ -127,9 +128,6 @@ def _remember(asked: Asked) -> None:
             seen.meet(name, tuple(_core.of_tensor(value, "size")))
         elif type(value) in (int, float):
             seen.meet(name, value)
-
-
-_seen_once: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 
 
 def _recompile(asked: Asked) -> bool:
@@ -217,8 +215,3 @@ def suppressed(error: BaseException, name: str) -> bool:
     warn(f"{name} runs eagerly (config.suppress_errors): {type(error).__name__}: {error}")
     topic("breaks").warning("suppressed in %s", name, exc_info=error)
     return True
-
-
-def forget() -> None:
-    """As in a new process."""
-    _seen_once.clear()

@@ -6,8 +6,6 @@ Where an assumption proves wrong, the call runs eagerly, which raises what it ra
 
 from __future__ import annotations
 
-import weakref
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,16 +19,7 @@ from ..graph.symbols.number_nodes import graph_values
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["WITHOUT_ASSUMPTIONS", "assertion", "assume", "forget"]
-
-
-#: codes in which something that cannot be undone came after an assumption: rehearsed without them
-WITHOUT_ASSUMPTIONS: weakref.WeakSet[CodeType] = weakref.WeakSet()
-
-
-def forget() -> None:
-    """Forget which code is rehearsed without assumptions."""
-    WITHOUT_ASSUMPTIONS.clear()
+__all__ = ["assertion", "assume"]
 
 
 def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:

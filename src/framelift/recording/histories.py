@@ -9,48 +9,37 @@ returned becomes what it is in eager mode afterwards (graph/analysis/replay.py).
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Sequence
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["forget", "is_free", "may_make_leaf", "may_switch", "without_histories"]
+__all__ = ["is_free", "may_make_leaf", "may_switch", "without_histories"]
 
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
 _SECOND_TIME = "backward through the graph a second time"
-#: code whose leaves are to be made in eager mode: a break where they are made leaves the rest to be captured
-_PLAIN_LEAVES: weakref.WeakSet[CodeType] = weakref.WeakSet()
-#: code that switches requires_grad in eager mode
-_PLAIN_SWITCHES: weakref.WeakSet[CodeType] = weakref.WeakSet()
-
-
-def forget() -> None:
-    """Forget which code makes leaves and switches flags in eager mode."""
-    _PLAIN_LEAVES.clear()
-    _PLAIN_SWITCHES.clear()
 
 
 def may_make_leaf(recorder: Recorder) -> None:
     """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
-    if recorder.options.code in _PLAIN_LEAVES:
+    if recorder.options.code is not None and knowledge_of(recorder.options.code).leaves_eagerly:
         raise Interrupt("torch-operation", _LEAF)
 
 
 def may_switch(recorder: Recorder) -> None:
     """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
-    if recorder.options.code in _PLAIN_SWITCHES:
+    if recorder.options.code is not None and knowledge_of(recorder.options.code).switches_eagerly:
         raise Interrupt("torch-operation", _VIEWED)
 
 
@@ -66,10 +55,11 @@ def is_free(value: Value) -> bool:
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
 
 
-def _rather_plain(recorder: Recorder, what: str, codes: weakref.WeakSet[CodeType] = _PLAIN_LEAVES) -> Interrupt:
-    """An interrupt; in the next rehearsal, there is one where it began."""
+def _rather_plain(recorder: Recorder, what: str, lesson: str = "leaves_eagerly") -> Interrupt:
+    """An interrupt; in the next rehearsal, there is one where it began: `lesson` is a field of `CodeKnowledge`."""
     stop = Interrupt("torch-operation", what)
-    stop.first = functools.partial(codes.add, recorder.options.code) if recorder.options.code is not None else None
+    if recorder.options.code is not None:
+        stop.first = functools.partial(setattr, knowledge_of(recorder.options.code), lesson, True)
     return stop
 
 
@@ -80,7 +70,7 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         type(out) is Value and out.external is None and id(out.storage) in switched and not is_free(out)
         for out in outputs
     ):
-        raise _rather_plain(recorder, _VIEWED, _PLAIN_SWITCHES)
+        raise _rather_plain(recorder, _VIEWED, "switches_eagerly")
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
     if not leaves and not roots and not recorder.gradients.differentiated and not recorder.gradients.differentiable:

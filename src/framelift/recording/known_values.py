@@ -8,8 +8,6 @@ Nothing is computed before somebody asks.
 
 from __future__ import annotations
 
-import collections
-import weakref
 from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
@@ -27,18 +25,10 @@ from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.facts import Facts, plain_kind
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import const
 
-__all__ = [
-    "KnownValues",
-    "SameResult",
-    "SameValues",
-    "forget",
-    "guard_result",
-    "guard_text",
-    "guard_values",
-    "is_small",
-]
+__all__ = ["KnownValues", "SameResult", "SameValues", "guard_result", "guard_text", "guard_values", "is_small"]
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
@@ -120,20 +110,6 @@ class Place:
         return f"#{self.index + 1}"
 
 
-#: how often the values at an origin were guarded, by the root's code: what keeps changing is left to eager mode
-_guarded: weakref.WeakKeyDictionary[CodeType, collections.Counter[str]] = weakref.WeakKeyDictionary()
-
-
-#: what followed from the values at an origin, by the root's code, the origin and the calculation
-_results: weakref.WeakKeyDictionary[CodeType, dict[tuple[str, str], set[str]]] = weakref.WeakKeyDictionary()
-
-
-def forget() -> None:
-    """Forget which values kept changing."""
-    _guarded.clear()
-    _results.clear()
-
-
 def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
     """Guard what tensors hold; False, and no guard, where the values at one of the origins were others too often
     before.
@@ -143,7 +119,7 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
     """
     if not tensors:
         return always
-    counts = _guarded.setdefault(root, collections.Counter())
+    counts = knowledge_of(root).guarded_values
     origins = [world.memo[id(tensor)].origin for tensor in tensors]
     if not always and any(counts[str(origin)] >= _MOST_CAPTURES for origin in origins):
         return False
@@ -158,7 +134,7 @@ def guard_result(world: World, root: CodeType, tensor: torch.Tensor, check: Same
     """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often
     before."""
     origin = world.memo[id(tensor)].origin
-    known = _results.setdefault(root, {}).setdefault((str(origin), check.words), set())
+    known = knowledge_of(root).results.setdefault((str(origin), check.words), set())
     said = str(check.expected.tolist())
     if said not in known and len(known) >= _MOST_CAPTURES and not always:
         return False

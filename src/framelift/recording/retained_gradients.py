@@ -8,9 +8,7 @@ a graph that torch itself runs: other compilers give all results one history.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Sequence
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +16,7 @@ import torch
 from ..graph.fx.node_functions import hook_gradient
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .rules.special_cases import rule
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["leave_retaining", "retain", "retained"]
 
 _LEAVES = "Tensor.retain_grad of a tensor that is a result"
-#: code whose next rehearsal is to break where it asks for it: the rest is captured then
-_BREAKING: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
 @rule(torch.Tensor.retain_grad)
@@ -48,8 +45,8 @@ def retain(recorder: Recorder, value: Value) -> None:
     if recorder.in_transform() or recorder.tape_is_a_body() or recorder.wrapped is not None:
         raise Interrupt("torch-operation", _LEAVES)
     code = recorder.options.code
-    if code is not None and code in _BREAKING:
-        _BREAKING.discard(code)
+    if code is not None and knowledge_of(code).breaks_at_retain_grad:
+        knowledge_of(code).breaks_at_retain_grad = False  # the rest is captured then
         raise Interrupt("torch-operation", _LEAVES)
     recorder.gradients.retained.setdefault(value, (_writes(recorder, value), _is_used(recorder, value)))
 
@@ -93,7 +90,7 @@ def _rather_plain(recorder: Recorder) -> Interrupt:
         for value, (_, used) in recorder.gradients.retained.items()
     )
     if not stop.run_eagerly and recorder.options.code is not None:
-        stop.first = functools.partial(_BREAKING.add, recorder.options.code)
+        stop.first = functools.partial(setattr, knowledge_of(recorder.options.code), "breaks_at_retain_grad", True)
     return stop
 
 

@@ -36,7 +36,6 @@ from ..bytecode.resume import Point, point_of
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import grad_flags
-from ..recording.assumptions import WITHOUT_ASSUMPTIONS
 from ..recording.known_values import guard_result, guard_text, guard_values
 from ..recording.recorder import Recorder
 from ..substitutes.marks import disabled, follow_options, forbidden
@@ -46,6 +45,7 @@ from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
 from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import Origin, arg, const
 from ..vocabulary.reasons import Interrupt
 from . import (
@@ -118,11 +118,9 @@ class Session:
         self.recorder.known_values.guard_values = self._guard_values
         self.recorder.known_values.guard_result = self._guard_result
         self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
-        self.recorder.options.code, self.recorder.options.assumes = (
-            function.__code__,
-            function.__code__ not in WITHOUT_ASSUMPTIONS,
-        )
-        self.recorder.callbacks.stop_assuming = functools.partial(WITHOUT_ASSUMPTIONS.add, function.__code__)
+        known = knowledge_of(function.__code__)
+        self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions
+        self.recorder.callbacks.stop_assuming = functools.partial(setattr, known, "without_assumptions", True)
         follow_options()
         meet_triton()
         self.names = Names(self.world)

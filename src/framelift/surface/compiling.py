@@ -18,22 +18,20 @@ from .. import _core
 from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends, submit_graph
 from ..boundary.becomes.leaves import is_leaf
 from ..bytecode import branches
-from ..capture import equal_graphs, policy, sharing, stance
+from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.compile_entry import Backend
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks
 from ..capture.records.guard_hooks import Hooks
-from ..capture.records.record import counts, record_of
+from ..capture.records.record import counts
 from ..exc import NotCallable, UnsupportedPlatform
 from ..export.lowering import refuse_bodies
 from ..graph.symbols import environment
-from ..recording import assumptions, histories, known_values
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes.marks import on_code
-from ..substitutes.python import python_random
-from ..vocabulary import places
+from ..vocabulary import code_knowledge, places
 from ..vocabulary.reasons import Interrupt
 from .decorators import innermost
 from .verify import Verified
@@ -352,8 +350,8 @@ def reset() -> None:
     for compiled in list(_compiled):
         compiled.entries.clear()
         compiled.frames.clear()
-        if (record := record_of(compiled)) is not None:
-            record.clear()
+        if isinstance(compiled.miss, Driver):
+            compiled.miss.forget()
     _siblings.clear()
     _called_once.clear()
     counts.clear()
@@ -365,13 +363,9 @@ def reset() -> None:
 
 #: what else holds on to code or symbols of captures
 _FORGETTING = (
-    policy.forget,
+    code_knowledge.forget,
     sharing.forget,
     equal_graphs.forget,
-    known_values.forget,
-    assumptions.forget,
-    histories.forget,
-    python_random.forget,
     places.forget,
     _core.forget_places,
     environment.forget,

@@ -314,9 +314,6 @@ class Record:
         self.causes: collections.Counter[tuple[Any, ...]] = (
             collections.Counter()
         )  # how often each cause of breaks was met
-        self.given_up: weakref.WeakSet[types.CodeType] = (
-            weakref.WeakSet()
-        )  # what a defect of framelift keeps from being captured
         self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
     def add(self, capture: Capture) -> Note:
@@ -382,7 +379,6 @@ class Record:
     def clear(self) -> None:
         self.notes.clear()
         self.causes.clear()
-        self.given_up.clear()
         self.refused.clear()
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import _random
 import random
 import types
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
@@ -20,18 +19,15 @@ from ...boundary.dynamism import NOTHING
 from ...calls.call_tables import substitute
 from ...graph.symbols.meanings import Drawn
 from ...vocabulary.class_reads import qualname_of
+from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["forget", "may_follow", "note_decided"]
+__all__ = ["may_follow", "note_decided"]
 
 _read_state = _random.Random.getstate
-#: code whose last capture depended on the state of a generator outside
-_guarded: weakref.WeakSet[Any] = weakref.WeakSet()
-#: code -> how often what was drawn decided something, in all of its captures: each other number is a capture
-_decided: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _MOST_DECIDED = 4
 _MOST_BITS = 62
 #: so many symbolic numbers in one rehearsal; what is calculated of more takes longer than it is worth
@@ -41,13 +37,7 @@ _MOST_DRAWN = 128
 def note_decided(code: types.CodeType, relations: int) -> None:
     """A capture relies on so many relations of numbers that it draws."""
     if relations:
-        _decided[code] = _decided.get(code, 0) + relations
-
-
-def forget() -> None:
-    """Forget which code decided what by drawing."""
-    _guarded.clear()
-    _decided.clear()
+        knowledge_of(code).decided_by_draws += relations
 
 
 def _known(session: Session) -> dict[int, Any]:
@@ -63,12 +53,12 @@ def _depend(session: Session, generator: Any) -> None:
     """What is read now depends on the state at the start, unless captured code gave the generator one of its own."""
     if _is_known(session, generator):
         return
-    code = session.function.__code__
+    known = knowledge_of(session.function.__code__)
     if (
-        code in _guarded and not session.fullgraph
+        known.guards_generator and not session.fullgraph
     ):  # the state changes with every draw: one more capture would be as short-lived
         raise Interrupt("random-state", qualname_of(type(generator)))
-    _guarded.add(code)
+    known.guards_generator = True
     _known(session)[id(generator)] = generator
     record = session.world.by_seen[id(generator)]
     state = _read_state(record.original)
@@ -105,7 +95,7 @@ def may_follow(session: Session, generator: str) -> bool:
         or session.recorder.in_transform()
     ):
         return False
-    if _decided.get(session.function.__code__, 0) >= _MOST_DECIDED and not session.fullgraph:
+    if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.fullgraph:
         raise Interrupt("random-state", generator)
     session.notes["drawn"] = drawn = session.notes.get("drawn", 0) + 1
     if drawn > _MOST_DRAWN:

@@ -1,0 +1,56 @@
+"""What the captures of a code object have shown, process-wide: one record per code, which `reset()` forgets whole.
+
+Rehearsals of the same code go by it.  What one compiled callable knows of a code is its own record
+(capture/learned_shapes.py: `Learned`); no other store of framelift has code objects of the program as keys.
+"""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from dataclasses import dataclass, field
+from types import CodeType
+
+__all__ = ["CodeKnowledge", "forget", "knowledge_of"]
+
+
+@dataclass(slots=True)
+class CodeKnowledge:
+    """What is known of one code object."""
+
+    #: something that cannot be undone came after an assumption: rehearsed without assumptions
+    without_assumptions: bool = False
+    #: leaves are made in eager mode: a break where they are made leaves the rest to be captured
+    leaves_eagerly: bool = False
+    #: requires_grad is switched in eager mode
+    switches_eagerly: bool = False
+    #: regions of hooks on saved tensors are entered and left in eager mode
+    saves_eagerly: bool = False
+    #: the next rehearsal is to break where the program calls retain_grad
+    breaks_at_retain_grad: bool = False
+    #: the last capture depended on the state of a generator outside
+    guards_generator: bool = False
+    #: how often what was drawn decided something, in all captures: each other number is a capture
+    decided_by_draws: int = 0
+    #: how often the values at an origin were guarded: what keeps changing is left to eager mode
+    guarded_values: collections.Counter[str] = field(default_factory=collections.Counter)
+    #: what followed from the values at an origin, by the origin and the calculation
+    results: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    #: it ran in eager mode under the stance eager_then_compile
+    ran_eagerly: bool = False
+
+
+_known: weakref.WeakKeyDictionary[CodeType, CodeKnowledge] = weakref.WeakKeyDictionary()
+
+
+def knowledge_of(code: CodeType) -> CodeKnowledge:
+    """The record of a code object; changes to it are kept."""
+    found = _known.get(code)
+    if found is None:
+        found = _known.setdefault(code, CodeKnowledge())
+    return found
+
+
+def forget() -> None:
+    """As in a new process."""
+    _known.clear()
