@@ -1,146 +1,346 @@
-"""Running a rehearsal: once, again where the first was in vain, and up to a graph break."""
+"""Rehearse again because ...: one table of what another rehearsal is made for, and a bound on how many there are.
+
+`REHEARSED` are looked at after a rehearsal, in this order, each once; `COMPILED` where the graph could not be compiled:
+the first that applies.  What a row learns stays in `Learned`, so that the next capture begins with it.  One rehearsal
+itself is in rehearsing.py.
+"""
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _core, config
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.autograd.graph import _engine_run_backward
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from .. import config
 from .._core import is_a
-from ..boundary.dynamism import NOTHING, STATIC, Dynamism
-from ..exc import InternalError
-from ..exits import plan_return
-from ..graph.state.random_draws import graphs_may_hold
-from ..overriding.modes import Moment
-from ..rehearsal.session import Session
-from ..vocabulary.quiet_capture import no_collections, watching_warnings
+from ..boundary.dynamism import NOTHING, Dynamism
+from ..exc import BackendCompilerFailed, InternalError, SkipFrame
+from ..graph.fx.targets import OneNode
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.scopes import insist
-from .around.failing import place_of
-from .breaks import Breaks, Stopping, Tried
-from .debuggers import quiet_unraisable, untraced
-from .profiling import profiled
+from .breaks import Breaks
+from .learned_shapes import Learned, dynamism_for, refuses_floats, written_numbers
+from .rehearsing import break_off
+from .zero_one_sizes import is_same_graph
 
-__all__ = ["break_off", "rehearsed", "taking_values"]
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+    from .records.record import Capture
+
+__all__ = ["COMPILED", "MOST_ATTEMPTS", "REHEARSED", "Attempted", "Attempts", "attempt"]
+
+#: rehearsals of one capture, breaks not counted; what is found then is used as it is
+MOST_ATTEMPTS = 64
 
 
-def break_off(
-    breaks: Breaks,
-    once: Any,
-    function: types.FunctionType,
-    locals_: tuple[Any, ...],
-    stop: Interrupt,
-    dynamism: Dynamism,
-) -> tuple[Session, Any] | None:
-    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds
-    there).
+class Found(NamedTuple):
+    """One rehearsal: the plan of its exit, or what ended it."""
+
+    session: Session
+    plan: Any
+    stop: BaseException | None
+
+
+class Attempted(NamedTuple):
+    """What a capture is made of: the session that met the interrupt, the one whose plan is used, that plan, the
+    interrupt, the entry's function and its inputs.
     """
-    tried = Tried()
-    for place in breaks.stopping(function, stop, tried):
-        session, plan, _ = once(function, locals_, dynamism, stop=place)
-        if session.point is not None and plan is not None:
-            return session, plan
-        tried.session = session
-    return None
+
+    first: Session
+    session: Session
+    plan: Any
+    stop: BaseException | None
+    run: Any
+    inputs: list[Any]
 
 
-#: rehearsals that are worth nothing, for frames were evaluated past the hook, are repeated so often
-_MOST_REHEARSALS = 8
+class Attempts:
+    """The rehearsals of one call.  `once(function, locals, dynamism)` makes one."""
+
+    def __init__(
+        self,
+        once: Callable[..., Any],
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        seen: Learned,
+        dynamic: bool | None,
+    ) -> None:
+        self.once, self.function, self.locals = once, function, locals_
+        self.seen, self.dynamic = seen, dynamic
+        self.count = 0
+        self.dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether there is to be no other rehearsal."""
+        return self.count >= MOST_ATTEMPTS
+
+    def learned(self, **options: bool) -> Dynamism:
+        """What is symbolic by what is known now."""
+        return dynamism_for(self.seen, self.dynamic, **options)
+
+    def rehearse(self, dynamism: Dynamism) -> Found:
+        """One rehearsal."""
+        self.count += 1
+        return Found(*self.once(self.function, self.locals, dynamism))
+
+    def found(self) -> Found:
+        """A rehearsal for which no row of `REHEARSED` has another, and nothing is to be done first."""
+        while True:
+            if self.dynamism is not None:
+                found = self.rehearse(self.dynamism)
+            else:
+                found = self.rehearse(self.learned(scalars=True))
+                for row in REHEARSED:
+                    if not self.is_spent and row.applies(self, found):
+                        found = row.again(self, found)
+            stop = found.stop
+            if not is_a(stop, Interrupt) or stop.first is None or self.is_spent:
+                return found
+            stop.first()
 
 
-def rehearsed(
-    function: types.FunctionType,
-    locals_: tuple[Any, ...],
-    dynamism: Dynamism = STATIC,
-    moment: Moment | None = None,
-    fullgraph: bool = False,
-    made: list[Session] | None = None,
-    stop: Stopping | None = None,
-    begin: Callable[..., Session] = Session,
-    unread: frozenset[str] = frozenset(),
-    guesses: bool = True,
-) -> tuple[Session, Any, BaseException | None]:
-    """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
-
-    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes
-    the
-    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.  An
-    exception from outside of the program is raised.
-    """
-    for _ in range(_MOST_REHEARSALS):
-        session = begin(function, plan_return, dynamism, moment)
-        session.fullgraph, session.guesses = fullgraph, guesses
-        session.unread = unread if stop is None else stop.unread
-        session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
-        session.recorder.options.is_plain = moment is not None and moment.plain
-        session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
-        if made is not None:
-            made.append(session)
-        plan, ended = rehearse(session, function, locals_, stop)
-        if type(ended) is not _core.HookLost:
-            return session, plan, ended
-    return session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)")
+# ---- after a rehearsal ----
 
 
-def rehearse(
-    session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
-) -> tuple[Any, BaseException | None]:
-    """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
-    try:
-        with (
-            no_collections(),
-            untraced(),
-            quiet_unraisable(),
-            watching_warnings(),
-            profiled(function.__qualname__),
-            session.recorder.recording(),
-        ):
-            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
-        return session.plan, None
-    except (Interrupt, _core.HookLost) as interrupt:
-        return None, _bare(interrupt)
-    except InternalError:
-        raise
-    except Exception as error:
-        if (
-            session.outside is not None or error is not session.ended
-        ):  # it struck the program, or the end of the rehearsal
-            raise
-        session.left_at = place_of(error)
-        return None, _bare(error)
-    finally:
-        session.ended = None
-        for leave in reversed(session.world.leaving):
-            insist(leave)
+class Row(NamedTuple):
+    """Another rehearsal `because` of what one has shown.  `again` makes it, and gives the one to be used."""
+
+    because: str
+    applies: Callable[[Attempts, Found], Any]
+    again: Callable[[Attempts, Found], Found]
 
 
-def taking_values(
-    function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, **options: Any
-) -> tuple[Session, Any, BaseException | None]:
-    """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
+def _early_numbers_are_asked(attempts: Attempts, found: Found) -> bool:
+    symbols = found.session.recorder.symbols
+    return bool(found.session.world.dynamism.early) and (
+        found.stop is not None or symbols is not None and symbols.asked_anything()
+    )
 
-    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no
-    symbols (NOTHING).
-    """
-    numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
-    if dynamism is not NOTHING:
-        with numbers():
-            found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
-        if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
-            return found  # an exception may be about the numbers: it is asked again without them
-    found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
-    if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
-        with numbers():
-            again = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
-        return found if is_a(again[2], Interrupt) else again
+
+def _with_constants(attempts: Attempts, found: Found) -> Found:
+    return attempts.rehearse(attempts.learned())
+
+
+def _stopped_by(found: Found, reason: str) -> bool:
+    return is_a(found.stop, Interrupt) and found.stop.reason.id == reason
+
+
+def _is_too_large(attempts: Attempts, found: Found) -> bool:
+    return _stopped_by(found, "too-large") and bool(found.session.world.dynamism.keyed)
+
+
+def _read_fully(attempts: Attempts, found: Found) -> Found:
+    for place in found.session.world.dynamism.keyed:
+        attempts.seen.keep_static(place)
+        attempts.seen.read_fully.add(place)
+    return attempts.rehearse(attempts.learned())
+
+
+def _written(attempts: Attempts, found: Found) -> list[str]:
+    """The places of numbers that captured code writes, which were not known to change."""
+    if attempts.dynamic is False or not config.automatic_dynamic_shapes or found.session.world.dynamism is NOTHING:
+        return []
+    return [place for place in written_numbers(found.session) if attempts.seen.changing.get(place) is None]
+
+
+def _with_written(attempts: Attempts, found: Found) -> Found:
+    seen, written = attempts.seen, _written(attempts, found)
+    for place in written:
+        seen.changing[place] = True
+    again = attempts.rehearse(
+        Dynamism(
+            seen.changing,
+            everything=attempts.dynamic is True,
+            values=seen.values,
+            read_fully=seen.read_fully,
+            functions=True,
+        )
+    )
+    if type(again.stop) is type(found.stop):
+        return again
+    for place in written:
+        seen.keep_static(place)
     return found
 
 
-def _bare(error: Any) -> Any:
-    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector
-    comes.
+def _has_lone_sizes(attempts: Attempts, found: Found) -> bool:
+    return found.stop is None and bool(found.session.world.dynamism.lone)
+
+
+def _with_zero_and_one(attempts: Attempts, found: Found) -> Found:
+    try:
+        general = attempts.rehearse(attempts.learned(general=True))
+    except InternalError:
+        if config.strict:
+            raise
+        return found  # which is right for this size
+    same = general.stop is None and is_same_graph(found.session.recorder, general.session.recorder)
+    return general if same else found
+
+
+REHEARSED: tuple[Row, ...] = (
+    Row(
+        "a number was symbolic before it changed, and is more than an operand",
+        _early_numbers_are_asked,
+        _with_constants,
+    ),
+    Row("C code looks into a dictionary that is read key by key", _is_too_large, _read_fully),
+    Row(
+        "a symbol does not do where a number is needed",
+        lambda attempts, found: _stopped_by(found, "symbolic-number"),
+        lambda attempts, found: attempts.rehearse(NOTHING),
+    ),
+    Row("captured code writes a number that it read as a constant", _written, _with_written),
+    Row("the graph may be the same for sizes 0 and 1", _has_lone_sizes, _with_zero_and_one),
+)
+
+
+# ---- after a graph that could not be compiled ----
+
+
+class Failed(NamedTuple):
+    """Another rehearsal, `because` of how compiling failed, with what `dynamism` says; None: as the one before."""
+
+    because: str
+    applies: Callable[[Session, BaseException], Any]
+    dynamism: Callable[[Attempts, Session, Any], Dynamism | None]
+
+
+def _must_be_done_first(session: Session, error: BaseException) -> bool:
+    return is_a(error, Interrupt) and error.first is not None
+
+
+def _done(attempts: Attempts, session: Session, error: Interrupt) -> Dynamism | None:
+    assert error.first is not None
+    error.first()
+    return attempts.dynamism
+
+
+def _has_fewer(session: Session) -> bool:
+    """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
+    return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
+
+
+def _has_other_floats(session: Session, error: BaseException) -> bool:
+    return is_a(error, BackendCompilerFailed) and _has_fewer(session) and refuses_floats(session, error)
+
+
+def _without_floats(attempts: Attempts, session: Session, error: BackendCompilerFailed) -> Dynamism:
+    attempts.seen.keep_floats_static(session, error)
+    return attempts.learned()
+
+
+def _fails_with_symbols(session: Session, error: BaseException) -> bool:
+    if is_a(error, Interrupt) and error.reason.id != "symbolic-number" or is_a(error, SkipFrame):
+        return False
+    return _has_fewer(session)
+
+
+def _with_fewer(attempts: Attempts, session: Session, error: BaseException) -> Dynamism:
+    return attempts.learned() if session.world.dynamism.general else NOTHING
+
+
+COMPILED: tuple[Failed, ...] = (
+    Failed("something is to be done first", _must_be_done_first, _done),
+    Failed("the compiler has no use for floats that are inputs", _has_other_floats, _without_floats),
+    Failed("the graph cannot be compiled with these symbols", _fails_with_symbols, _with_fewer),
+)
+
+
+def attempt(
+    attempts: Attempts,
+    info: Capture,
+    breaks: Breaks,
+    is_fatal: Callable[[Session], bool],
+    compile_: Callable[[Session, Any], tuple[Any, list[Any]]],
+) -> Attempted:
+    """Rehearse, up to a break where there is one, and compile; again where a table says so.
+
+    `is_fatal`: a break at this moment of the program is an error.
     """
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)
+    while True:
+        with info.phase("rehearse"):
+            session, plan, stop = attempts.found()
+            first = session
+            if is_a(stop, Interrupt) and _may_break(stop) and not is_fatal(session):
+                broken = break_off(
+                    breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism
+                )
+                session, plan = broken or (session, None)
+        if plan is None:
+            return Attempted(first, session, None, stop, None, [])
+        try:
+            return Attempted(first, session, plan, stop, *compile_(session, plan))
+        except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
+            row = next((row for row in COMPILED if not attempts.is_spent and row.applies(session, error)), None)
+            if row is None:
+                return Attempted(session, session, plan, _given_up(session, error), None, [])
+            attempts.dynamism = row.dynamism(attempts, session, error)
+
+
+def _given_up(session: Session, error: BaseException) -> Interrupt:
+    """The interrupt that a failure to compile is; raises what is none."""
+    if is_a(error, Interrupt):
+        return error
+    if is_a(error, SkipFrame):
+        return Interrupt("backend-skip", str(error))
+    if not is_a(error, BackendCompilerFailed) or not _cannot_compile(session, error):
+        raise error
+    return Interrupt("backend-cannot", f"{type(error.inner_exception).__name__}: {error.inner_exception}")
+
+
+#: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
+_WHOLE_FRAME = frozenset(
+    (
+        "active-mode",
+        "active-transform",
+        "lazy-module",
+        "skip-frame",
+        "backend-skip",
+        "backend-cannot",
+        "symbolic-number",
+    )
+)
+
+
+def _may_break(stop: Interrupt) -> bool:
+    return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
+
+
+#: what compilers find out that eager torch has no trouble with: an operation whose results only data decides
+_ONLY_DATA_TELLS = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+    UnsupportedFakeTensorException,
+    GuardOnDataDependentSymNode,
+)
+
+
+def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
+    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node
+    is its own affair.
+    """
+    cause = error.inner_exception
+    if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
+        return False
+    return not any(type(step.target) is OneNode for step in session.recorder.tape)
+
+
+def _in_backward(error: BaseException) -> bool:
+    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask
+    for it.
+    """
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and innermost.tb_frame.f_code is _engine_run_backward.__code__

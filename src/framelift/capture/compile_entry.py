@@ -20,6 +20,7 @@ from ..substitutes.python.python_random import note_decided
 from ..vocabulary.reasons import Interrupt
 from . import background
 from .around.ranges import Parts
+from .around.specialized_floats import floats_shown
 from .around.stages import (
     AROUND_CALL,
     AROUND_ENTRY,
@@ -32,7 +33,7 @@ from .around.stages import (
     Run,
     wrapped,
 )
-from .around.symbolic_entries import Relations, check_promises, first_given, floats_shown, names_for, preamble_of
+from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
 from .equal_graphs import compile_once
 from .freezing import frozen
 from .records.names import MODULE_CALLS

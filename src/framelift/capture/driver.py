@@ -17,20 +17,10 @@ from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
-from torch.autograd.graph import _engine_run_backward
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core, config
 from .._core import is_a
-from ..boundary.dynamism import NOTHING, Dynamism
-from ..exc import BackendCompilerFailed, InternalError, SkipFrame, UncapturedHigherOrderOpError, Unsupported
-from ..graph.fx.targets import OneNode
+from ..exc import BackendCompilerFailed, InternalError, UncapturedHigherOrderOpError, Unsupported
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
@@ -42,12 +32,11 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
 from . import background, policy
-from .attempts import break_off, taking_values
-from .attempts import rehearsed as rehearse
+from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import muted, resolve_code, skipped
-from .learned_shapes import Learned, dynamism_for, rehearse_with
+from .learned_shapes import Learned
 from .records.callbacks import capturing, entry_made
 from .records.counters import note
 from .records.defects import is_defect, report_defect
@@ -57,6 +46,8 @@ from .records.missed import GONE, cause
 from .records.names import Names
 from .records.recompiles import what_was_done
 from .records.record import Capture, Note, Record, counts, spent
+from .rehearsing import rehearsed as rehearse
+from .rehearsing import taking_values
 from .resumed import resumed_from
 from .sharing import Pool, pool_of
 
@@ -285,7 +276,14 @@ class Driver:
             made=sessions,
             unread=self.breaks.unread(code),
         )
-        first, session, plan, stop, run, inputs = self._attempt(once, function, locals_, seen, info, root)
+        backend = replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
+        first, session, plan, stop, run, inputs = attempt(
+            Attempts(once, function, locals_, seen, self.dynamic),
+            info,
+            self.breaks,
+            functools.partial(self._is_fatal, root=root),
+            lambda session, plan: compile_entry(session, plan, info, backend),
+        )
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
@@ -316,57 +314,6 @@ class Driver:
         takes back.
         """
         return self.fullgraph and root or session.blocks.is_error
-
-    def _attempt(
-        self,
-        once: Any,
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        seen: Learned,
-        info: Capture,
-        root: bool,
-    ) -> tuple[Session, Session, Any, BaseException | None, Any, list[Any]]:
-        """Rehearse, up to a break where there is one, and compile; again with fewer symbols where these do not do.
-
-        Gives the session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry and
-        its inputs.
-        """
-        backend = replace(self.backend, submit=None) if self._learned(function.__code__).blocks else self.backend
-        again = functools.partial(rehearse_with, once, function, locals_, seen, self.dynamic)
-        while True:
-            with info.phase("rehearse"):
-                session, plan, stop = again()
-                while is_a(stop, Interrupt) and stop.first is not None:
-                    stop.first()
-                    session, plan, stop = again()
-                first = session
-                if is_a(stop, Interrupt) and _may_break(stop) and not self._is_fatal(session, root):
-                    session, plan = break_off(self.breaks, once, function, locals_, stop, session.world.dynamism) or (
-                        session,
-                        None,
-                    )
-            if plan is None:
-                return first, session, None, stop, None, []
-            try:
-                return first, session, plan, stop, *compile_entry(session, plan, info, backend)
-            except Interrupt as interrupt:
-                if interrupt.first is not None:
-                    interrupt.first()
-                    continue
-                if interrupt.reason.id != "symbolic-number" or not _has_fewer(session):
-                    return session, session, plan, interrupt, None, []
-                dynamism = _fewer(session, seen, self.dynamic)
-            except SkipFrame as skip:
-                return session, session, plan, Interrupt("backend-skip", str(skip)), None, []
-            except BackendCompilerFailed as error:
-                if not _has_fewer(session):
-                    if not _cannot_compile(session, error):
-                        raise
-                    detail = f"{type(error.inner_exception).__name__}: {error.inner_exception}"
-                    return session, session, plan, Interrupt("backend-cannot", detail), None, []
-                known = seen.keep_floats_static(session, error)
-                dynamism = dynamism_for(seen, self.dynamic) if known else _fewer(session, seen, self.dynamic)
-            again = functools.partial(once, function, locals_, dynamism)
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly
@@ -420,49 +367,9 @@ class Driver:
             warn(policy.limit_message(function, names, times, miss, "run eagerly."))
 
 
-def _has_fewer(session: Session) -> bool:
-    """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
-    return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
-
-
-def _fewer(session: Session, seen: Learned, dynamic: bool | None) -> Dynamism:
-    """What is symbolic in the rehearsal after one whose symbols did not do."""
-    return dynamism_for(seen, dynamic) if session.world.dynamism.general else NOTHING
-
-
 def _for_backend(moment: Moment, name: str) -> Moment:
     """What is known of the graph's fate by the backend's name."""
     return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
-
-
-#: what compilers find out that eager torch has no trouble with: an operation whose results only data decides
-_ONLY_DATA_TELLS = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedOperatorException,
-    UnsupportedFakeTensorException,
-    GuardOnDataDependentSymNode,
-)
-
-
-def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node
-    is its own affair.
-    """
-    cause = error.inner_exception
-    if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
-        return False
-    return not any(type(step.target) is OneNode for step in session.recorder.tape)
-
-
-def _in_backward(error: BaseException) -> bool:
-    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask
-    for it.
-    """
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    return innermost is not None and innermost.tb_frame.f_code is _engine_run_backward.__code__
 
 
 def _is_below_autograd() -> bool:
@@ -483,24 +390,6 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
         raise InternalError(text)
     warn(f"{text}; it runs eagerly. Please report this.")
     return False
-
-
-#: about the moment of the call, the whole frame or its body: there is no part of the program to run plainly
-_WHOLE_FRAME = frozenset(
-    (
-        "active-mode",
-        "active-transform",
-        "lazy-module",
-        "skip-frame",
-        "backend-skip",
-        "backend-cannot",
-        "symbolic-number",
-    )
-)
-
-
-def _may_break(stop: Interrupt) -> bool:
-    return stop.reason.id not in _WHOLE_FRAME and stop.error is None and not stop.operator
 
 
 def _closure(function: types.FunctionType) -> list[Any]:

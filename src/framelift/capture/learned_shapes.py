@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,20 +16,19 @@ import torch
 from .. import config
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
-from ..boundary.dynamism import NOTHING, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
-from ..exc import BackendCompilerFailed, InternalError
+from ..boundary.dynamism import Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
+from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..guards.kinds import TensorFacts, class_name
 from ..vocabulary.origins import Origin, const
-from ..vocabulary.reasons import Interrupt
-from .zero_one_sizes import is_same_graph
+from .around.specialized_floats import gave_up_on_floats
 
 if TYPE_CHECKING:
     from ..boundary.world import World
     from ..rehearsal.session import Session
 
-__all__ = ["Learned", "dynamism_for", "rehearse_with"]
+__all__ = ["Learned", "dynamism_for", "refuses_floats", "written_numbers"]
 
 _NUMBERS = (int, float)
 
@@ -158,15 +156,9 @@ class Learned:
         """A number that could not be followed symbolically."""
         self.changing[place] = False
 
-    def keep_floats_static(self, session: Session, error: BackendCompilerFailed) -> bool:
-        """A compiler may have no use for a float that is an input: then it is a constant of each capture.  False:
-        nothing to be done.
-        """
-        numbers = {
-            origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)
-        }
-        if type(error.__cause__).__name__ != "TensorifyScalarRestartAnalysis" or not numbers:
-            return False
+    def keep_floats_static(self, session: Session, error: BackendCompilerFailed) -> None:
+        """A compiler has no use for floats that are inputs: they are constants of each capture."""
+        numbers = _floats(session)
         refused = {
             id(number)
             for name in error.floats
@@ -174,7 +166,15 @@ class Learned:
         }
         for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
             self.keep_static(str(origin))
-        return True
+
+
+def refuses_floats(session: Session, error: BackendCompilerFailed) -> bool:
+    """Whether a compiler failed because of floats among the graph's inputs."""
+    return gave_up_on_floats(error.__cause__) and bool(_floats(session))
+
+
+def _floats(session: Session) -> dict[Origin, Any]:
+    return {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
 
 
 def _outside(places: dict[str, Any], parameter: str) -> dict[str, Any]:
@@ -210,65 +210,7 @@ def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, gen
     )
 
 
-Rehearse = Callable[[types.FunctionType, tuple[Any, ...], Dynamism], tuple[Any, Any, BaseException | None]]
-
-
-def rehearse_with(
-    rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, dynamic: bool | None
-) -> tuple[Any, Any, BaseException | None]:
-    """Rehearse with what is known to change as symbols; sizes 0 and 1 too, where the graph is the same for these."""
-    found = _rehearse_with(rehearse, function, locals_, seen, dynamic)
-    if found[2] is not None or not found[0].world.dynamism.lone:
-        return found
-    try:
-        general = rehearse(function, locals_, dynamism_for(seen, dynamic, general=True))
-    except InternalError:
-        if config.strict:
-            raise
-        return found  # which is right for this size
-    return general if general[2] is None and is_same_graph(found[0].recorder, general[0].recorder) else found
-
-
-def _rehearse_with(
-    rehearse: Rehearse, function: types.FunctionType, locals_: tuple[Any, ...], seen: Learned, dynamic: bool | None
-) -> tuple[Any, Any, BaseException | None]:
-    """Rehearse with what is known to change as symbols; again where the rehearsal itself shows more, or where symbols
-    do not do.
-    """
-    found = rehearse(function, locals_, dynamism_for(seen, dynamic, scalars=True))
-    if found[0].world.dynamism.early and (found[2] is not None or found[0].recorder.symbols.asked_anything()):
-        found = rehearse(
-            function, locals_, dynamism_for(seen, dynamic)
-        )  # more than an operand: a constant, until it changes
-    if is_a(found[2], Interrupt) and found[2].reason.id == "too-large" and found[0].world.dynamism.keyed:
-        for place in found[0].world.dynamism.keyed:  # given to C code that would look into it
-            seen.keep_static(place)
-            seen.read_fully.add(place)
-        found = rehearse(function, locals_, dynamism_for(seen, dynamic))
-    if is_a(found[2], Interrupt) and found[2].reason.id == "symbolic-number":
-        return rehearse(function, locals_, NOTHING)
-    if dynamic is False or not config.automatic_dynamic_shapes:
-        return found
-    written = [place for place in _written_numbers(found[0]) if seen.changing.get(place) is None]
-    if not written:
-        return found
-    for place in written:
-        seen.changing[place] = True
-    again = rehearse(
-        function,
-        locals_,
-        Dynamism(
-            seen.changing, everything=dynamic is True, values=seen.values, read_fully=seen.read_fully, functions=True
-        ),
-    )
-    if type(again[2]) is type(found[2]):
-        return again
-    for place in written:
-        seen.keep_static(place)
-    return found
-
-
-def _written_numbers(session: Session) -> list[str]:
+def written_numbers(session: Session) -> list[str]:
     """The places of numbers that captured code read and wrote."""
     world = session.world
     if not world.effects and not world.shadows:

@@ -91,7 +91,7 @@ def _wrapped(owner: str, attribute: str, struck: Struck, after: bool) -> Iterato
 
 #: functions of framelift by phase: (module or module:class, names)
 _FUNCTIONS = (
-    ("capture.driver:Driver", ("capture", "_make_entry", "_attempt", "_count", "_captured", "_take_over", "_exchange", "_offer")),
+    ("capture.driver:Driver", ("capture", "_make_entry", "_count", "_captured", "_take_over", "_exchange", "_offer")),
     ("rehearsal.session:Session", ("__init__", "start", "finish", "break_off", "close", "note_function", "load_global", "load_cell", "load_attr",
                                    "store_attr", "classify", "note_class", "load_tensor")),
     ("recording.recorder:Recorder", ("call", "_call", "stand_in", "_begin", "_end", "mark_end", "finish", "record")),
@@ -103,6 +103,8 @@ _FUNCTIONS = (
     ("exits.entry", ("build_entry",)),
     ("guards.native_program", ("build_program",)),
     ("backends.surroundings:Surroundings", ("__init__", "restore")),
+    ("capture.attempts", ("attempt",)),
+    ("capture.attempts:Attempts", ("found", "rehearse")),
     ("capture.compile_entry", ("compile_entry", "_compiled_graph", "_compiler_of")),
     ("capture.policy", ("may_capture", "may_exchange")),
     ("capture.background", ("ready_entry",)),

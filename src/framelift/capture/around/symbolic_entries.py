@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import _random
 import re
-import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._functorch import config as functorch_config
 
 from ... import _core
 from ..._core import is_a
-from ...exc import BackendCompilerFailed, ConstraintViolation
+from ...exc import ConstraintViolation
 from ...graph.symbols.environment import Symbols
 from ...graph.symbols.meanings import FromSize
 from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
@@ -24,7 +21,7 @@ from ...guards.sentences import where
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.places import place_of
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist, scope
+from ...vocabulary.scopes import insist
 from ..records.names import names_in
 from ..records.record import Input
 
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from ...recording.finished import Finished
     from ...rehearsal.session import Session
 
-__all__ = ["Relations", "check_promises", "first_given", "floats_shown", "names_for", "preamble_of", "putting_back"]
+__all__ = ["Relations", "check_promises", "first_given", "names_for", "preamble_of", "putting_back"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -173,32 +170,6 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
         return getattr(argument, "hint", argument)
 
     return tuple(map(concrete, finished.arguments or ()))
-
-
-@scope
-def floats_shown() -> Iterator[None]:
-    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a
-    guard or by giving up.
-
-    Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
-    """
-    module = sys.modules.get("torch._dynamo.symbolic_convert")
-    given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
-    before = set(given_up)
-
-    def put_back() -> None:
-        given_up.clear()
-        given_up.update(before)
-
-    try:
-        given_up.clear()
-        with functorch_config.patch(enable_autograd_cache=False):
-            yield
-    except BackendCompilerFailed as error:
-        error.floats = frozenset(given_up)
-        raise
-    finally:
-        insist(put_back)
 
 
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:

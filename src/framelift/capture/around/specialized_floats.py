@@ -1,0 +1,53 @@
+"""A fact of torch (seen in 2.11 to 2.13): compilers tell by two names of torch._dynamo that they took a float for a
+constant.
+
+`symbolic_convert.TensorifyState.force_specializations` are the names of symbols that were given up on, and
+`exc.TensorifyScalarRestartAnalysis` is raised to begin again without them.  Neither module is imported here: where
+nobody has imported it, nothing was given up on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch._functorch import config as functorch_config
+
+from ..._core import is_a
+from ...exc import BackendCompilerFailed
+from ...vocabulary.scopes import insist, scope
+
+__all__ = ["floats_shown", "gave_up_on_floats"]
+
+
+def gave_up_on_floats(error: BaseException | None) -> bool:
+    """Whether a compiler raised this to begin again with floats as constants."""
+    module: Any = sys.modules.get("torch._dynamo.exc")
+    return module is not None and is_a(error, module.TensorifyScalarRestartAnalysis)
+
+
+@scope
+def floats_shown() -> Iterator[None]:
+    """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a
+    guard or by giving up.
+
+    Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
+    """
+    module: Any = sys.modules.get("torch._dynamo.symbolic_convert")
+    given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
+    before = set(given_up)
+
+    def put_back() -> None:
+        given_up.clear()
+        given_up.update(before)
+
+    try:
+        given_up.clear()
+        with functorch_config.patch(enable_autograd_cache=False):
+            yield
+    except BackendCompilerFailed as error:
+        error.floats = frozenset(given_up)
+        raise
+    finally:
+        insist(put_back)

@@ -1,0 +1,146 @@
+"""Running a rehearsal: once, again where the first was in vain, and up to a graph break."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .. import _core, config
+from .._core import is_a
+from ..boundary.dynamism import NOTHING, STATIC, Dynamism
+from ..exc import InternalError
+from ..exits import plan_return
+from ..graph.state.random_draws import graphs_may_hold
+from ..overriding.modes import Moment
+from ..rehearsal.session import Session
+from ..vocabulary.quiet_capture import no_collections, watching_warnings
+from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import insist
+from .around.failing import place_of
+from .breaks import Breaks, Stopping, Tried
+from .debuggers import quiet_unraisable, untraced
+from .profiling import profiled
+
+__all__ = ["break_off", "rehearsed", "taking_values"]
+
+
+def break_off(
+    breaks: Breaks,
+    once: Any,
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    stop: Interrupt,
+    dynamism: Dynamism,
+) -> tuple[Session, Any] | None:
+    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds
+    there).
+    """
+    tried = Tried()
+    for place in breaks.stopping(function, stop, tried):
+        session, plan, _ = once(function, locals_, dynamism, stop=place)
+        if session.point is not None and plan is not None:
+            return session, plan
+        tried.session = session
+    return None
+
+
+#: rehearsals that are worth nothing, for frames were evaluated past the hook, are repeated so often
+_MOST_REHEARSALS = 8
+
+
+def rehearsed(
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    dynamism: Dynamism = STATIC,
+    moment: Moment | None = None,
+    fullgraph: bool = False,
+    made: list[Session] | None = None,
+    stop: Stopping | None = None,
+    begin: Callable[..., Session] = Session,
+    unread: frozenset[str] = frozenset(),
+    guesses: bool = True,
+) -> tuple[Session, Any, BaseException | None]:
+    """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
+
+    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes
+    the
+    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.  An
+    exception from outside of the program is raised.
+    """
+    for _ in range(_MOST_REHEARSALS):
+        session = begin(function, plan_return, dynamism, moment)
+        session.fullgraph, session.guesses = fullgraph, guesses
+        session.unread = unread if stop is None else stop.unread
+        session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
+        session.recorder.options.is_plain = moment is not None and moment.plain
+        session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
+        if made is not None:
+            made.append(session)
+        plan, ended = rehearse(session, function, locals_, stop)
+        if type(ended) is not _core.HookLost:
+            return session, plan, ended
+    return session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)")
+
+
+def rehearse(
+    session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
+) -> tuple[Any, BaseException | None]:
+    """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
+    try:
+        with (
+            no_collections(),
+            untraced(),
+            quiet_unraisable(),
+            watching_warnings(),
+            profiled(function.__qualname__),
+            session.recorder.recording(),
+        ):
+            _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
+        return session.plan, None
+    except (Interrupt, _core.HookLost) as interrupt:
+        return None, _bare(interrupt)
+    except InternalError:
+        raise
+    except Exception as error:
+        if (
+            session.outside is not None or error is not session.ended
+        ):  # it struck the program, or the end of the rehearsal
+            raise
+        session.left_at = place_of(error)
+        return None, _bare(error)
+    finally:
+        session.ended = None
+        for leave in reversed(session.world.leaving):
+            insist(leave)
+
+
+def taking_values(
+    function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, **options: Any
+) -> tuple[Session, Any, BaseException | None]:
+    """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
+
+    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no
+    symbols (NOTHING).
+    """
+    numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    if dynamism is not NOTHING:
+        with numbers():
+            found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
+        if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
+            return found  # an exception may be about the numbers: it is asked again without them
+    found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
+    if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
+        with numbers():
+            again = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
+        return found if is_a(again[2], Interrupt) else again
+    return found
+
+
+def _bare(error: Any) -> Any:
+    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector
+    comes.
+    """
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
