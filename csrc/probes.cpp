@@ -12,7 +12,7 @@
 
 namespace framelift {
 
-static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_fall_back, *name_store_attr, *name_delete_attr,
+static PyObject *name_load_global, *name_store_global, *name_delete_global, *name_load_attr, *name_test_attr, *name_fall_back, *name_store_attr, *name_delete_attr,
     *name_class_attribute, *name_load_cell, *name_store_cell, *name_delete_cell, *name_import_name, *name_import_from,
     *name_check_with, *name_match_class, *name_match_kind, *name_load_tensor, *name_gi_code, *name_tb_lasti, *name_shows_address, *name_spread, *name_same_object, *name_contains, *name_dunder_contains, *name_is_new, *name_cell_contents, *name_callback, *mark_address, *mark_star, *mark_stars;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
@@ -148,6 +148,11 @@ static PyObject* fall_back(Rehearsal* r, PyObject* obj, PyObject* name) {
   return found ? Py_NewRef(PyTuple_GET_ITEM(answers.get(), 0)) : nullptr;
 }
 
+static PyObject* ask_for(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyObject* args[] = {obj, name};
+  return ask_session(r, name_load_attr, args, 2);
+}
+
 // The answer may run code that changes the table it was found in.
 static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
   Ref kept = Ref::new_ref(known.payload.get());
@@ -170,19 +175,15 @@ static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObjec
       if (!own && PyErr_Occurred()) return nullptr;
       return Py_NewRef(own ? own : payload);
     }
-    case Answer::Ask: {
-      PyObject* args[] = {obj, name};
-      return ask_session(r, name_load_attr, args, 2);
-    }
+    case Answer::Ask:
+      return ask_for(r, obj, name);
   }
   Py_UNREACHABLE();
 }
 
 static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
   auto found = r->attributes.find({obj, name});
-  if (found != r->attributes.end()) return answer(r, found->second, obj, name);
-  PyObject* args[] = {obj, name};
-  return ask_session(r, name_load_attr, args, 2);
+  return found != r->attributes.end() ? answer(r, found->second, obj, name) : ask_for(r, obj, name);
 }
 
 // What the class of an instance made inside holds under a name is external, and guarded once.  NULL with an exception set.
@@ -224,15 +225,9 @@ static bool is_external_cell(Rehearsal* r, PyObject* obj, PyObject* name) {
   return Py_IS_TYPE(obj, &PyCell_Type) && name == name_cell_contents && r->cells.count(obj);
 }
 
-static PyObject* ask_for(Rehearsal* r, PyObject* obj, PyObject* name) {
-  PyObject* args[] = {obj, name};
-  return ask_session(r, name_load_attr, args, 2);
-}
-
 // What a class made inside inherits is external: the session is asked each time, since any class on the way may be written to.
 static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* name) {
-  if (!r->internal.count(cls)) return load_of_external(r, cls, name);
-  return ask_for(r, cls, name);
+  return r->internal.count(cls) ? ask_for(r, cls, name) : load_of_external(r, cls, name);
 }
 
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
@@ -240,10 +235,8 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
   if (!is_heap(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
-    if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti)) {  // they show the twin
-      PyObject* args[] = {obj, name};
-      return ask_session(r, name_load_attr, args, 2);
-    }
+    if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti))
+      return ask_for(r, obj, name);  // they show the twin
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
     // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
@@ -264,8 +257,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   }
   // A symbolic number has attributes of its own, which the number that it stands for has not.
   if (is_symbolic_number(obj)) return ask_for(r, obj, name);
-  if (r->external.count(obj)) return load_of_external(r, obj, name);
-  if (PyModule_Check(obj)) return load_of_external(r, obj, name);
+  if (r->external.count(obj) || PyModule_Check(obj)) return load_of_external(r, obj, name);
   if (is_sealed(type) && !r->internal.count(obj)) return ask_for(r, obj, name);
   return load_of_internal(r, obj, name);
 }
@@ -273,6 +265,14 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
 static PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   return r ? read_attribute(r, a[0], a[1]) : PyObject_GetAttr(a[0], a[1]);  // without a rehearsal: plain Python
+}
+
+// As load_attr.  The value is asked for its truth alone, which of some objects the session knows without an import.
+static PyObject* test_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (!r) return PyObject_GetAttr(a[0], a[1]);  // plain Python
+  bool is_handle = is_heap(Py_TYPE(a[0])) && r->external.count(a[0]) && !PyType_Check(a[0]) && !is_tensor(a[0]);
+  return is_handle && !r->attributes.count({a[0], a[1]}) ? ask_session(r, name_test_attr, a, 2) : read_attribute(r, a[0], a[1]);
 }
 
 // Whether writes to the object are pending effects rather than done at once.
@@ -562,7 +562,7 @@ inline constexpr auto noted = &Noted<probe>::call;
 
 static MethodTable probes({
     method<noted<call>>("call"), method<noted<load_global>>("load_global"), method<noted<load_name>>("load_name"),
-    method<noted<store_global>>("store_global"), method<noted<delete_global>>("delete_global"), method<noted<load_attr>>("load_attr"),
+    method<noted<store_global>>("store_global"), method<noted<delete_global>>("delete_global"), method<noted<load_attr>>("load_attr"), method<noted<test_attr>>("test_attr"),
     method<noted<store_attr>>("store_attr"), method<noted<delete_attr>>("delete_attr"), method<noted<load_deref>>("load_deref"),
     method<noted<load_classderef>>("load_classderef"), method<noted<store_deref>>("store_deref"),
     method<noted<delete_deref>>("delete_deref"), method<noted<load_from_dict_or_globals>>("load_from_dict_or_globals"),
@@ -585,7 +585,7 @@ bool init_probes(PyObject* module) {
   if (PyModule_AddIntConstant(module, "INTERNAL_GLOBALS", 1) < 0) return false;
   struct { PyObject** slot; const char* text; } names[] = {
       {&name_load_global, "load_global"}, {&name_store_global, "store_global"}, {&name_delete_global, "delete_global"},
-      {&name_load_attr, "load_attr"}, {&name_fall_back, "fall_back"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
+      {&name_load_attr, "load_attr"}, {&name_test_attr, "test_attr"}, {&name_fall_back, "fall_back"}, {&name_store_attr, "store_attr"}, {&name_delete_attr, "delete_attr"},
       {&name_class_attribute, "class_attribute"}, {&name_load_cell, "load_cell"}, {&name_store_cell, "store_cell"},
       {&name_delete_cell, "delete_cell"}, {&name_import_name, "import_name"}, {&name_import_from, "import_from"},
       {&name_check_with, "check_with"}, {&name_match_class, "match_class"}, {&name_match_kind, "match_kind"}, {&name_load_tensor, "load_tensor"}, {&name_gi_code, "gi_code"}, {&name_shows_address, "shows_address"}, {&name_spread, "spread"}, {&name_same_object, "same_object"}, {&name_contains, "contains"}, {&name_dunder_contains, "__contains__"}, {&name_is_new, "is_new"},

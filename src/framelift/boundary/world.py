@@ -68,6 +68,7 @@ class World:
         self.guards: list[Guard] = []
         self._tensor_guards: dict[Origin, int] = {}  # places of their guards in the list
         self.memo: dict[int, External] = {}  # by id of the original
+        self.tested: dict[int, tuple[Any, Origin]] = {}  # of which only the truth was looked at, by id
         self.by_seen: dict[int, External] = {}  # by id of what captured code sees
         self.handed: dict[int, External] = {}  # what is only handed on, by id of what captured code holds
         self.shadows: list[Shadow] = []
@@ -320,6 +321,19 @@ class World:
         if mutable:
             self.distinct.append(origin)
         return seen
+
+    def test_empty(self, table: Any, origin: Origin) -> None:
+        """An OrderedDict is empty, and nothing but its truth was looked at.  It may be imported later; until then
+        nothing changes it.
+        """
+        known = self.tested.get(id(table))
+        if known is None:
+            self.tested[id(table)] = (table, origin)
+            self.guard(origin, "TYPE", type(table))
+            self.guard(origin, "KEYS", ())
+            self.distinct.append(origin)
+        elif known[1] != origin:
+            self.guard(origin, "SAME", known[1])
 
     def handed_on(self, original: Any, origin: Origin) -> Any:
         """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another

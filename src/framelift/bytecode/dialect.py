@@ -5,7 +5,7 @@ The facts themselves (which opcodes, which replacement) are in `dialects/`; this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from opcode import EXTENDED_ARG, hasjrel, opmap
 from typing import Any, TypeVar
@@ -26,6 +26,9 @@ PROBES: dict[str, str] = {
     "delete_global": "delete_global(name)",
     "load_name": "load_name(name) -> value; the probe finds the frame's namespace itself",
     "load_attr": "load_attr(object, name) -> value; methods come bound",
+    "test_attr": (
+        "test_attr(object, name) -> value, or a truth value like it: the next instruction asks for its truth alone"
+    ),
     "store_attr": "store_attr(value, object, name)",
     "delete_attr": "delete_attr(object, name)",
     "load_deref": "load_deref(cell, name) -> contents of a free variable; (name,): of a variable of the function's own",
@@ -108,6 +111,8 @@ class Dialect:
     depth: int
     calls: tuple[bytes, ...]  # calls[n]: call the first slot with the n + 1 slots above it
     load_cell: str  # opcode that pushes a cell itself
+    testing: bytes  # non-zero for opcodes that take their operand for its truth alone
+    tested: tuple[int, Rule]  # the opcode whose result may be such an operand, and its rule then
     null_above: bool  # the NULL of a call that is no method's lies above the callable, not below it
 
 
@@ -119,10 +124,15 @@ def build(
     call: Callable[[int], bytes],
     load_cell: str,
     mark: Marker,
+    testing: Collection[str],
+    tested: Rule,
     spans: Mapping[str, int] | None = None,
     null_above: bool = False,
 ) -> Dialect:
-    """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says."""
+    """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says.
+
+    `tested` is the rule of a LOAD_ATTR right before one of the opcodes `testing`.
+    """
     spans = spans or {}
     sizes, directions = [1] * 256, [0] * 256
     rules: list[Rule | None] = [None] * 256
@@ -139,6 +149,7 @@ def build(
         rules[number] = entry.rule
         plain[number] = entry.where == "all"
         free[number] = entry.where in ("all", "free")
+    numbers = {opmap[name] for name in testing}
     return Dialect(
         version,
         table,
@@ -151,5 +162,7 @@ def build(
         max(entry.depth for entry in table.values()),
         tuple(call(n) for n in range(6)),
         load_cell,
+        bytes(op in numbers for op in range(256)),
+        (opmap["LOAD_ATTR"], tested),
         null_above,
     )

@@ -29,6 +29,7 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
     raw = code.co_code
     ops, args = raw[::2], raw[1::2]
     rules, spans, directions = dialect.rules, dialect.spans, dialect.jumps
+    testing, (tested, tested_rule) = dialect.testing, dialect.tested
     flags = dialect.free_sites if code.co_freevars else dialect.sites
     chunks: list[bytes] = []
     starts: list[int] = []
@@ -58,10 +59,13 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
             growth.append(0)
         else:
             key = arg << 8 | op
+            rule = rules[op]
+            if op == tested and testing[ops[end]]:
+                key, rule = ~key, tested_rule
             try:
                 new = made[key]
             except KeyError:
-                new = made[key] = rules[op](writer, arg)  # type: ignore[misc]  # sites have rules
+                new = made[key] = rule(writer, arg)  # type: ignore[misc]  # sites have rules
             if new is None:
                 continue
             growth.append((len(new) >> 1) - end + start)

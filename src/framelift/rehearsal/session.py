@@ -343,6 +343,11 @@ class Session:
             return shown(self, obj, name)
         return reader_of(obj)(self.world, obj, name)
 
+    def test_attr(self, obj: Any, name: str) -> Any:
+        """`load_attr` for a value that is asked for its truth alone."""
+        usual = reader_of(obj) is instances.read_instance and type(obj) not in frame_access.READERS
+        return False if usual and instances.is_empty_table(self.world, obj, name) else self.load_attr(obj, name)
+
     def fall_back(self, obj: Any, name: str) -> tuple[Any, ...]:
         """What `__getattr__` gives where a property raised AttributeError; empty where there is none."""
         return instances.fallback_read(self.world, obj, name)

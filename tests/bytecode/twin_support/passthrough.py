@@ -96,7 +96,7 @@ def _load_name(name: str) -> Any:
     return _found(_find(name, frame.f_locals, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
 
 
-_load_attr = getattr
+_load_attr = _test_attr = getattr
 _delete_attr = delattr
 
 

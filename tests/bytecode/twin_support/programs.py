@@ -54,6 +54,27 @@ def run():
     del box.value
     return box.other, box.kind, hasattr(box, "value"), sorted(box.__dict__)
 """
+_SOURCES["attributes_tested"] = """
+class Box:
+    none = ()
+    full = [1]
+    count = 3
+def run():
+    box, found = Box(), []
+    if box.none:
+        found.append("none")
+    if not box.full:
+        found.append("empty")
+    found.append(1 if box.full else 2)
+    found.append((not box.none, box.none or box.full, box.full and box.none, bool(box.none or box.full)))
+    while box.count:
+        box.count -= 1
+        found += [i for i in range(3) if box.full if not box.none]
+    assert box.full, box.none
+    if box.missing:
+        found.append("missing")
+    return found
+"""
 _SOURCES["attribute_error_columns"] = """
 def run():
     text = "a"

@@ -7,6 +7,7 @@ asking again is registered with the probes by `_core.know`.
 from __future__ import annotations
 
 import _thread
+import collections
 import functools
 import sys
 import types
@@ -46,6 +47,7 @@ __all__ = [
     "delete_instance",
     "is_data_descriptor",
     "is_data_descriptor_type",
+    "is_empty_table",
     "no_attribute",
     "origin_of_external",
     "bound_as",
@@ -190,6 +192,27 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
     if found is not ABSENT:
         return _read_class_entry(world, obj, name, found)
     return ABSENT
+
+
+def is_empty_table(world: World, obj: Any, name: str) -> bool:
+    """Whether `obj.name` is an empty OrderedDict in the object's own dictionary, as a fact.
+
+    Where captured code asks for its truth alone it meets no shadow, and the attributes that an OrderedDict may have are
+    not guarded: the hooks of modules are asked for at every call of a module.
+    """
+    own = _core.own_dict(obj)
+    value = own.get(name) if type(own) is dict else None
+    if type(value) is not collections.OrderedDict or dict.__len__(value):
+        return False
+    if id(value) in world.memo or (id(obj), name) in world.overlay or is_a(obj, (types.ModuleType, _thread._local)):
+        return False
+    if world.lookup(type(obj), "__getattribute__") not in _GENERIC:
+        return False
+    found = world.lookup(type(obj), name)
+    if found is not ABSENT and is_data_descriptor(world, found):
+        return False
+    world.test_empty(value, origin_of_external(world, obj).to("dict").to("item", name))
+    return True
 
 
 def no_attribute(obj: Any, name: str) -> AttributeError:

@@ -224,6 +224,11 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     owner = world.owners.of(value) if cls is dict else None
     if owner is not None:
         return _attributes_of(world, value, origin, let_in, *owner)
+    if id(value) in world.tested:
+        _, known = world.tested.pop(id(value))
+        if known != origin:
+            world.guard(origin, "SAME", known)
+            origin = known
     world.guard(origin, "TYPE", cls)
     if cls is not solid:
         world.note_class(cls)

@@ -49,6 +49,11 @@ def load_attr(w: Writer, arg: int) -> bytes:
     return w.probe["load_attr"] + SWAP2 + w.name[arg] + w.calls[1]
 
 
+def test_attr(w: Writer, arg: int) -> bytes:
+    """LOAD_ATTR, where the next instruction asks the value for its truth alone."""
+    return w.probe["test_attr"] + SWAP2 + w.name[arg] + w.calls[1]
+
+
 @RULES("LOAD_METHOD", depth=3)
 def load_method(w: Writer, arg: int) -> bytes:
     return method(w, load_attr(w, arg))
@@ -66,6 +71,15 @@ def _call(count: int) -> bytes:
     return named("PRECALL", count, caches=1) + named("CALL", count, caches=4)
 
 
+_TESTING = (
+    "POP_JUMP_FORWARD_IF_FALSE",
+    "POP_JUMP_FORWARD_IF_TRUE",
+    "POP_JUMP_BACKWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_TRUE",
+    "UNARY_NOT",
+)
+
+
 def dialect() -> Dialect:
     """The tables of CPython 3.11."""
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
@@ -79,4 +93,6 @@ def dialect() -> Dialect:
         call=_call,
         load_cell="LOAD_CLOSURE",
         mark=Marks("PRECALL", pair),
+        testing=_TESTING,
+        tested=test_attr,
     )

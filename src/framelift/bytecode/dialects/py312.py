@@ -7,7 +7,7 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import Marks
-from .shared import SHARED
+from .shared import SHARED, test_attr
 
 __all__ = ["RULES", "dialect"]
 
@@ -56,5 +56,12 @@ def dialect() -> Dialect:
     """The tables of CPython 3.12."""
     caches = {opname[op]: count for op, count in enumerate(_inline_cache_entries)}
     return build(
-        (3, 12), RULES, caches=caches, call=_call, load_cell="LOAD_CLOSURE", mark=Marks("CALL", len(_call(0)) // 2)
+        (3, 12),
+        RULES,
+        caches=caches,
+        call=_call,
+        load_cell="LOAD_CLOSURE",
+        mark=Marks("CALL", len(_call(0)) // 2),
+        testing=("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT"),
+        tested=test_attr,
     )

@@ -9,7 +9,7 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import Marks
 from ..writer import Writer
-from .shared import SHARED, SWAP2, ex_names, spread
+from .shared import SHARED, SWAP2, ex_names, spread, test_attr
 
 __all__ = ["RULES", "dialect"]
 
@@ -99,5 +99,7 @@ def dialect() -> Dialect:
         call=_call,
         load_cell="LOAD_FAST",
         mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
+        testing=("TO_BOOL",),
+        tested=test_attr,
         null_above=True,
     )

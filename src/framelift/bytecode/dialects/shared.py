@@ -11,7 +11,18 @@ from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
 from ..encode import named
 from ..writer import Writer
 
-__all__ = ["BELOW", "POP", "SHARED", "SWAP2", "call_decorator", "ex_names", "make_function", "method", "spread"]
+__all__ = [
+    "BELOW",
+    "POP",
+    "SHARED",
+    "SWAP2",
+    "call_decorator",
+    "ex_names",
+    "make_function",
+    "method",
+    "spread",
+    "test_attr",
+]
 
 SHARED = RuleTable()
 
@@ -150,6 +161,11 @@ def load_attr(w: Writer, arg: int) -> bytes:
     # Since 3.12 the low bit asks for the two slots of a method call.
     load = w.probe["load_attr"] + SWAP2 + w.name[arg >> 1] + w.calls[1]
     return method(w, load) if arg & 1 else load
+
+
+def test_attr(w: Writer, arg: int) -> bytes:
+    """LOAD_ATTR, where the next instruction asks the value for its truth alone."""
+    return w.probe["test_attr"] + SWAP2 + w.name[arg >> 1] + w.calls[1]
 
 
 @SHARED("LOAD_SUPER_ATTR", depth=4)
