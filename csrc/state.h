@@ -63,5 +63,6 @@ bool init_tensor_reads(PyObject* module);
 bool init_evaluator(PyObject* module);
 bool init_outside(PyObject* module);
 bool init_scopes(PyObject* module);
+bool init_graph_calls(PyObject* module);
 
 }  // namespace framelift

@@ -112,20 +112,16 @@ def noting_failures(
     """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed
     (`undoing`)."""
 
-    def run(*inputs: Any) -> Any:
-        try:
-            return graph(*inputs)
-        except AssumptionFailed:
-            raise
-        except Exception as error:
-            raise_outside(error)
-            if at_once:
-                _blame_the_compiler(lambda: uncompiled()(*inputs))
-            elif _failed.waits:
-                _failed.again = lambda: uncompiled()(*inputs)
-            raise
+    def failed(error: BaseException, inputs: tuple[Any, ...]) -> None:
+        if is_a(error, AssumptionFailed):
+            return
+        raise_outside(error)
+        if at_once:
+            _blame_the_compiler(lambda: uncompiled()(*inputs))
+        elif _failed.waits:
+            _failed.again = lambda: uncompiled()(*inputs)
 
-    return run
+    return _core.GraphCall(graph, failed)
 
 
 def _blame_the_compiler(again: Callable[[], Any]) -> None:

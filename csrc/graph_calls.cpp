@@ -1,0 +1,95 @@
+// GraphCall: a call of a compiled graph whose failures are looked into.  In C, so that a call that does not fail costs no Python frame
+// and no second tuple of all inputs.
+#include "barrier.h"
+#include "reference.h"
+#include "state.h"
+
+namespace framelift {
+
+struct GraphCallObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *graph, *failed;
+};
+static PyTypeObject GraphCall_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static bool is_in_chain_of(PyObject* exception, PyObject* value) {
+  for (Ref at = Ref::new_ref(value); at; at = Ref::steal(PyException_GetContext(at.get())))
+    if (at.get() == exception) return true;
+  return false;
+}
+
+// What is raised while the failure is looked into leaves in its place, with it as its context.
+static void look_into_failure(PyObject* failed, PyObject* const* inputs, Py_ssize_t count) {
+  SavedError error;
+  error.normalize();
+  PyObject* value = error.value();
+  if (value && PyExceptionInstance_Check(value)) {
+    if (error.traceback()) PyException_SetTraceback(value, error.traceback());
+    Ref given = tuple_of(inputs, count);
+    if (given && Ref::steal(PyObject_CallFunctionObjArgs(failed, value, given.get(), nullptr))) return error.restore();
+    SavedError second;
+    second.normalize();
+    PyObject* raised = second.value();
+    if (raised && PyExceptionInstance_Check(raised) && !is_in_chain_of(raised, value)) PyException_SetContext(raised, Py_NewRef(value));
+    return second.restore();
+  }
+  error.restore();
+}
+
+static PyObject* graph_call(PyObject* object, PyObject* const* inputs, size_t nargsf, PyObject* kwnames) {
+  GraphCallObject* self = (GraphCallObject*)object;
+  Ref graph = Ref::new_ref(self->graph), failed = Ref::new_ref(self->failed);
+  if (!graph || !failed) {
+    PyErr_SetString(PyExc_RuntimeError, "the graph was already cleared by the garbage collector");
+    return nullptr;
+  }
+  PyObject* result = PyObject_Vectorcall(graph.get(), inputs, nargsf, kwnames);
+  if (!result && PyErr_ExceptionMatches(PyExc_Exception)) look_into_failure(failed.get(), inputs, PyVectorcall_NARGS(nargsf));
+  return result;
+}
+
+static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *graph, *failed;
+  if (!PyArg_ParseTuple(args, "OO", &graph, &failed)) return nullptr;
+  GraphCallObject* self = (GraphCallObject*)type->tp_alloc(type, 0);
+  if (!self) return nullptr;
+  self->vectorcall = slot<graph_call>;
+  self->graph = Py_NewRef(graph);
+  self->failed = Py_NewRef(failed);
+  return (PyObject*)self;
+}
+
+static int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(((GraphCallObject*)self)->graph);
+  Py_VISIT(((GraphCallObject*)self)->failed);
+  return 0;
+}
+
+static int clear(PyObject* self) noexcept {
+  Py_CLEAR(((GraphCallObject*)self)->graph);
+  Py_CLEAR(((GraphCallObject*)self)->failed);
+  return 0;
+}
+
+static void dealloc(PyObject* self) noexcept {
+  PyObject_GC_UnTrack(self);
+  clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+bool init_graph_calls(PyObject* module) {
+  GraphCall_Type.tp_name = "framelift._core.GraphCall";
+  GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
+  GraphCall_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+  GraphCall_Type.tp_doc = "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called first.";
+  GraphCall_Type.tp_new = slot<create>;
+  GraphCall_Type.tp_dealloc = slot<dealloc>;
+  GraphCall_Type.tp_traverse = traversal<traverse>;
+  GraphCall_Type.tp_clear = slot<clear>;
+  GraphCall_Type.tp_vectorcall_offset = offsetof(GraphCallObject, vectorcall);
+  GraphCall_Type.tp_call = PyVectorcall_Call;
+  return PyType_Ready(&GraphCall_Type) == 0 && PyModule_AddObjectRef(module, "GraphCall", (PyObject*)&GraphCall_Type) == 0;
+}
+
+}  // namespace framelift
