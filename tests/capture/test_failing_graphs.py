@@ -328,3 +328,27 @@ def test_an_operator_of_the_program_may_fail_whatever_its_name() -> None:
         with pytest.raises(ValueError, match="too large"):
             call(given)
     assert torch.equal(x, plain)
+
+
+def test_a_call_of_a_graph_shows_its_failures_and_nothing_else() -> None:
+    seen: list[Any] = []
+
+    def graph(*inputs: Any) -> Any:
+        if isinstance(inputs[0], BaseException):
+            raise inputs[0]
+        return inputs
+
+    def failed(error: BaseException, inputs: tuple[Any, ...]) -> None:
+        seen.append((error, inputs))
+        if len(inputs) > 1:
+            raise inputs[1]
+
+    call = _core.GraphCall(graph, failed)
+    first, second, gone = ValueError("first"), TypeError("second"), KeyboardInterrupt()
+    assert call(1, 2) == (1, 2) and call(*range(9)) == tuple(range(9)) and not seen
+    for given, leaves, context in (((first,), first, None), ((first, second), second, first), ((first, first), first, None), ((gone,), gone, None)):
+        seen.clear()
+        with pytest.raises(BaseException) as caught:
+            call(*given)
+        assert caught.value is leaves and caught.value.__context__ is context
+        assert seen == ([] if leaves is gone else [(first, given)])
