@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..boundary.gateway import looked_at
-from ..vocabulary.own_code import FRAMELIFT
+from ..vocabulary.own_code import FRAMELIFT, is_beginning
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def caller(depth: int = 0) -> types.FrameType:
             if depth == 0:
                 return frame
             depth -= 1
-        elif frame.f_code.co_name == "rehearse":
+        elif is_beginning(frame.f_code):
             break
         frame = frame.f_back
     raise outside()

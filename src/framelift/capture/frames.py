@@ -8,7 +8,7 @@ import functools
 import os
 import sysconfig
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -18,16 +18,12 @@ from ..boundary.world import World
 from ..bytecode import make_twin
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from ..recording.recorder import torch_operations
-from ..substitutes.marks import disabled, forbidden, guard_mark, guard_unmarked, handler_of, refusing
+from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
 from ..substitutes.numpy.functions import numpy_frame
 from ..substitutes.python.basics import torch_call
-from ..substitutes.python.code_objects import optimizer_break
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import FRAMELIFT, own_file
-from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+from .dynamo_functions import DYNAMO, of_dynamo
 
 __all__ = ["muted", "resolve_code", "skipped"]
 
@@ -42,9 +38,6 @@ _PUBLIC = frozenset(
 _READS_OPTIONS = type(config).__getattr__.__code__  # plain Python, which whoever asks all modules for an attribute runs
 _MODULE_WRAPPER = own_file("capture", "module_wrapper.py")  # its attribute access is part of the user's program
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_DYNAMO = _TORCH + "_dynamo" + os.sep
-#: plain helpers, which the graphs of compiled autograd call
-_RUNTIME = frozenset({_DYNAMO + "external_utils.py", _DYNAMO + "_trace_wrapped_higher_order_op.py"})
 _NUMPY = _TORCH + "_numpy" + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
@@ -86,8 +79,8 @@ def resolve_code(code: types.CodeType) -> Any:
         if code.co_freevars:
             return handlers, make_twin(code, _core.PROBES)
         return next(iter(handlers.values()))
-    if code.co_filename.startswith(_DYNAMO):
-        return _of_dynamo(code)
+    if code.co_filename.startswith(DYNAMO):
+        return of_dynamo(code)
     if code.co_filename.startswith(_NUMPY):
         return numpy_frame
     if _of_triton(code):
@@ -107,7 +100,7 @@ def _guard_handling(world: World, function: types.FunctionType, origin: Origin) 
         handler is not None
         or code in CODE_HANDLERS
         or code in _handlers()
-        or code.co_filename.startswith((FRAMELIFT, _DYNAMO, _NUMPY))
+        or code.co_filename.startswith((FRAMELIFT, DYNAMO, _NUMPY))
         or _of_triton(code)
     ):
         return False
@@ -123,108 +116,6 @@ def _of_triton(code: types.CodeType) -> bool:
     return any(
         f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends")
     )
-
-
-def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Bookkeeping of another front end: nothing of it is the program's."""
-
-
-#: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their
-#: note is left out
-_AROUND = frozenset(
-    {
-        "install_generation_tagging_init.<locals>.patched_init",
-        "install_generation_tagging_init.<locals>.patched_setstate",
-    }
-)
-_NOTES = frozenset({"GenerationTracker.tag"})
-
-
-def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if not optimizer_break(callable_):
-        raise Interrupt("disabled", "graph_break")
-
-
-def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is
-    left.
-    """
-    if callable_.__name__ == "__exit__":
-        session.notes[_patched].pop()()
-        return
-    inside = _core.is_internal(args[0])
-    changes = (
-        args[0].config_patch.changes
-        if inside
-        else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
-    )
-    patch = config.patch(
-        {name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE}
-    )
-    patch.__enter__()
-    left: list[Any] = []  # by the program, or by the end of the rehearsal
-
-    def leave() -> None:
-        if not left:
-            patch.__exit__(None, None, None)
-            left.append(True)
-
-    def stay_out() -> None:
-        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come
-        before.
-        """
-        if not left:
-            raise Interrupt("result-object", "patch_dynamo_config that was entered")
-
-    session.notes.setdefault(_patched, []).append(leave)
-    session.world.leaving.append(leave)
-    session.world.finishing.append(stay_out)
-
-
-#: options that act while captured code runs
-_PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
-
-
-def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A context object of TorchDynamo's, made of constants."""
-    return callable_(*args, **kwargs)
-
-
-#: context managers whose entering and leaving says something to other front ends alone
-_SILENT = frozenset({"CudagraphOverrideContextManager.__enter__", "CudagraphOverrideContextManager.__exit__"})
-
-
-def _of_dynamo(code: types.CodeType) -> Any:
-    if code.co_qualname == "graph_break":
-        return _graph_break
-    if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):
-        return _patched
-    if code.co_qualname in _SILENT:
-        return _nothing
-    if code.co_filename in _RUNTIME:
-        return make_twin(code, _core.PROBES)
-    if code.co_filename.startswith(_DYNAMO + "mutation_guard"):
-        if code.co_qualname in _AROUND:
-            return make_twin(code, _core.PROBES)
-        if code.co_qualname in _NOTES:
-            return _nothing
-    return _BY_NAME.get(code.co_name) or disabled
-
-
-def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return True
-
-
-#: functions of torch._dynamo that programs call; all others of its frames end the capture
-_BY_NAME: dict[str, Any] = {
-    "is_compiling": _compiling,
-    "patch_dynamo_config": _made_plainly,
-    "override_cudagraphs": _made_plainly,
-    "_set_stance": forbidden,
-    "mark_static": _nothing,
-    "graph_break": refusing("graph-break"),
-    "skip_frame": refusing("skip-frame"),
-}
 
 
 #: compilers, some of which work while a graph's way back runs for the first time
@@ -245,7 +136,7 @@ def muted(code: types.CodeType) -> bool:
     return (
         name.startswith(_COMPILERS)
         or name == _GRAPHS
-        or name.startswith(_DYNAMO)
+        or name.startswith(DYNAMO)
         and code.co_qualname.startswith("DisableContext.")
     )
 

@@ -15,6 +15,7 @@ from ..exits import plan_return
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
 from ..rehearsal.session import Session
+from ..vocabulary.own_code import begins_rehearsal
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist
@@ -84,6 +85,7 @@ def rehearsed(
     return session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)")
 
 
+@begins_rehearsal
 def rehearse(
     session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
 ) -> tuple[Any, BaseException | None]:

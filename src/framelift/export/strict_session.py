@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from .. import config
 from ..boundary.dynamism import Dynamism
+from ..bytecode import source_of
 from ..capture.driver import capture_lock, rehearse
 from ..capture.records.messages import break_of, full_graph_message, uncaptured_message
 from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
@@ -92,7 +93,7 @@ class ModuleTape(list[Any]):
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not rehearse.__code__:
             code = frame.f_code
-            if code.co_name == "_call_impl" and code.co_filename == _CALL.co_filename:
+            if source_of(code) is _CALL:
                 module = frame.f_locals.get("self")
                 if id(module) in self.names:
                     cls = type(module)

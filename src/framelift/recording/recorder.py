@@ -26,6 +26,7 @@ from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cac
 from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
 from ..graph.metadata.fakes import UNKNOWN, Fakes
 from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
+from ..graph.metadata.value_errors import asks_for_value
 from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
 from ..graph.state.random_draws import Drawing
@@ -268,7 +269,7 @@ class Recorder:
                     stop.subject = args[0]
                 raise
             except RuntimeError as error:
-                if "meta tensor" in str(error):  # a rule asked a stand-in for its value, where a plain number is usual
+                if asks_for_value(error):  # a rule asked a stand-in for its value, where a plain number is usual
                     raise Interrupt("tensor-item", getattr(func, "__name__", "an operation")) from error
                 raise
         kind = type(func)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import types
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-__all__ = ["FRAMELIFT", "is_own_code", "own_file"]
+__all__ = ["FRAMELIFT", "begins_rehearsal", "is_beginning", "is_own_code", "own_file"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 #: the folder of framelift's files, with the separator behind it
 FRAMELIFT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -19,3 +22,18 @@ def own_file(*parts: str) -> str:
 def is_own_code(code: types.CodeType) -> bool:
     """Whether a code object was written in one of framelift's files."""
     return code.co_filename.startswith(FRAMELIFT)
+
+
+#: the code of functions below whose frames captured code runs
+_BEGINNINGS: set[types.CodeType] = set()
+
+
+def begins_rehearsal(function: _Function) -> _Function:
+    """A decorator: the frames below this function are those of captured code."""
+    _BEGINNINGS.add(function.__code__)
+    return function
+
+
+def is_beginning(code: types.CodeType) -> bool:
+    """Whether captured code, and what it sees of frames, ends at a frame of this code."""
+    return code in _BEGINNINGS

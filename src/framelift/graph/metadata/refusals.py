@@ -7,6 +7,7 @@ result, the error would not come at all.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,24 +23,34 @@ from .cache import Outcome
 
 __all__ = ["check_arguments", "check_writes"]
 
-#: kernels that want one dtype
-_ONE_DTYPE = frozenset(
+
+def _called(names: str, *others: Any) -> dict[int, Any]:
+    """The functions and methods of torch with these names, and others, by their ids."""
+    spaces = (torch, torch.Tensor, torch.nn.functional, torch._C._nn, torch._C._VariableFunctions, torch.linalg)
+    found = [getattr(space, name) for name in names.split() for space in spaces if hasattr(space, name)]
+    return {id(function): function for function in (*found, *others)}
+
+
+#: functions whose kernels want one dtype
+_ONE_DTYPE = _called(
     """linear bilinear matmul mm bmm addmm addbmm baddbmm mv addmv dot vdot inner conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul""".split()
+    conv_transpose1d conv_transpose2d conv_transpose3d multi_dot chain_matmul
+    addmm_ addbmm_ baddbmm_ addmv_ __matmul__ __rmatmul__""",
+    operator.matmul,
 )
 #: torch's own meta functions give plain tensors for these
 _QUANTIZED = frozenset(
     getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name)
 )
 #: these convert whatever they are given
-_CONVERT = frozenset({"copy_", "fill_", "setitem", "__setitem__", "zero_"})
+_CONVERT = _called("__setitem__", operator.setitem)
 _MOST_ELEMENTS = 10_000  # of a trial
 
 
 def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> None:
     """Before fakes are asked."""
     if (
-        target.name in _ONE_DTYPE
+        id(target.func) in _ONE_DTYPE
         and len({value.facts.dtype for value in found}) > 1
         and not torch._C._is_any_autocast_enabled()
     ):
@@ -51,7 +62,7 @@ def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], foun
 def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], outcome: Outcome) -> None:
     """An operation that writes fewer kinds of numbers than it is given: most such are refused, so it is tried on
     zeros."""
-    if not outcome.written or target.name in _CONVERT:
+    if not outcome.written or id(target.func) in _CONVERT:
         return
     given = max(
         map(_kind, [value.facts.dtype for value in found] + [type(arg) for arg in _scalars((*kept, *named.values()))])

@@ -16,6 +16,7 @@ from ..._core import is_a
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
+from ...vocabulary.own_code import is_beginning
 from ...vocabulary.reasons import Interrupt
 from .code_objects import as_called
 
@@ -28,7 +29,7 @@ __all__ = ["READERS"]
 def _back(session: Session, frame: types.FrameType) -> Any:
     found = frame.f_back
     while found is not None and found.f_code.co_filename.startswith(FRAMELIFT):
-        if found.f_code.co_name == "rehearse":
+        if is_beginning(found.f_code):
             raise outside()
         found = found.f_back
     return found

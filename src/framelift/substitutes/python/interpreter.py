@@ -18,7 +18,7 @@ from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
 from ...vocabulary.origins import const
-from ...vocabulary.own_code import is_own_code
+from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly, thresholds
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
@@ -147,7 +147,7 @@ def _check_handled_inside(session: Session, error: BaseException | None) -> None
     trace = error.__traceback__
     frame: types.FrameType | None = trace.tb_frame if trace is not None else None
     while frame is not None:
-        if frame.f_code.co_name == "rehearse" and is_own_code(frame.f_code):
+        if is_beginning(frame.f_code):
             return
         frame = frame.f_back
     raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")

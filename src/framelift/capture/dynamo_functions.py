@@ -1,0 +1,130 @@
+"""A fact of torch (seen in 2.11 to 2.13): the functions of torch._dynamo that programs call, by their names.
+
+The package is not imported, so its functions are known by file and name alone.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _core, config
+from ..bytecode import make_twin
+from ..substitutes.marks import disabled, forbidden, refusing
+from ..substitutes.python.code_objects import optimizer_break
+from ..vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
+__all__ = ["DYNAMO", "of_dynamo"]
+
+DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
+#: plain helpers, which the graphs of compiled autograd call
+_RUNTIME = frozenset({DYNAMO + "external_utils.py", DYNAMO + "_trace_wrapped_higher_order_op.py"})
+
+
+def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bookkeeping of another front end: nothing of it is the program's."""
+
+
+#: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their
+#: note is left out
+_AROUND = frozenset(
+    {
+        "install_generation_tagging_init.<locals>.patched_init",
+        "install_generation_tagging_init.<locals>.patched_setstate",
+    }
+)
+_NOTES = frozenset({"GenerationTracker.tag"})
+
+
+def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not optimizer_break(callable_):
+        raise Interrupt("disabled", "graph_break")
+
+
+def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is
+    left.
+    """
+    if callable_.__name__ == "__exit__":
+        session.notes[_patched].pop()()
+        return
+    inside = _core.is_internal(args[0])
+    changes = (
+        args[0].config_patch.changes
+        if inside
+        else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
+    )
+    patch = config.patch(
+        {name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE}
+    )
+    patch.__enter__()
+    left: list[Any] = []  # by the program, or by the end of the rehearsal
+
+    def leave() -> None:
+        if not left:
+            patch.__exit__(None, None, None)
+            left.append(True)
+
+    def stay_out() -> None:
+        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come
+        before.
+        """
+        if not left:
+            raise Interrupt("result-object", "patch_dynamo_config that was entered")
+
+    session.notes.setdefault(_patched, []).append(leave)
+    session.world.leaving.append(leave)
+    session.world.finishing.append(stay_out)
+
+
+#: options that act while captured code runs
+_PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
+
+
+def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A context object of TorchDynamo's, made of constants."""
+    return callable_(*args, **kwargs)
+
+
+#: context managers whose entering and leaving says something to other front ends alone
+_SILENT = frozenset({"CudagraphOverrideContextManager.__enter__", "CudagraphOverrideContextManager.__exit__"})
+
+
+def of_dynamo(code: types.CodeType) -> Any:
+    """What the hook does with frames of a function in torch._dynamo's files."""
+    if code.co_qualname == "graph_break":
+        return _graph_break
+    if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):
+        return _patched
+    if code.co_qualname in _SILENT:
+        return _nothing
+    if code.co_filename in _RUNTIME:
+        return make_twin(code, _core.PROBES)
+    if code.co_filename.startswith(DYNAMO + "mutation_guard"):
+        if code.co_qualname in _AROUND:
+            return make_twin(code, _core.PROBES)
+        if code.co_qualname in _NOTES:
+            return _nothing
+    return _BY_NAME.get(code.co_name) or disabled
+
+
+def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return True
+
+
+#: functions of torch._dynamo that programs call; all others of its frames end the capture
+_BY_NAME: dict[str, Any] = {
+    "is_compiling": _compiling,
+    "patch_dynamo_config": _made_plainly,
+    "override_cudagraphs": _made_plainly,
+    "_set_stance": forbidden,
+    "mark_static": _nothing,
+    "graph_break": refusing("graph-break"),
+    "skip_frame": refusing("skip-frame"),
+}

@@ -1,0 +1,14 @@
+"""A fact of torch (seen in 2.11 to 2.13): what asks a tensor without data for its value gets a RuntimeError of no class
+of its own, told apart from others by its text.
+"""
+
+from __future__ import annotations
+
+__all__ = ["asks_for_value"]
+
+_TEXT = "meta tensor"  # "Tensor.item() cannot be called on meta tensors"
+
+
+def asks_for_value(error: RuntimeError) -> bool:
+    """Whether torch raised this because a stand-in was asked for its value."""
+    return _TEXT in str(error)
