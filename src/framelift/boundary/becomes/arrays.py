@@ -27,7 +27,12 @@ except ImportError:
     numpy = tnp = None
 
 _Base: Any = object if tnp is None else tnp.ndarray
-_TENSORS = "torch._numpy"  # the modules whose code may ask an array for its tensor
+#: the globals of the modules of torch's own implementation: its code may ask an array for its tensor
+_SPACES = frozenset(
+    id(vars(module))
+    for name, module in list(sys.modules.items())
+    if tnp is not None and (module is tnp or name.startswith(f"{tnp.__name__}."))
+)
 
 
 class _Absent:
@@ -57,7 +62,7 @@ class Array(_Base):
     @property
     def tensor(self) -> torch.Tensor:
         """The stand-in, for torch's implementation."""
-        if sys._getframe(1).f_globals.get("__name__", "").startswith(_TENSORS):
+        if id(sys._getframe(1).f_globals) in _SPACES:
             return _HELD.__get__(self)
         raise _no_attribute(self, "tensor")
 

@@ -13,9 +13,11 @@ floating point arithmetic; each is evaluated at every call just as the program w
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -23,19 +25,25 @@ import torch
 
 from ... import _core
 from ...vocabulary.class_reads import members_of, module_of
+from ...vocabulary.own_code import own_file
 
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
 
-#: whose code keeps tables of new numbers, or carries such tables over
-_KEEPING_TABLES = (
-    "torch.nn.modules.module",
-    "torch.utils.hooks",
-    "torch.optim.optimizer",
-    "framelift.exits.",
-    "framelift.boundary.becomes.containers",
-    "framelift.autograd.tensor_hooks",
+#: whose code keeps tables of new numbers, or carries such tables over: modules of torch, and files of framelift
+_KEEPING_TABLES = frozenset(
+    id(vars(importlib.import_module(name)))
+    for name in ("torch.nn.modules.module", "torch.utils.hooks", "torch.optim.optimizer")
 )
+_CARRYING_TABLES = (
+    own_file("exits", ""),
+    own_file("boundary", "becomes", "containers.py"),
+    own_file("autograd", "tensor_hooks.py"),
+)
+
+
+def _keeps_tables(frame: types.FrameType) -> bool:
+    return id(frame.f_globals) in _KEEPING_TABLES or frame.f_code.co_filename.startswith(_CARRYING_TABLES)
 
 
 def concrete(value: Any) -> Any:
@@ -85,9 +93,7 @@ class Int(torch.SymInt):
         return self.home.decide(operator.ne, self, 0)
 
     def __hash__(self) -> int:
-        if self.is_new and sys._getframe(1).f_globals.get("__name__", "").startswith(
-            _KEEPING_TABLES
-        ):  # the order of a set would show it
+        if self.is_new and _keeps_tables(sys._getframe(1)):  # the order of a set would show it
             return hash(self.hint)
         return hash(self.value())
 
