@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "barrier.h"
+#include "main_thread.h"
 #include "reference.h"
 #include "state.h"
 #include "torch_state.h"
@@ -177,6 +178,35 @@ static MethodTable kept_methods({
     method<kept_exit>("__exit__"),
 });
 
+// ---- SignalsWait: signal handlers run when a block is over ----
+
+// Torch calls Python code in places where an exception ends the process: the end of a dispatch mode, for one.  The interpreter runs
+// handlers in the main thread alone, so for the length of the block no thread is that.  Other threads are not the main thread either way.
+struct WaitObject {
+  PyObject_HEAD
+  unsigned long main_thread;  // 0: another thread, or a block within a block
+};
+static PyTypeObject Wait_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* wait_enter(PyObject* self, PyObject*) {
+  unsigned long here = PyThread_get_thread_ident();
+  bool is_main = main_thread_ident() == here;
+  ((WaitObject*)self)->main_thread = is_main ? here : 0;
+  if (is_main) main_thread_ident() = 0;
+  Py_RETURN_NONE;
+}
+static PyObject* wait_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
+  unsigned long before = std::exchange(((WaitObject*)self)->main_thread, 0);
+  if (!before) Py_RETURN_FALSE;
+  main_thread_ident() = before;
+  if (Py_MakePendingCalls() < 0) return nullptr;
+  Py_RETURN_FALSE;
+}
+static MethodTable wait_methods({
+    method<wait_enter, METH_NOARGS>("__enter__"),
+    method<wait_exit>("__exit__"),
+});
+
 static MethodTable functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
 });
@@ -199,7 +229,14 @@ bool init_scopes(PyObject* module) {
   Kept_Type.tp_new = slot<kept_create>;
   Kept_Type.tp_dealloc = slot<kept_dealloc>;
   Kept_Type.tp_methods = kept_methods.rows;
-  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Kept_Type) == 0 && add_functions(module, functions) &&
+  Wait_Type.tp_name = "framelift._core.SignalsWait";
+  Wait_Type.tp_basicsize = sizeof(WaitObject);
+  Wait_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  Wait_Type.tp_doc = "SignalsWait(): a context manager; handlers of signals run, and raise, at its end.";
+  Wait_Type.tp_new = PyType_GenericNew;
+  Wait_Type.tp_methods = wait_methods.rows;
+  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Kept_Type) == 0 && PyType_Ready(&Wait_Type) == 0 &&
+         add_functions(module, functions) && PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&
          PyModule_AddObjectRef(module, "Scope", (PyObject*)&Scope_Type) == 0 &&
          PyModule_AddObjectRef(module, "TorchKept", (PyObject*)&Kept_Type) == 0;
 }

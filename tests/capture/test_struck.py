@@ -18,8 +18,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import framelift
+from framelift.graph.metadata.cache import shared_cache
 from framelift.rehearsal.session import Session
 
 
@@ -318,6 +321,37 @@ def slow_callee(x: torch.Tensor) -> torch.Tensor:
     for i in range(60_000):
         n += callee(i) % 3
     return x * n
+
+
+@pytest.mark.parametrize("by", ["function", "interrupt"])
+@pytest.mark.parametrize("turn", [1, 2, 3, 8, 40])
+def test_signals_wait_while_torch_runs_over_fakes(by: str, turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in place of the end of torch's fake mode ends the process, or leaves the mode there."""
+    leave, count = FakeTensorMode.__exit__, itertools.count(1)
+
+    def struck(self: Any, *error: Any) -> None:
+        if next(count) == turn:
+            signal.raise_signal(signal.SIGALRM)
+        leave(self, *error)
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.clone().requires_grad_()
+        torch.nn.functional.cross_entropy(y, torch.tensor([0, 1])).backward()
+        return y.grad, torch.nn.functional.interpolate(x[None, None], scale_factor=2, mode="bilinear")
+
+    def work() -> None:
+        framelift.reset()
+        shared_cache().clear()
+        monkeypatch.setattr(FakeTensorMode, "__exit__", struck)
+        compiled, x = framelift.compile(program, backend="eager"), torch.ones(2, 2)
+        with handled(HANDLERS.get(by, signal.default_int_handler)), pytest.raises((Struck, KeyboardInterrupt)):
+            compiled(x)
+        assert next(count) > turn
+        assert not _get_current_dispatch_mode_stack()
+        for got, wanted in zip(compiled(x), program(x), strict=True):
+            assert torch.equal(got, wanted)
+        assert_clean()
+    in_child(work)
 
 
 @pytest.mark.parametrize("moment", ["rehearsal", "backend", "entry"])

@@ -26,6 +26,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.outside_exceptions import raise_outside
@@ -252,6 +253,12 @@ class Fakes:
     def _run(
         self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any], fakes: list[FakeTensor]
     ) -> Any:
+        with _core.SignalsWait():  # an exception at the end of a mode within torch's own code would end the process
+            return self._run_now(name, mode, call, fakes)
+
+    def _run_now(
+        self, name: str, mode: _WatchedMode, call: Callable[[list[FakeTensor]], Any], fakes: list[FakeTensor]
+    ) -> Any:
         cache = torch.is_autocast_cache_enabled()
         silent = _thread.silent
         try:
@@ -312,7 +319,7 @@ class Fakes:
             raise Interrupt(
                 "tensor-subclass", f"{qualname_of(facts.kind)}, of which another operation needs an example,"
             )
-        with torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
+        with _core.SignalsWait(), torch.inference_mode(facts.is_inference), torch.set_grad_enabled(True):
             if facts.requires_grad and not facts.is_leaf:
                 return _NonLeaf.apply(bare(_SEED).requires_grad_(), lambda: bare(facts))
             made = bare(facts)
