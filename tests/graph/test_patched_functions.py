@@ -89,3 +89,56 @@ def test_other_changes_of_the_namespaces_cost_nothing() -> None:
     with replaced(torch, "compile", torch.compile.__class__):
         captured(X)
     assert counts().captures == start
+
+
+def counting(old: Any, calls: list[int]) -> Any:
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        return plus_one(old)(*args, **kwargs)
+    return replaced
+
+
+#: where the replaced function must be called exactly as often as in eager mode, or not at all
+COUNTED = {
+    "a method behind softmax": (lambda x: F.softmax(x, -1), torch.Tensor, "softmax"),
+    "a function behind relu": (lambda x: F.relu(x), torch, "relu"),
+    "norm in normalize": (lambda x: F.normalize(x), torch.Tensor, "norm"),
+    "two functions down": (lambda x: x.norm(), torch.linalg, "vector_norm"),
+    "a function behind an operator": (lambda x: x // 2, torch, "floor_divide"),
+    "in a module": (torch.nn.LayerNorm(4), torch, "layer_norm"),
+    "not by the operator: mul": (lambda x: x * 2, torch.Tensor, "mul"),
+    "not by the operator: add": (lambda x: x + 2, torch.Tensor, "add"),
+    "not by the operator: div": (lambda x: x / 2, torch.Tensor, "div"),
+    "by its name": (lambda x: x.mul(2).mul(3), torch.Tensor, "mul"),
+    "a factory": (lambda x: x + torch.ones(4), torch, "ones"),
+}
+
+
+def _rows(name: str, when: str, wrap: Any) -> list[Any]:
+    function, space, attribute = COUNTED[name]
+    calls: list[int] = []
+    by = counting(getattr(space, attribute), calls)
+
+    def inside(x: torch.Tensor) -> Any:
+        own, before = attribute in vars(space), vars(space).get(attribute)
+        setattr(space, attribute, by)
+        try:
+            return function(x)
+        finally:
+            setattr(space, attribute, before) if own else delattr(space, attribute)
+    target = wrap(inside if when == "inside" else function)
+    rows = [(target(X).detach(), len(calls))] if when != "before" else []
+    if when != "inside":
+        with replaced(space, attribute, by):
+            rows += [(target(X).detach(), len(calls)) for _ in range(2)]
+    return [*rows, (target(X).detach(), len(calls))]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("when", ["before", "between", "inside"])
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_replaced_function_is_called_as_in_eager_mode(name, when, backend) -> None:
+    framelift.reset()
+    wanted, given = _rows(name, when, lambda f: f), _rows(name, when, lambda f: framelift.compile(f, backend=backend))
+    assert [count for _, count in given] == [count for _, count in wanted]
+    torch.testing.assert_close([result for result, _ in given], [result for result, _ in wanted])

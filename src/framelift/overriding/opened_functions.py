@@ -18,11 +18,13 @@ from .. import _core
 from .._core import is_a
 from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
+from ..graph.state.patched import replaced_names
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["opened", "opened_by_class"]
+__all__ = ["opened", "opened_by_class", "opened_by_patches"]
 
 _own = type.__dict__["__dict__"].__get__
 
@@ -44,6 +46,17 @@ def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwar
     return None
 
 
+def opened_by_patches(session: Session, function: Any) -> Any:
+    """The same, where the program replaced a function of torch's that the code finds by name; else None."""
+    replaced = replaced_names(session.world.overlay)
+    if not replaced or type(function) is not types.FunctionType or replaced.isdisjoint(_mentioned(function)):
+        return None
+    found = opened(function)
+    if found is None:
+        raise Interrupt("torch-operation", f"{function.__name__}, which calls a function that the program replaced,")
+    return found
+
+
 def _classes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[type]:
     found: list[type] = []
     rest = [*args, *kwargs.values()]
@@ -58,6 +71,12 @@ def _classes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[type]:
 @functools.cache
 def _names_read(function: types.FunctionType) -> tuple[str, ...]:
     """The names of Tensor's that are among the names in a function of torch's, or in one that it calls."""
+    return tuple(name for name in _mentioned(function) if _core.type_lookup(torch.Tensor, name, None) is not None)
+
+
+@functools.cache
+def _mentioned(function: types.FunctionType) -> tuple[str, ...]:
+    """The names in a function of torch's, and in those that it calls."""
     names: dict[str, None] = {}
     functions, seen = [function], {function}
     for one in functions:
@@ -67,7 +86,7 @@ def _names_read(function: types.FunctionType) -> tuple[str, ...]:
             if called not in seen:
                 seen.add(called)
                 functions.append(called)
-    return tuple(name for name in names if _core.type_lookup(torch.Tensor, name, None) is not None)
+    return tuple(names)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -81,7 +100,8 @@ def _called(function: types.FunctionType) -> Iterator[types.FunctionType]:
     """Functions of torch's that a function mentions: as globals, in its closure, and as methods of Tensor."""
     held = [function.__globals__.get(name) for name in function.__code__.co_names]
     held += [cell.cell_contents for cell in function.__closure__ or ()]
-    held += [_own(torch.Tensor).get(name) for name in function.__code__.co_names]
+    spaces = [_own(torch.Tensor), vars(torch), vars(torch.nn.functional), vars(torch.functional)]
+    held += [space.get(name) for space in spaces for name in function.__code__.co_names]
     for one in held:
         if type(one) is types.FunctionType and one.__module__ in _OPENED:
             yield one

@@ -129,6 +129,9 @@ _C_METHODS = {
     for name, member in vars(torch._C.TensorBase).items()
     if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and name not in vars(torch.Tensor)
 }
+#: the methods of tensors as torch has them: its own in Python, and those
+_OWN_METHODS = {name: member for name, member in vars(torch.Tensor).items() if callable(member)}
+_BEHIND = {**_C_METHODS, **_OWN_METHODS}
 _C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
 
 
@@ -139,10 +142,11 @@ def method_behind(func: Any) -> Any:
     """
     if type(func) in _C_KINDS:
         return func
-    names = [name for name, member in vars(torch.Tensor).items() if member is func and name in _C_METHODS]
+    names = [name for name, member in vars(torch.Tensor).items() if member is func and name in _BEHIND]
+    names = [name for name in names if _BEHIND[name] is not func]
     if len(names) > 1:
         raise Interrupt("torch-operation", f"Tensor.{names[0]} or Tensor.{names[1]}")
-    return _C_METHODS[names[0]] if names else func
+    return _BEHIND[names[0]] if names else func
 
 
 def tensor_method_name(func: Any) -> str | None:
@@ -163,8 +167,8 @@ def _is_found(target: Target) -> bool:
     torch's.
     """
     name = _METHODS.get(id(target.func))
-    if name is not None:
-        return _core.type_lookup(torch.Tensor, name, None) is target.func
+    if name is not None:  # operators tell modes of a tracer the name of a method: `x * y` that of `Tensor.mul`
+        return _core.type_lookup(torch.Tensor, name, None) is target.func and not _has_replaced_methods()
     written = target.fx_target
     if not torch.fx.graph._is_from_torch(written) or is_a(
         written, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
@@ -175,6 +179,14 @@ def _is_found(target: Target) -> bool:
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
     return found is written
+
+
+def _has_replaced_methods() -> bool:
+    """Whether the program replaced a method of all tensors."""
+    now = vars(torch.Tensor)
+    return any(name in now for name in _C_METHODS) or any(
+        now.get(name) is not member for name, member in _OWN_METHODS.items()
+    )
 
 
 _pinned_targets: dict[int, Target] = {}
@@ -207,15 +219,18 @@ def _make(func: Any) -> Target:
     return Target(func, "call_method", name, name.strip("_") or name)
 
 
+#: as it is without what the program puts there
+_TORCH = dict(vars(torch))
+
+
 def _written(func: Any) -> Any:
     """A function as the code of a graph has it: C functions are written there as `torch.name`, which may be a Python
-    function of torch's that takes
-    other arguments.  Those are written as the operator that they call.
+    function of torch's that takes other arguments.  Those are written as the operator that they call.
     """
     if not is_a(func, types.BuiltinFunctionType):
         return func
     name = func.__name__
-    if getattr(torch._C._VariableFunctions, name, None) is not func or getattr(torch, name, func) is func:
+    if getattr(torch._C._VariableFunctions, name, None) is not func or _TORCH.get(name, func) is func:
         return func
     return getattr(torch.ops.aten, name, func)
 

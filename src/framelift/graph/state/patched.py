@@ -9,6 +9,7 @@ versions of their dictionaries.  What captured code itself reads is guarded wher
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ import torch.nn.functional
 from ... import _core
 from ..metadata.cache import shared_cache
 
-__all__ = ["notice_patches"]
+__all__ = ["notice_patches", "replaced_names"]
 
 #: modules whose functions call each other by name; imported when a backend needs them
 _LATER = [
@@ -33,6 +34,16 @@ _LATER = [
     "torch._meta_registrations",
 ]
 _last = 0
+#: namespaces that torch's Python functions find each other and the tensor's methods in, as they were: by name
+_SPACES: tuple[Any, ...] = (torch, torch.functional, torch.nn.functional, torch.Tensor, torch._tensor, torch.linalg)
+_SPACES += (torch.fft, torch.special, torch._C._nn, torch._VF)
+_BEFORE = [(space, dict(vars(space))) for space in _SPACES]
+_ADDED = {
+    id(torch.Tensor): frozenset(vars(torch._C.TensorBase)),
+    id(torch._VF): frozenset(dir(torch._C._VariableFunctions)),
+}
+_NOTHING: frozenset[str] = frozenset()
+_replaced: tuple[int, frozenset[str]] = (0, _NOTHING)
 
 
 def _watch_now() -> None:
@@ -59,3 +70,25 @@ def notice_patches() -> None:
     if now != _last:
         _last = now
         shared_cache().clear()
+
+
+def replaced_names(overlay: Mapping[tuple[int, str], Any]) -> frozenset[str]:
+    """Names of functions of torch's that the program replaced: before the rehearsal, or in it (`overlay`)."""
+    global _replaced
+    now = _core.torch_patches()
+    if now != _replaced[0]:
+        _replaced = now, frozenset(_compared()) if now else _NOTHING
+    pending = {name for place, name in overlay if place in _PLACES} if overlay else None
+    return _replaced[1] | pending if pending else _replaced[1]
+
+
+_PLACES = frozenset(
+    id(place) for space in _SPACES for place in (space, vars(space) if space is not torch.Tensor else space)
+)
+
+
+def _compared() -> Iterator[str]:
+    for space, before in _BEFORE:
+        now = vars(space)
+        yield from (name for name, function in before.items() if callable(function) and now.get(name) is not function)
+        yield from (name for name in _ADDED.get(id(space), ()) if name in now and name not in before)
