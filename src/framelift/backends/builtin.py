@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .. import config
 from ..graph.state.torch_state import SavedState
 from ..graph.symbols.environment import source_called
 from ..vocabulary.log import topic
+from . import warm_start
 from .disk_caches import accepted_by_caches
 from .elsewhere import fakes_of, pack
 from .registrations import register
@@ -135,17 +137,31 @@ def inductor(
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
+    patches = _inductor_config(mode, options)
+    note = warm_start.where(graph_module, example_inputs, patches)
+    return warm_start.load(note, example_inputs, patches) or _compiled(
+        graph_module, example_inputs, mode, options, note
+    )
+
+
+def _compiled(
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    mode: str | None,
+    options: dict[str, Any] | None,
+    note: str | None,
+) -> Callable[..., Any]:
     own = _own(graph_module, example_inputs, folds_layers=True)
     examples = fakes_of(example_inputs) or example_inputs
     if not _calls_layers(own):
-        return lower(own, examples, mode, options)
+        return lower(own, examples, mode, options, note)
     before = SavedState()
     try:
-        return lower(own, examples, mode, options)
+        return lower(own, examples, mode, options, note)
     except Exception as error:  # where the layers written out compile, the fault is not the program's
         before.restore()
         topic("graph").info("equal layers are compiled one by one: %s: %s", type(error).__name__, error)
-        return lower(_own(graph_module, example_inputs), examples, mode, options)
+        return lower(_own(graph_module, example_inputs), examples, mode, options, note)
 
 
 def _calls_layers(graph_module: GraphModule) -> bool:
@@ -153,9 +169,13 @@ def _calls_layers(graph_module: GraphModule) -> bool:
 
 
 def lower(
-    graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None
+    graph_module: GraphModule,
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: dict[str, Any] | None,
+    note: str | None,
 ) -> Callable[..., Any]:
-    """Give Inductor a graph, which is its own copy."""
+    """Give Inductor a graph, which is its own copy.  `note`: where later processes look for it (warm_start.py)."""
     from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
@@ -166,22 +186,27 @@ def lower(
     if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
-    with one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext():
+    layers = one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext()
+    with layers, warm_start.noting_hits(note):
         return compile_fx(
             graph_module,
             list(example_inputs),
-            inner_compile=_compile_inner,
+            inner_compile=functools.partial(_compile_inner, note),
             config_patches=patches,
             decompositions=table,
         )
 
 
-def _compile_inner(*args: Any, **kwargs: Any) -> Any:
+def _compile_inner(note: str | None, *args: Any, **kwargs: Any) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
-    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.compile_fx import compile_fx_inner, select_decomp_table
 
+    if kwargs.get("get_decomp_fn") is select_decomp_table:  # kept with the result: who loads that, loads the function
+        kwargs["get_decomp_fn"] = _inductor_decompositions
     with settings_kept():
-        return compile_fx_inner(*args, **kwargs)
+        compiled = compile_fx_inner(*args, **kwargs)
+    warm_start.note_compiled(note, compiled)
+    return compiled
 
 
 def _packed(
@@ -192,7 +217,8 @@ def _packed(
     options: dict[str, Any] | None = None,
 ) -> bytes:
     """What another process needs to compile the graph with Inductor."""
-    return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options)
+    note = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
+    return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options, note)
 
 
 setattr(inductor, "pack", _packed)

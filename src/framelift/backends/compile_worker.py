@@ -71,7 +71,7 @@ def _compile(payload: bytes) -> bool:
         _backward_at_once(),
         tracing(TracingContext(fake_mode)),
     ):
-        lower(graph_module, job["inputs"], job["mode"], job["options"])
+        lower(graph_module, job["inputs"], job["mode"], job["options"], job["note"])
     found = sys.modules["torch._dynamo.utils"].counters["aot_autograd"]  # where torch's compilers count, loaded by them
     kept = bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
     found.clear()

@@ -35,7 +35,7 @@ from torch.fx.graph_module import GraphModule
 
 from ..graph.state.torch_state import SavedState
 
-__all__ = ["Job", "NotPacked", "fakes_of", "pack", "submit", "write_setting"]
+__all__ = ["Job", "NotPacked", "compile_state", "fakes_of", "pack", "submit", "write_setting"]
 
 _LARGEST = 1 << 24  # bytes of constants in a graph that are handed over
 
@@ -67,7 +67,11 @@ def fakes_of(example_inputs: Sequence[Any]) -> list[Any] | None:
 
 
 def pack(
-    graph_module: GraphModule, example_inputs: Sequence[Any], mode: str | None, options: dict[str, Any] | None
+    graph_module: GraphModule,
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: dict[str, Any] | None,
+    note: str | None,
 ) -> bytes:
     """All that the other process needs to compile a graph, which is the compiler's own copy."""
     from torch._inductor import config as inductor_config
@@ -89,7 +93,8 @@ def pack(
         "inputs": fakes,
         "mode": mode,
         "options": options,
-        "state": _state(),
+        "note": note,
+        "state": compile_state(),
         "inductor": inductor_config.save_config_portable(),
         "functorch": functorch_config.save_config_portable(),
     }
@@ -142,7 +147,7 @@ def write_setting(name: str, value: Any) -> None:
         setattr(operator.attrgetter(place)(torch.backends), attribute, value)
 
 
-def _state() -> dict[str, Any]:
+def compile_state() -> dict[str, Any]:
     """Torch's state, as far as it decides what is compiled."""
     saved = SavedState(generators=False)
     return {

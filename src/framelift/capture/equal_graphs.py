@@ -29,7 +29,7 @@ from .._core import is_a
 from .records.record import Capture, counts
 from .sharing import Settings, options_now
 
-__all__ = ["compile_once", "forget"]
+__all__ = ["Unequal", "compile_once", "forget", "key_of"]
 
 #: what a node's meta may hold without a compiler looking at it; the key has what it looks at itself
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
@@ -39,7 +39,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _compiled: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
 
 
-class _Unequal(Exception):
+class Unequal(Exception):
     """Something in a graph of which equality cannot be told."""
 
 
@@ -68,9 +68,9 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
             key = (
                 None
                 if config.verify_correctness
-                else (settings.key, _Named(settings.named), options_now(), *_key_of(graph_module, example_inputs))
+                else (settings.key, _Named(settings.named), options_now(), *key_of(graph_module, example_inputs))
             )
-        except _Unequal:
+        except Unequal:
             key = None
         found = _compiled.get(key) if key is not None else None
         if found is not None:
@@ -85,8 +85,8 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
     return backend
 
 
-def _key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What decides what is compiled; raises `_Unequal`."""
+def key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What decides what is compiled; raises `Unequal`."""
     return (
         _graph(graph_module),
         tuple([_input(one) for one in example_inputs]),
@@ -115,7 +115,7 @@ def _graph(module: GraphModule) -> tuple[Any, ...]:
 
 def _meta(node: Node) -> tuple[Any, ...]:
     if not _META.issuperset(node.meta):
-        raise _Unequal
+        raise Unequal
     return tuple(sorted(node.meta.get("tensor_dict", {}).items()))
 
 
@@ -129,7 +129,7 @@ def _target(module: GraphModule, node: Node) -> Any:
             else None
         )
         if part is None:
-            raise _Unequal  # a tensor, a generator
+            raise Unequal  # a tensor, a generator
         return _graph(part)
     if node.op != "call_function":
         return None  # names of inputs
@@ -145,7 +145,7 @@ def _target(module: GraphModule, node: Node) -> Any:
         and target.__closure__ is None
         and target.__code__.co_filename.startswith(_TORCH)
     ):
-        raise _Unequal  # a function of the program may hold anything
+        raise Unequal  # a function of the program may hold anything
     return target
 
 
@@ -163,7 +163,7 @@ def _constant(value: Any, numbers: dict[Node, int]) -> Any:
         return kind, tuple([_constant(item, numbers) for item in value])
     if is_a(value, dict):
         return kind, tuple([(key, _constant(item, numbers)) for key, item in value.items()])
-    raise _Unequal
+    raise Unequal
 
 
 _read = _core.of_tensor
@@ -171,7 +171,7 @@ _read = _core.of_tensor
 
 def _input(tensor: Any) -> tuple[Any, ...]:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or _read(tensor, "layout") is not torch.strided:
-        raise _Unequal
+        raise Unequal
     return (
         type(tensor),
         *[_read(tensor, name) for name in ("dtype", "device", "requires_grad", "is_leaf")],

@@ -1,0 +1,190 @@
+"""A graph that an earlier process compiled with Inductor, loaded without loading Inductor's compiler.
+
+torch's own way to an entry of its caches takes longer than the rest of a first call: it loads the compiler, computes
+keys over all of torch's source files, and asks the C++ compiler about the processor.  So each compile leaves a note
+beside torch's caches: under the key of the captured graph (graph_keys.py), which entry of AOTAutograd's cache it
+became, and where its C++ kernels are.  A later process reads that note and rebuilds the function with torch's own
+classes (loaded_graph.py).
+
+The entries are torch's.  Where a note or an entry is missing or anything goes wrong, the graph is compiled as always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx.graph_module import GraphModule
+
+from ..vocabulary.log import topic
+from .generated_code import Kernels, kernels_of
+from .graph_keys import disk_key
+
+__all__ = ["load", "note_compiled", "noting_hits", "where"]
+
+_lock = threading.Lock()
+#: key in Inductor's cache -> where the note about its graph belongs, and its C++ kernels; until AOTAutograd keeps it
+_pending: dict[str, tuple[str, Kernels]] = {}
+_MOST = 1024
+_thread = threading.local()
+
+
+def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dict[str, Any]) -> str | None:
+    """The file for the note about a graph that is compiled with these options; None where it is not to be kept."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config as inductor_config
+    from torch._inductor.runtime.runtime_utils import cache_dir
+
+    with inductor_config.patch(options):
+        on = functorch_config.enable_autograd_cache and inductor_config.fx_graph_cache
+        if not on or inductor_config.force_disable_caches or functorch_config.bundled_autograd_cache:
+            return None
+        # What CUDA graphs share among graphs belongs to Inductor's compiler; frozen parameters are part of the code.
+        # Remote caches have their own ways.
+        if inductor_config.fx_graph_remote_cache or inductor_config.bundled_autotune_remote_cache:
+            return None
+        if functorch_config.enable_remote_autograd_cache or inductor_config.autotune_remote_cache:
+            return None
+        if inductor_config.triton.cudagraphs or inductor_config.freezing or inductor_config.cpp_wrapper:
+            return None
+        if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:  # AOTAutograd may trace them
+            return None
+        key = disk_key(graph_module, example_inputs)
+    return None if key is None else os.path.join(cache_dir(), "framelift", key[:2], key)
+
+
+# ---- writing notes ---------------------------------------------------------------------------------------------------
+
+
+def note_compiled(path: str | None, compiled: Any) -> None:
+    """Inductor compiled a forward or backward of the graph that the note is about."""
+    key = getattr(compiled, "_fx_graph_cache_key", None)
+    if path is None or key is None:
+        return
+    module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == compiled.cache_key), None)
+    if module is None:
+        return
+    with _lock:
+        if len(_pending) > _MOST:  # backwards that nobody asked for
+            _pending.clear()
+        _pending[key] = path, kernels_of(module)
+
+
+@contextlib.contextmanager
+def noting_hits(path: str | None) -> Iterator[None]:
+    """While a graph is given to Inductor: where AOTAutograd's cache has it without a note, leave one."""
+    _watch()
+    found = _generated()
+    count = len(found)
+    _thread.hit = None
+    yield
+    hit, _thread.hit = _thread.hit, None
+    if path is not None and hit is not None:
+        key, entry = hit
+        keys = _inductor_keys(entry)
+        modules = [one for one in found[count:] if hasattr(one, "call")]
+        if len(keys) == len(modules):
+            _write(path, key, dict(zip(keys, map(kernels_of, modules), strict=True)))
+
+
+def _generated() -> list[Any]:
+    """The modules of generated code that Inductor has loaded."""
+    return sys.modules["torch._inductor.codecache"].PyCodeCache.modules
+
+
+@functools.cache
+def _watch() -> None:
+    """Hear of what AOTAutograd keeps and finds.  A graph with a backward is kept late, when the program asks for a
+    gradient."""
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+
+    save, lookup = AOTAutogradCache.save, AOTAutogradCache._lookup
+
+    @functools.wraps(save)
+    def saving(key: str, entry: Any, *args: Any, **kwargs: Any) -> Any:
+        made = save(key, entry, *args, **kwargs)
+        _saved(key, entry)
+        return made
+
+    @functools.wraps(lookup)
+    def looking(key: str, *args: Any, **kwargs: Any) -> Any:
+        found = lookup(key, *args, **kwargs)
+        if found is not None:
+            _thread.hit = key, found[0]
+        return found
+
+    AOTAutogradCache.save = staticmethod(saving)
+    AOTAutogradCache._lookup = staticmethod(looking)
+
+
+def _saved(key: str, entry: Any) -> None:
+    keys = _inductor_keys(entry)
+    with _lock:
+        parts = [_pending.pop(one, None) for one in keys]
+    known = [part for part in parts if part is not None]
+    if keys and len(known) == len(keys) and len({path for path, _ in known}) == 1:
+        _write(known[0][0], key, dict(zip(keys, (kernels for _, kernels in known), strict=True)))
+
+
+def _inductor_keys(entry: Any) -> list[str]:
+    """The keys in Inductor's cache of the forward and the backward of an entry of AOTAutograd's."""
+    parts = [part for part in (entry.compiled_fw, entry.compiled_bw) if part is not None]
+    return [part.fx_graph_cache_info[0] for part in parts if hasattr(part, "fx_graph_cache_info")]
+
+
+def _write(path: str, key: str, kernels: dict[str, Kernels]) -> None:
+    with contextlib.suppress(OSError):  # a note less
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+        with open(descriptor, "w") as file:
+            json.dump({"entry": key, "kernels": kernels}, file)
+        os.replace(temporary, path)
+
+
+# ---- reading them ----------------------------------------------------------------------------------------------------
+
+
+def load(path: str | None, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
+    """The compiled function of the graph that a note is about; None where there is none."""
+    try:
+        if path is None or not os.path.exists(path):
+            return None
+        with open(path) as file:
+            note = json.load(file)
+        return _load(note, example_inputs, options)
+    except Exception as error:  # whatever another version of torch does otherwise: the graph is compiled as always
+        topic("graph").info("a compiled graph could not be loaded: %s: %s", type(error).__name__, error)
+        return None
+
+
+def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache, create_fx_config
+    from torch._inductor import config as inductor_config
+
+    from .loaded_graph import load_graph, recorded, unguarded
+
+    key = note["entry"]
+    entry, content = unguarded(AOTAutogradCache, key)
+    if entry is None or entry.maybe_subclass_meta is not None:
+        return None
+    for part in (entry.compiled_fw, entry.compiled_bw):
+        if part is not None:
+            part.load = functools.partial(load_graph, part, note["kernels"])
+    with inductor_config.patch(options):
+        compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, create_fx_config(None))
+    recorded("aot_autograd", key, content)
+    dynamo = sys.modules["torch._dynamo"]
+    dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] += 1
+
+    def run(*args: Any) -> Any:
+        return compiled(list(args))
+
+    return dynamo.disable(run, reason="a compiled graph")  # as torch does with what AOTAutograd gives
