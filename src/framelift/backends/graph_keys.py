@@ -48,10 +48,10 @@ _VARIABLES = ("TORCH", "TRITON", "CUDA", "CXX", "CC", "CFLAGS", "CXXFLAGS", "OMP
 _PLACES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHELASTIC")
 #: which kernels of attention may be chosen
 _ATTENTION = (
-    torch._C._get_flash_sdp_enabled,
-    torch._C._get_mem_efficient_sdp_enabled,
-    torch._C._get_math_sdp_enabled,
-    torch._C._get_cudnn_sdp_enabled,
+    "_get_flash_sdp_enabled",
+    "_get_mem_efficient_sdp_enabled",
+    "_get_math_sdp_enabled",
+    "_get_cudnn_sdp_enabled",
 )
 #: folders of torch without code that decides anything here
 _OTHER_FOLDERS = frozenset({"__pycache__", "include", "lib", "share", "bin", "test", "testing"})
@@ -69,7 +69,7 @@ def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | 
                 [one.storage_offset() for one in example_inputs],
                 config.repeated_layers,
                 [one.get_config_copy() for one in (inductor_config, functorch_config, torch.compiler.config)],
-                (compile_state(), [read() for read in _ATTENTION]),
+                (compile_state(), [getattr(torch._C, name)() for name in _ATTENTION if hasattr(torch._C, name)]),
                 sorted(
                     item
                     for item in os.environ.items()

@@ -34,6 +34,16 @@ _lock = threading.Lock()
 #: key in Inductor's cache -> where the note about its graph belongs, and its C++ kernels; until AOTAutograd keeps it
 _pending: dict[str, tuple[str, Kernels]] = {}
 _MOST = 1024
+#: settings with which entries are kept elsewhere, or belong to Inductor's compiler
+_OWN_WAYS = (
+    "autotune_remote_cache",
+    "bundled_autograd_cache",
+    "bundled_autotune_remote_cache",
+    "cpp_wrapper",
+    "enable_remote_autograd_cache",
+    "freezing",
+    "fx_graph_remote_cache",
+)
 _thread = threading.local()
 
 
@@ -44,16 +54,12 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
     from torch._inductor.runtime.runtime_utils import cache_dir
 
     with inductor_config.patch(options):
-        on = functorch_config.enable_autograd_cache and inductor_config.fx_graph_cache
-        if not on or inductor_config.force_disable_caches or functorch_config.bundled_autograd_cache:
+        if not functorch_config.enable_autograd_cache or not inductor_config.fx_graph_cache:
             return None
-        # What CUDA graphs share among graphs belongs to Inductor's compiler; frozen parameters are part of the code.
-        # Remote caches have their own ways.
-        if inductor_config.fx_graph_remote_cache or inductor_config.bundled_autotune_remote_cache:
+        if inductor_config.triton.cudagraphs or inductor_config.force_disable_caches:
             return None
-        if functorch_config.enable_remote_autograd_cache or inductor_config.autotune_remote_cache:
-            return None
-        if inductor_config.triton.cudagraphs or inductor_config.freezing or inductor_config.cpp_wrapper:
+        # versions of torch do not have all of these
+        if any(getattr(one, name, None) for one in (inductor_config, functorch_config) for name in _OWN_WAYS):
             return None
         if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:  # AOTAutograd may trace them
             return None
@@ -67,9 +73,10 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
 def note_compiled(path: str | None, compiled: Any) -> None:
     """Inductor compiled a forward or backward of the graph that the note is about."""
     key = getattr(compiled, "_fx_graph_cache_key", None)
-    if path is None or key is None:
+    name = getattr(compiled, "cache_key", None)
+    if path is None or key is None or name is None:
         return
-    module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == compiled.cache_key), None)
+    module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == name), None)
     if module is None:
         return
     with _lock:
@@ -111,7 +118,10 @@ def _watch() -> None:
     @functools.wraps(save)
     def saving(key: str, entry: Any, *args: Any, **kwargs: Any) -> Any:
         made = save(key, entry, *args, **kwargs)
-        _saved(key, entry)
+        try:
+            _saved(key, entry)
+        except Exception as error:  # a note less
+            topic("graph").info("a compiled graph is not noted: %s: %s", type(error).__name__, error)
         return made
 
     @functools.wraps(lookup)
