@@ -31,7 +31,7 @@ from ..known_calls import with_numbers
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "rule_for", "touch_settings"]
+__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "touch_settings"]
 
 Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -51,12 +51,6 @@ def rule(*callables: Any) -> Callable[[Handler], Handler]:
         return handler
 
     return register
-
-
-def rule_for(func: Any) -> Handler | None:
-    """The handler of a callable, if it has one."""
-    found = RULES.get(id(func))
-    return None if found is None else found[1]
 
 
 def _named(names: str, *owners: Any) -> list[Any]:
