@@ -213,13 +213,13 @@ atexit.register(save)
 def test_artifacts(tmp_path):
     """What a process loaded can be saved for another machine, which then compiles nothing; its own second process loads no compiler."""
     there, here, file = tmp_path / "there", tmp_path / "here", str(tmp_path / "artifacts")
-    run(there, "training")
-    ((_, _, compiler),) = run(there, "training", BEFORE=ARTIFACTS, ARTIFACTS=file)
+    run(there, "small")
+    ((_, _, compiler),) = run(there, "small", BEFORE=ARTIFACTS, ARTIFACTS=file)
     assert not compiler
     load = "torch.compiler.load_cache_artifacts(open(os.environ['ARTIFACTS'], 'rb').read())"
-    ((counts, _, _),) = run(here, "training", BEFORE=load, ARTIFACTS=file)
+    ((counts, _, _),) = run(here, "small", BEFORE=load, ARTIFACTS=file)
     assert counts["autograd_cache_hit"] == 1 and not missed(counts)
-    ((counts, _, compiler),) = run(here, "training")
+    ((counts, _, compiler),) = run(here, "small")
     assert not compiler and not missed(counts)
 
 
