@@ -18,6 +18,10 @@ READS = {
     "conversion": (lambda x: x.double() * 2, "double", lambda: torch.zeros(3)),
     "a method in Python": (lambda x: x.norm() * 2, "norm", lambda: torch.zeros(3)),
     "one of two": (lambda x: (x + 1).mul(2) + x.mul(3), "mul", lambda other: torch.full((3,), 42.0)),
+    "by a function in Python": (lambda x: torch.nn.functional.softmax(x, 0), "softmax", lambda *args, **more: torch.zeros(3)),
+    "by a module": (torch.nn.Softmax(0), "softmax", lambda *args, **more: torch.zeros(3)),
+    "one of several": (lambda x: torch.nn.functional.normalize(x, dim=0), "norm", lambda *args, **more: torch.ones(1)),
+    "by a function of torch": (lambda x: torch.split(x, 2)[0], "split", lambda *args, **more: (torch.zeros(2),)),
     "after a change": (lambda x: x.mul_(1).mul(3), "mul_", lambda other: torch.full((3,), 42.0)),
 }
 

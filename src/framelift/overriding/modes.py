@@ -34,7 +34,7 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from .hook_numbers import uncounted_hooks
-from .opened_functions import opened, opened_by_class, opened_by_patches
+from .opened_functions import opened, opened_by_attributes, opened_by_class, opened_by_patches
 from .subclasses import call_override, overriding
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     """
     recorder = session.recorder
     own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
-    own = own or opened_by_patches(session, callable_)
+    own = own or opened_by_patches(session, callable_) or opened_by_attributes(session, callable_, args, kwargs)
     if own is not None:
         return _core.captured(own, args, kwargs)
     if not is_overridden(session, args, kwargs):

@@ -19,12 +19,13 @@ from .._core import is_a
 from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names
+from ..vocabulary.class_reads import has_member
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["opened", "opened_by_class", "opened_by_patches"]
+__all__ = ["opened", "opened_by_attributes", "opened_by_class", "opened_by_patches"]
 
 _own = type.__dict__["__dict__"].__get__
 
@@ -57,6 +58,31 @@ def opened_by_patches(session: Session, function: Any) -> Any:
     return found
 
 
+def opened_by_attributes(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same, where a tensor itself has an attribute that hides a method which the code calls; else None."""
+    if type(function) is not types.FunctionType:
+        return None
+    overlay, records = session.world.overlay, session.world.by_seen
+    rest = [*args, *kwargs.values()]
+    for arg in rest:
+        if type(arg) is list or type(arg) is tuple:
+            rest.extend(arg)
+        if not is_a(arg, torch.Tensor):
+            continue
+        record = records.get(id(arg))
+        own: Any = ()
+        if record is not None:
+            own = _core.own_dict(record.original) or ()
+            for name in _methods_read(function):
+                if name not in own:
+                    session.world.guard_method(record.origin, name)
+        if not own and not overlay:
+            continue
+        if any(name in own or (id(arg), name) in overlay for name in _methods_read(function)):
+            return opened(function)
+    return None
+
+
 def _classes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[type]:
     found: list[type] = []
     rest = [*args, *kwargs.values()]
@@ -72,6 +98,12 @@ def _classes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[type]:
 def _names_read(function: types.FunctionType) -> tuple[str, ...]:
     """The names of Tensor's that are among the names in a function of torch's, or in one that it calls."""
     return tuple(name for name in _mentioned(function) if _core.type_lookup(torch.Tensor, name, None) is not None)
+
+
+@functools.cache
+def _methods_read(function: types.FunctionType) -> tuple[str, ...]:
+    """Those of them that an attribute of a tensor may hide: methods."""
+    return tuple(name for name in _names_read(function) if not has_member(type(getattr(torch.Tensor, name)), "__set__"))
 
 
 @functools.cache
